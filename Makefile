@@ -1,0 +1,118 @@
+# The command surface of the project: people and CI call these targets and nothing else.
+# A machine with Python 3.11 (with its venv module) and make is enough to start.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
+	command -v $$name && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps
+FLIGHTS := examples/flights
+WORK := work
+TESTS ?=
+
+##@ Start
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@/ { printf "\n\033[1m%s\033[0m\n", substr($$0, 5) } \
+		/^[a-z][a-z-]*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(VENV)/.project-installed $(VENV)/.flights-installed ## Create .venv with everything that run and test need.
+
+.PHONY: run
+run: setup ## Land a year of real flights in a Hudi table and query it.
+	@$(BIN)/python $(FLIGHTS)/make_landing.py $(WORK)/flights/landing
+	@$(BIN)/tideline run -f $(FLIGHTS)/laketable.yaml --once --state $(WORK)/flights/state
+	@$(BIN)/python $(FLIGHTS)/queries.py $(WORK)/flights/table
+
+##@ Check
+
+.PHONY: test
+test: lint peers ## Lint, then run every test (TESTS="path -k name" narrows it).
+	@$(BIN)/python -m pytest $(TESTS)
+
+.PHONY: unit
+unit: setup ## Run only the tests that need no Spark, no MinIO and no other engine.
+	@$(BIN)/python -m pytest -m "not spark and not minio and not interop" $(TESTS)
+
+.PHONY: interop
+interop: setup peers ## Run only the tests against Hudi's own engines.
+	@$(BIN)/python -m pytest -m interop $(TESTS)
+
+.PHONY: lint
+lint: setup ## Check style, types, imports and sizes.
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo > $(VENV)/import-linter.txt || (cat $(VENV)/import-linter.txt; false)
+	@$(BIN)/python -m pytest -q --no-header -p no:cacheprovider engine/tests/test_architecture.py
+
+.PHONY: fmt
+fmt: setup ## Format the code and fix what can be fixed.
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+.PHONY: bench
+bench: setup peers ## Measure Tideline beside Hudi (takes a while).
+	@$(BIN)/python -m bench.run_all
+
+##@ Tools
+
+.PHONY: minio
+minio: setup ## Build MinIO if need be and serve it on this machine for a try.
+	@$(BIN)/python -m tideline.testing.minio_server start
+
+.PHONY: peers
+peers: setup ## Build what tests compare with and talk to: MinIO, Hudi's engines, S3 jars.
+	@$(BIN)/python -m tideline.testing.minio_server build > /dev/null & minio=$$!; \
+	 $(BIN)/python -m tideline.testing.peer_environment > /dev/null & hudi=$$!; \
+	 $(BIN)/python -m tideline.spark.s3a_jars > /dev/null & jars=$$!; \
+	 wait $$minio && wait $$hudi && wait $$jars
+
+.PHONY: lock
+lock: setup ## Resolve the dependencies again and write the lock files.
+	@$(LOCK) pyproject.toml --upgrade --extra spark --extra operator --extra minio --extra java \
+		--extra dev --output-file requirements.lock
+	@printf '%s\n' pip setuptools wheel hatchling \
+		| $(LOCK) - --constraint requirements.lock --output-file requirements-build.lock
+
+.PHONY: clean
+clean: ## Remove what runs and tests left, not the virtual environment.
+	@rm -rf $(WORK) spark-warehouse metastore_db derby.log build dist .mypy_cache .ruff_cache \
+		.pytest_cache .import_linter_cache .hypothesis
+
+.PHONY: distclean
+distclean: clean ## Remove the virtual environment as well.
+	@rm -rf $(VENV)
+
+LOCK := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
+	--annotation-style line
+
+# Build backends come first, hashed like everything else, so that nothing is built in isolation
+# with whatever is newest.
+$(VENV)/.packages-installed: requirements-build.lock requirements.lock
+	@echo "Setting up $(VENV): about 1.3 GB of packages, once."
+	@test -n "$(PYTHON)" || { echo "No Python found: install Python 3.11 or later."; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "$(PYTHON) is too old: Tideline needs Python 3.11 or later."; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) -r requirements-build.lock
+	@$(PIP) --no-build-isolation -r requirements.lock
+	@touch $@
+
+$(VENV)/.project-installed: $(VENV)/.packages-installed pyproject.toml
+	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps \
+		--no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.flights-installed: $(VENV)/.packages-installed $(FLIGHTS)/requirements.txt
+	@$(PIP) --no-build-isolation -r $(FLIGHTS)/requirements.txt
+	@touch $@

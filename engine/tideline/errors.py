@@ -1,0 +1,80 @@
+"""Errors, grouped by what the caller can do about them.
+
+Every error names what it concerns: table, instant, path and the offending value, whichever apply.
+Outcomes that code inside the engine branches on (a lost conditional write, a conflict) are return
+values instead; these classes are for what ends an operation.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TidelineError(Exception):
+    """Base of all errors Tideline raises on purpose.
+
+    `exit_code` is what the command line returns: 1 the table or data is at fault, 2 usage,
+    3 conflict (safe to retry), 4 storage unreachable (safe to retry).
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        table: object = None,
+        instant: object = None,
+        path: object = None,
+        value: object = None,
+    ) -> None:
+        self.message = message
+        self.table = table
+        self.instant = instant
+        self.path = path
+        self.value = value
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        named = (
+            ("table", self.table),
+            ("instant", self.instant),
+            ("path", self.path),
+            ("value", self.value),
+        )
+        context = ", ".join(f"{name}={item}" for name, item in named if item is not None)
+        return f"{self.message} [{context}]" if context else self.message
+
+
+class ConfigError(TidelineError):
+    """The request or its configuration is wrong: correct it and call again."""
+
+    exit_code = 2
+
+
+class InvalidData(TidelineError):
+    """Rows or source files are at fault: correct the data. The table is unchanged."""
+
+
+class UnsupportedTable(TidelineError):
+    """The table is sound but uses something Tideline refuses by name rather than guess."""
+
+
+class CorruptTable(TidelineError):
+    """The table's own files contradict each other or cannot be read: repair it first."""
+
+
+class ObjectNotFound(TidelineError):
+    """A named object does not exist in the store."""
+
+
+class Conflict(TidelineError):
+    """Another writer got there first. Nothing of this write is visible; it is safe to retry."""
+
+    exit_code = 3
+
+
+class StorageUnavailable(TidelineError):
+    """The store could not be reached, refused us or timed out; it is safe to retry."""
+
+    exit_code = 4
