@@ -1,0 +1,124 @@
+"""The table lock of a local folder: an flock on a file of its own.
+
+The kernel releases it when the holder dies. On most file systems it separates threads as well as
+processes; where it is mapped to record locks (NFS) it belongs to the whole process, so a lock per
+file within the process stands in front of it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import math
+import os
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tideline.clock import Clock
+from tideline.errors import Conflict, StorageUnavailable
+
+_POLL_S = 0.02
+
+
+class FcntlLock:
+    """Not reentrant; see `TableLock`."""
+
+    def __init__(self, file: Path, clock: Clock) -> None:
+        self._file = file
+        self._clock = clock
+
+    def acquire(self, *, timeout_s: float) -> FcntlLease:
+        deadline_s = self._clock.monotonic_s() + timeout_s
+        while True:
+            lease = self._try_acquire()
+            if lease is not None:
+                return lease
+            remaining_s = deadline_s - self._clock.monotonic_s()
+            if remaining_s <= 0:
+                raise Conflict(
+                    f"The table lock was not free within {timeout_s:g} s", path=self._file
+                )
+            self._clock.sleep(min(_POLL_S, remaining_s))
+
+    def _try_acquire(self) -> FcntlLease | None:
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            within_process = _process_lock(self._file)
+            if not within_process.acquire(blocking=False):
+                return None
+            descriptor = None
+            try:
+                descriptor = _try_flock(self._file)
+            finally:
+                if descriptor is None:
+                    within_process.release()
+            return None if descriptor is None else FcntlLease(descriptor, within_process)
+        except OSError as error:
+            raise StorageUnavailable(
+                f"Cannot lock local file: {error.strerror}", path=self._file
+            ) from error
+
+
+class FcntlLease:
+    """Held until released or the process ends."""
+
+    def __init__(self, descriptor: int, within_process: threading.Lock) -> None:
+        self._descriptor: int | None = descriptor
+        self._within_process = within_process
+        self._changing = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def remaining_s(self) -> float:
+        return math.inf if self.is_held() else 0.0
+
+    def is_held(self) -> bool:
+        return self._descriptor is not None
+
+    def release(self) -> None:
+        with self._changing:
+            if self._descriptor is None:
+                return
+            descriptor, self._descriptor = self._descriptor, None
+            # Explicitly: a forked child may still have the descriptor open.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+            self._within_process.release()
+
+
+def _try_flock(file: Path) -> int | None:
+    """A descriptor that holds the lock on `file`, or None when somebody else does."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The table, and this file with it, may have been removed since it was opened.
+        if os.path.samestat(os.fstat(descriptor), file.stat()):
+            return os.dup(descriptor)
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    finally:
+        os.close(descriptor)
+    return None
+
+
+_process_locks: dict[str, threading.Lock] = {}
+_process_locks_guard = threading.Lock()
+
+
+def _process_lock(file: Path) -> threading.Lock:
+    with _process_locks_guard:
+        return _process_locks.setdefault(str(file.resolve()), threading.Lock())
+
+
+# A lock that the parent holds is not held by any thread of the child.
+os.register_at_fork(after_in_child=_process_locks.clear)

@@ -1,0 +1,414 @@
+"""An object store on a local folder, with the conditional writes of S3.
+
+- A body goes to a `.tmp-<uuid>` file beside its target, is flushed to disk, and appears under its
+  name in one step: a hard link where the name must be free, a rename where it may be replaced.
+  Empty objects (markers, heartbeats, requested instants) are not flushed: the file system's journal
+  keeps their order, and the next body that is flushed takes them along.
+- Whoever replaces or removes an existing object holds an `flock` on that very file meanwhile, so a
+  compare-and-swap never interleaves with another write. A waiter that wakes up on a replaced file
+  starts again with the new one.
+- Hadoop's checksum sidecar (`.<name>.crc`) of a body we replace goes too, or Hadoop's readers would
+  refuse the new one.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import io
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, TypeVar
+
+from tideline.errors import InvalidData, ObjectNotFound, StorageUnavailable, TidelineError
+from tideline.storage.object_store import (
+    TEMPORARY_PREFIX,
+    AlreadyExists,
+    Changed,
+    Listing,
+    ObjectInfo,
+    VersionedBody,
+    Written,
+    carries_token,
+    checked_path,
+    checked_prefix,
+)
+
+_BUFFER_SIZE_BYTES = 1024 * 1024
+_VANISHED_FOLDERS_MAX = 20
+_T = TypeVar("_T")
+_MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
+
+class LocalStore:
+    """Objects are the files below `root`, an absolute folder created on the first write."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root)
+
+    def __reduce__(self) -> tuple[type[LocalStore], tuple[str]]:
+        return LocalStore, (str(self._root),)
+
+    @property
+    def uri(self) -> str:
+        return f"file://{self._root}"
+
+    def get(self, path: str) -> bytes:
+        with self._reading(path):
+            return self._file(path).read_bytes()
+
+    def get_versioned(self, path: str) -> VersionedBody:
+        with self._reading(path), self._file(path).open("rb") as file:
+            body = file.read()
+            return VersionedBody(body, _version(body, os.fstat(file.fileno())))
+
+    def get_range(self, path: str, *, offset: int, length: int) -> bytes:
+        with self._reading(path), self._file(path).open("rb", buffering=0) as file:
+            file.seek(offset)
+            return file.read(length)
+
+    def head(self, path: str) -> ObjectInfo | None:
+        file = self._file(path)
+        try:
+            with self._reading(path):
+                return None if file.is_dir() else _info(path, file.stat())
+        except ObjectNotFound:
+            return None
+
+    def put(self, path: str, body: bytes) -> Written:
+        with self._writing(path):
+            return _while_folders_vanish(lambda: self._put(path, body))
+
+    def put_if_absent(
+        self, path: str, body: bytes, *, token: str | None = None
+    ) -> Written | AlreadyExists:
+        with self._writing(path):
+            created = _while_folders_vanish(lambda: self._create(path, body))
+        return created or self._settle(path, body, token)
+
+    def put_if_match(self, path: str, body: bytes, *, version: str) -> Written | Changed:
+        with self._writing(path), _locked(self._file(path)) as current:
+            if current is None:
+                return Changed()
+            with os.fdopen(os.dup(current), "rb") as file:
+                if _version(file.read(), os.fstat(current)) != version:
+                    return Changed()
+            try:
+                with self._temporary(path, body) as (temporary, written):
+                    self._publish(path, temporary, replacing=True, flush=bool(body))
+                    return written
+            except FileNotFoundError:
+                return Changed()
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        waiting = [checked_prefix(prefix)]
+        while waiting:
+            level = self.list_directory(waiting.pop())
+            yield from level.objects
+            waiting.extend(
+                directory
+                for directory in reversed(level.directories)
+                if not self._is_loop(directory)
+            )
+
+    def list_directory(self, prefix: str = "") -> Listing:
+        directory = checked_prefix(prefix)
+        objects: list[ObjectInfo] = []
+        directories: list[str] = []
+        try:
+            with self._reading(directory), os.scandir(self._root / directory) as entries:
+                for entry in sorted(entries, key=lambda entry: entry.name):
+                    path = f"{directory}/{entry.name}" if directory else entry.name
+                    if entry.is_dir():
+                        directories.append(path)
+                    elif not entry.name.startswith(TEMPORARY_PREFIX):
+                        # A file may go between the listing and its stat.
+                        with suppress(FileNotFoundError):
+                            objects.append(_info(path, entry.stat()))
+        except ObjectNotFound:
+            return Listing((), ())
+        return Listing(tuple(objects), tuple(directories))
+
+    def delete(self, path: str) -> None:
+        file = self._file(path)
+        with self._writing(path), suppress(*_MISSING), _locked(file) as current:
+            if current is not None:
+                file.unlink()
+                _checksum_sidecar(file).unlink(missing_ok=True)
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove the whole tree, its folders included; the root folder itself stays."""
+        directory = checked_prefix(prefix)
+        with self._writing(directory):
+            if directory:
+                _remove_tree(self._root / directory)
+            elif self._root.is_dir():
+                for entry in sorted(self._root.iterdir()):
+                    if entry.is_dir() and not entry.is_symlink():
+                        _remove_tree(entry)
+                    else:
+                        entry.unlink(missing_ok=True)
+
+    def open_reader(self, path: str) -> BinaryIO:
+        file = self._file(path)
+        with self._reading(path):
+            return io.BufferedReader(_File(file, "rb"), _BUFFER_SIZE_BYTES)
+
+    def open_writer(self, path: str) -> AbstractContextManager[BinaryIO]:
+        return _Upload(self, self._file(path), path)
+
+    def local_path(self, path: str) -> str | None:
+        return str(self._file(path) if path else self._root)
+
+    def _file(self, path: str) -> Path:
+        return self._root / checked_path(path)
+
+    def _put(self, path: str, body: bytes) -> Written:
+        with self._temporary(path, body) as (temporary, written):
+            while True:
+                with _locked(self._file(path)) as current:
+                    if self._publish(
+                        path, temporary, replacing=current is not None, flush=bool(body)
+                    ):
+                        return written
+
+    def _create(self, path: str, body: bytes) -> Written | None:
+        if self._file(path).exists():
+            return None
+        with self._temporary(path, body) as (temporary, written):
+            created = self._publish(path, temporary, replacing=False, flush=bool(body))
+            return written if created else None
+
+    def _settle(self, path: str, body: bytes, token: str | None) -> Written | AlreadyExists:
+        if token is not None:
+            with suppress(ObjectNotFound):
+                stored = self.get_versioned(path)
+                if carries_token(body, stored.body, token):
+                    return Written(stored.version)
+        return AlreadyExists()
+
+    @contextmanager
+    def _temporary(self, path: str, body: bytes) -> Iterator[tuple[Path, Written]]:
+        """A flushed file holding `body` in the target's folder, removed again if still there."""
+        folder = self._file(path).parent
+        temporary = folder / f"{TEMPORARY_PREFIX}{uuid.uuid4()}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with temporary.open("xb", buffering=0) as file:
+                if body:
+                    _write_all(file, body)
+                    os.fsync(file.fileno())
+                written = Written(_version(body, os.fstat(file.fileno())))
+            yield temporary, written
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _publish(self, path: str, temporary: Path, *, replacing: bool, flush: bool) -> bool:
+        """Give the temporary its name; False when the name is taken and may not be replaced."""
+        target = self._file(path)
+        if replacing:
+            _checksum_sidecar(target).unlink(missing_ok=True)
+            temporary.replace(target)
+        else:
+            try:
+                target.hardlink_to(temporary)
+            except FileExistsError:
+                return False
+            _checksum_sidecar(target).unlink(missing_ok=True)
+        if flush:
+            _flush_folder(target.parent)
+        return True
+
+    def _is_loop(self, directory: str) -> bool:
+        """Whether a listed directory is a symbolic link to one of its own ancestors."""
+        folder = self._root / directory
+        return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
+
+    @contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except _MISSING:
+            raise ObjectNotFound("No such object", path=self._root / path) from None
+        except OSError as error:
+            raise _unavailable("read", self._root / path, error) from error
+
+    @contextmanager
+    def _writing(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise _unavailable("write", self._root / path, error) from error
+
+
+def _while_folders_vanish(write: Callable[[], _T]) -> _T:
+    """Start again when somebody removes the folder, and the unfinished file in it, meanwhile."""
+    for _ in range(_VANISHED_FOLDERS_MAX):
+        with suppress(FileNotFoundError):
+            return write()
+    return write()
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[int | None]:
+    """A descriptor of the object as it is now, exclusively locked; None when there is no object."""
+    while True:
+        try:
+            descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_still(file, descriptor):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_still(file: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(file.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _version(body: bytes, status: os.stat_result) -> str:
+    # Time and inode alone repeat when a file is replaced twice within one tick of the kernel clock.
+    digest = hashlib.blake2b(body, digest_size=16).hexdigest()
+    return f"{digest}-{status.st_mtime_ns}-{status.st_ino}"
+
+
+def _info(path: str, status: os.stat_result) -> ObjectInfo:
+    return ObjectInfo(path, status.st_size, status.st_mtime_ns // 1_000_000, None)
+
+
+def _write_all(file: io.FileIO, body: bytes) -> None:
+    # A raw write stops short at a size limit or a full disk; the next one says why.
+    rest = memoryview(body)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def _checksum_sidecar(file: Path) -> Path:
+    return file.with_name(f".{file.name}.crc")
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a new name survive a power cut, where the file system can flush a folder."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _remove_tree(folder: Path) -> None:
+    if folder.is_symlink():
+        folder.unlink()
+        return
+    for _ in range(3):
+        # A writer may add a file while the tree is being removed.
+        with suppress(*_MISSING):
+            try:
+                shutil.rmtree(folder)
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:
+                    raise
+                continue
+        return
+
+
+def _unavailable(action: str, file: Path, error: OSError) -> TidelineError:
+    reason = error.strerror or type(error).__name__
+    if error.errno in (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ):
+        return InvalidData(f"The file system cannot hold this name: {reason}", path=file)
+    return StorageUnavailable(f"Cannot {action} local file: {reason}", path=file)
+
+
+class _File(io.FileIO):
+    """A raw file whose failures name it."""
+
+    def __init__(self, file: Path, mode: str) -> None:
+        super().__init__(file, mode)
+        self._path = file
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        try:
+            return super().readinto(buffer)
+        except OSError as error:
+            raise _unavailable("read", self._path, error) from error
+
+    def readall(self) -> bytes:
+        try:
+            return super().readall()
+        except OSError as error:
+            raise _unavailable("read", self._path, error) from error
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise _unavailable("write", self._path, error) from error
+
+
+class _Upload:
+    """Writes the target in place; removes it when the block fails."""
+
+    def __init__(self, store: LocalStore, file: Path, path: str) -> None:
+        self._store = store
+        self._file = file
+        self._path = path
+        self._stream: io.BufferedWriter | None = None
+
+    def __enter__(self) -> BinaryIO:
+        with self._store._writing(self._path):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            _checksum_sidecar(self._file).unlink(missing_ok=True)
+            self._stream = io.BufferedWriter(_File(self._file, "wb"), _BUFFER_SIZE_BYTES)
+            return self._stream
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._abort()
+            return
+        try:
+            self._finish()
+        except BaseException:
+            self._abort()
+            raise
+
+    def _finish(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+        with self._store._writing(self._path):
+            descriptor = os.open(self._file, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            _flush_folder(self._file.parent)
+
+    def _abort(self) -> None:
+        if self._stream is not None:
+            with suppress(OSError, TidelineError):
+                self._stream.close()
+        with suppress(OSError):
+            self._file.unlink(missing_ok=True)

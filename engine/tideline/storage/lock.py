@@ -1,0 +1,66 @@
+"""The table lock: at most one holder per table, across threads, processes and machines.
+
+Local folders use an flock, which the kernel releases when the holder dies; every other store uses
+Hudi's storage lock, a lease that has to be renewed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from tideline.clock import Clock
+from tideline.storage.fcntl_lock import FcntlLock
+from tideline.storage.object_store import ObjectStore
+from tideline.storage.storage_lock import StorageLock
+
+LOCAL_LOCK_PATH = ".hoodie/.locks/table.lock"
+
+
+class Lease(Protocol):
+    """A lock that is held. Leaving its `with` block releases it."""
+
+    def remaining_s(self) -> float:
+        """Seconds until others may take the lock: infinite on a local folder, 0 when lost."""
+        ...
+
+    def is_held(self) -> bool: ...
+
+    def release(self) -> None:
+        """Give the lock up; releasing twice is fine. Never raises because the store is away."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class TableLock(Protocol):
+    """Not reentrant: a second acquire waits for the first lease, in the same thread too."""
+
+    def acquire(self, *, timeout_s: float) -> Lease:
+        """Wait up to `timeout_s` for the lock.
+
+        Raises Conflict when somebody else kept it, StorageUnavailable when the store stayed away.
+        """
+        ...
+
+
+def open_table_lock(
+    store: ObjectStore, clock: Clock, *, validity_s: float = 300.0, renew_interval_s: float = 30.0
+) -> TableLock:
+    """The lock of the table whose base is the store's root.
+
+    `validity_s` and `renew_interval_s` are Hudi's `hoodie.write.lock.storage.*` and matter only
+    where the lock is a lease.
+    """
+    path = store.local_path(LOCAL_LOCK_PATH)
+    if path is not None:
+        return FcntlLock(Path(path), clock)
+    return StorageLock(store, clock, validity_s=validity_s, renew_interval_s=renew_interval_s)

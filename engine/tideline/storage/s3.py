@@ -1,0 +1,387 @@
+"""An object store on S3 or anything that speaks its protocol, through obstore.
+
+Conditional writes are `If-None-Match: *` and `If-Match: <etag>`. A lost reply makes a won create
+look lost, because the retry meets our own object. So a create with a token leaves the token in the
+object's user metadata, and after "already exists" (or no answer at all) the object is read back.
+
+Two clients: one for small requests, which gives up on a dead endpoint within about twenty seconds,
+and one for data, which tolerates slow links. Both open lazily, so that a store can be pickled.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from types import TracebackType
+from typing import Any, BinaryIO, cast
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+
+from tideline.errors import ConfigError, ObjectNotFound, StorageUnavailable
+from tideline.storage.object_store import (
+    AlreadyExists,
+    Changed,
+    Listing,
+    ObjectInfo,
+    VersionedBody,
+    Written,
+    carries_token,
+    checked_path,
+    checked_prefix,
+)
+from tideline.storage.s3_client import RequestLimits, S3Endpoint, open_client, refuse_after_fork
+from tideline.storage.s3_errors import S3Failure
+
+_TOKEN_ATTRIBUTE = "tideline-token"
+_PAGE_OBJECTS = 1000
+_LARGE_BODY_BYTES = 1024 * 1024
+_READ_BUFFER_BYTES = 1024 * 1024
+_PART_BYTES = 8 * 1024 * 1024
+_FAILURES = (BaseError, OSError)
+_CREATE_ATTEMPTS = 2
+
+
+class S3Store:
+    """`s3://<bucket>[/<prefix>]` at an endpoint; credentials come from the environment only.
+
+    Raises ConfigError on first use when the environment holds no credentials.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        prefix: str = "",
+        *,
+        endpoint: S3Endpoint | None = None,
+        limits: RequestLimits | None = None,
+    ) -> None:
+        self._bucket = bucket
+        self._prefix = checked_prefix(prefix)
+        self._endpoint = endpoint or S3Endpoint()
+        self._limits = limits or RequestLimits()
+        self._clients: dict[bool, Any] = {}
+        self._bucket_seen = False
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_clients": {}}
+
+    def __str__(self) -> str:
+        return f"{self.uri} at {self.endpoint_url}"
+
+    @property
+    def uri(self) -> str:
+        return f"s3://{self._bucket}" + (f"/{self._prefix}" if self._prefix else "")
+
+    @property
+    def endpoint_url(self) -> str:
+        return self._endpoint.service_url
+
+    def get(self, path: str) -> bytes:
+        with self._requesting("read", path):
+            return bytes(obstore.get(self._client(), self._key(path)).bytes())
+
+    def get_versioned(self, path: str) -> VersionedBody:
+        with self._requesting("read", path):
+            result = obstore.get(self._client(), self._key(path))
+            return VersionedBody(bytes(result.bytes()), self._etag(result.meta))
+
+    def get_range(self, path: str, *, offset: int, length: int) -> bytes:
+        if length == 0:
+            return b""
+        return self._range(self._client(), path, offset, length)
+
+    def head(self, path: str) -> ObjectInfo | None:
+        try:
+            with self._requesting("look up", path):
+                return self._info(obstore.head(self._client(), self._key(path)))
+        except ObjectNotFound:
+            if self._bucket_seen:
+                return None
+        # A 404 to HEAD has no body that says whether the bucket or the object is missing.
+        try:
+            self.get_range(path, offset=0, length=1)
+        except ObjectNotFound:
+            self._bucket_seen = True
+        return None
+
+    def put(self, path: str, body: bytes) -> Written:
+        with self._requesting("write", path):
+            client = self._client(data=len(body) > _LARGE_BODY_BYTES)
+            return Written(self._etag(obstore.put(client, self._key(path), body)))
+
+    def put_if_absent(
+        self, path: str, body: bytes, *, token: str | None = None
+    ) -> Written | AlreadyExists:
+        attempt = 1
+        while True:
+            try:
+                return self._create(path, body, token)
+            except _UnknownOutcome as unknown:
+                if token is None:
+                    raise unknown.error from None
+                settled = self._settle(path, body, token)
+                if settled is not None:
+                    return settled
+                if attempt == _CREATE_ATTEMPTS:
+                    raise unknown.error from None
+            attempt += 1
+
+    def put_if_match(self, path: str, body: bytes, *, version: str) -> Written | Changed:
+        client = self._client(data=len(body) > _LARGE_BODY_BYTES)
+        with self._requesting("replace", path):
+            try:
+                result = obstore.put(client, self._key(path), body, mode={"e_tag": version})
+            except PreconditionError as error:
+                if S3Failure.of(error).code == "NoSuchBucket":
+                    raise
+                return Changed()
+            return Written(self._etag(result))
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        directory = checked_prefix(prefix)
+        with self._requesting("list", directory):
+            pages = obstore.list(
+                self._client(), self._joined(directory) or None, chunk_size=_PAGE_OBJECTS
+            )
+            found = (self._info(item) for page in pages for item in page)
+            yield from self._without_markers(directory, found)
+
+    def list_directory(self, prefix: str = "") -> Listing:
+        directory = checked_prefix(prefix)
+        with self._requesting("list", directory):
+            result = obstore.list_with_delimiter(self._client(), self._joined(directory) or None)
+        objects = (self._info(item) for item in result["objects"])
+        return Listing(
+            tuple(item for item in objects if item.path != directory),
+            tuple(self._relative(key) for key in result["common_prefixes"]),
+        )
+
+    def delete(self, path: str) -> None:
+        self.delete_many([path])
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        keys = (self._key(path) for path in paths)
+        while batch := [*itertools.islice(keys, _PAGE_OBJECTS)]:
+            first = self._relative(batch[0])
+            with self._requesting("delete", first):
+                obstore.delete(self._client(), batch)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every object below `prefix`; directory markers of other tools stay."""
+        self.delete_many(item.path for item in self.list(prefix))
+
+    def open_reader(self, path: str) -> BinaryIO:
+        found = self.head(path)
+        if found is None:
+            raise ObjectNotFound(f"No such object at {self.endpoint_url}", path=self._uri(path))
+        return io.BufferedReader(_RangeReader(self, path, found.size_bytes), _READ_BUFFER_BYTES)
+
+    def open_writer(self, path: str) -> AbstractContextManager[BinaryIO]:
+        return _Upload(self, checked_path(path))
+
+    def local_path(self, path: str) -> str | None:  # noqa: ARG002
+        return None
+
+    def _create(self, path: str, body: bytes, token: str | None) -> Written | AlreadyExists:
+        attributes = {_TOKEN_ATTRIBUTE: token} if token is not None else None
+        client = self._client(data=len(body) > _LARGE_BODY_BYTES)
+        try:
+            result = obstore.put(
+                client, self._key(path), body, mode="create", attributes=attributes
+            )
+            return Written(self._etag(result))
+        except AlreadyExistsError:
+            settled = self._settle(path, body, token) if token is not None else None
+            return settled or AlreadyExists()
+        except _FAILURES as error:
+            failure = S3Failure.of(error)
+            raised = failure.error("create", uri=self._uri(path), endpoint=self.endpoint_url)
+            if failure.outcome_unknown:
+                raise _UnknownOutcome(raised) from None
+            raise raised from None
+
+    def _settle(self, path: str, body: bytes, token: str | None) -> Written | AlreadyExists | None:
+        """Whose object is there: the one `token` wrote, somebody else's, or (None) nobody's."""
+        try:
+            with self._requesting("read back", path):
+                result = obstore.get(self._client(), self._key(path))
+                written_with = result.attributes.get(_TOKEN_ATTRIBUTE)
+                if written_with is None:
+                    ours = carries_token(body, bytes(result.bytes()), token)
+                else:
+                    ours = written_with == token
+                return Written(self._etag(result.meta)) if ours else AlreadyExists()
+        except ObjectNotFound:
+            return None
+
+    def _range(self, client: Any, path: str, offset: int, length: int) -> bytes:
+        with self._requesting("read", path):
+            try:
+                key = self._key(path)
+                return bytes(obstore.get_range(client, key, start=offset, length=length))
+            except BaseError as error:
+                if S3Failure.of(error).is_past_the_end:
+                    return b""
+                raise
+
+    def _without_markers(self, prefix: str, found: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
+        """Drop the empty `<directory>/` objects that S3A and consoles leave.
+
+        obstore shows them without the slash, like an empty object of that name. Where an empty
+        object shows up, one listing of its directory tells the two apart.
+        """
+        levels: dict[str, frozenset[str]] = {}
+        for item in found:
+            if item.path == prefix:
+                continue
+            if item.size_bytes == 0:
+                parent = item.path.rpartition("/")[0]
+                if parent not in levels:
+                    level = self.list_directory(parent).objects
+                    levels[parent] = frozenset(item.path for item in level)
+                if item.path not in levels[parent]:
+                    continue
+            yield item
+
+    def _client(self, *, data: bool = False) -> Any:
+        refuse_after_fork()
+        client = self._clients.get(data)
+        if client is None:
+            client = self._clients[data] = open_client(
+                self._bucket, self._endpoint, self._limits, data=data
+            )
+        return client
+
+    @contextmanager
+    def _requesting(self, action: str, path: str) -> Iterator[None]:
+        try:
+            yield
+        except _FAILURES as error:
+            failure = S3Failure.of(error)
+            if failure.is_missing and failure.code is not None:
+                self._bucket_seen = True
+            raise failure.error(action, uri=self._uri(path), endpoint=self.endpoint_url) from None
+        self._bucket_seen = True
+
+    def _etag(self, result: Mapping[str, Any]) -> str:
+        etag = result["e_tag"]
+        if not etag:
+            raise ConfigError(f"The server at {self.endpoint_url} sends no ETag", path=self.uri)
+        return str(etag)
+
+    def _info(self, item: Mapping[str, Any]) -> ObjectInfo:
+        modified_ms = round(item["last_modified"].timestamp() * 1000)
+        return ObjectInfo(self._relative(item["path"]), item["size"], modified_ms, item["e_tag"])
+
+    def _key(self, path: str) -> str:
+        return self._joined(checked_path(path))
+
+    def _joined(self, path: str) -> str:
+        return "/".join(part for part in (self._prefix, path) if part)
+
+    def _relative(self, key: str) -> str:
+        if not self._prefix:
+            return key
+        return key[len(self._prefix) + 1 :]
+
+    def _uri(self, path: str) -> str:
+        return f"{self.uri}/{path}" if path else self.uri
+
+
+class _UnknownOutcome(Exception):
+    """A create that may or may not have taken place; `error` is what to raise if it stays so."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class _RangeReader(io.RawIOBase):
+    """Random access by ranged reads; io.BufferedReader in front keeps small reads cheap."""
+
+    def __init__(self, store: S3Store, path: str, size_bytes: int) -> None:
+        self._store = store
+        self._path = path
+        self._size_bytes = size_bytes
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}
+        self._position = max(0, start[whence] + offset)
+        return self._position
+
+    def readinto(self, buffer: Any, /) -> int:
+        piece = self._read(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def readall(self) -> bytes:
+        return self._read(self._size_bytes)
+
+    def _read(self, length: int) -> bytes:
+        length = min(length, self._size_bytes - self._position)
+        if length <= 0:
+            return b""
+        client = self._store._client(data=True)
+        piece = self._store._range(client, self._path, self._position, length)
+        if len(piece) < length:
+            raise StorageUnavailable("Object became shorter while read", path=self._path)
+        self._position += length
+        return piece
+
+
+class _Upload(io.RawIOBase):
+    """A streamed, multipart upload; only leaving the `with` block normally completes it."""
+
+    def __init__(self, store: S3Store, path: str) -> None:
+        self._store = store
+        self._path = path
+        self._writer: Any = None
+        self._position = 0
+
+    def __enter__(self) -> BinaryIO:  # type: ignore[override]
+        store = self._store
+        with store._requesting("write", self._path):
+            client = store._client(data=True)
+            self._writer = obstore.open_writer(
+                client, store._key(self._path), buffer_size=_PART_BYTES
+            )
+        return cast(BinaryIO, self)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # With an exception obstore aborts the upload, without one it completes it.
+        with self._store._requesting("write", self._path):
+            if kind is None:
+                self._writer.__exit__(None, None, None)
+                return
+            with suppress(*_FAILURES):
+                self._writer.__exit__(kind, error, trace)
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def write(self, data: Any, /) -> int:
+        with self._store._requesting("write", self._path):
+            self._writer.write(data)
+        written = memoryview(data).nbytes
+        self._position += written
+        return written

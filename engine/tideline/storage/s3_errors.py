@@ -1,0 +1,87 @@
+"""What went wrong on S3, in our words.
+
+obstore's messages carry whole responses (and some servers put access key ids into those), so only
+the status, the S3 error code and the kind of transport failure are taken from them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tideline.errors import ConfigError, ObjectNotFound, StorageUnavailable, TidelineError
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_TRANSPORT = (
+    ("ConnectionRefused", "connection refused"),
+    ("dns error", "host name not found"),
+    ("TimedOut", "timed out"),
+    ("kind: Timeout", "timed out"),
+    ("ertificate", "TLS certificate refused"),
+    ("NetworkUnreachable", "network unreachable"),
+    ("HostUnreachable", "host unreachable"),
+    ("kind: Connect", "cannot connect"),
+    ("IncompleteMessage", "connection dropped"),
+    ("ConnectionReset", "connection dropped"),
+    ("BrokenPipe", "connection dropped"),
+)
+_WRONG_REQUEST = {
+    "NoSuchBucket": "the bucket does not exist",
+    "InvalidBucketName": "the bucket name is not valid",
+    "AuthorizationHeaderMalformed": "the region is not the bucket's",
+    "PermanentRedirect": "the bucket lives at another endpoint or region",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class S3Failure:
+    """One failed request: HTTP status and S3 code where there was an answer, else the transport."""
+
+    status: int | None
+    code: str | None
+    transport: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> S3Failure:
+        text = str(error)
+        status = _STATUS.search(text)
+        code = _CODE.search(text)
+        redirected = "PermanentRedirect" if "redirect without LOCATION" in text else None
+        transport = next(
+            (words for sign, words in _TRANSPORT if sign in text), "the request was not answered"
+        )
+        return cls(int(status[1]) if status else None, code[1] if code else redirected, transport)
+
+    @property
+    def is_missing(self) -> bool:
+        """The object does not exist; a missing bucket is something else."""
+        return self.status == 404 and self.code != "NoSuchBucket"
+
+    @property
+    def is_past_the_end(self) -> bool:
+        return self.status == 416
+
+    @property
+    def outcome_unknown(self) -> bool:
+        """Whether a write may have taken place although no success was reported."""
+        if self.status is None:
+            return self.transport not in ("connection refused", "host name not found")
+        return self.status >= 500 or self.status in (408, 409, 429)
+
+    def error(self, action: str, *, uri: str, endpoint: str) -> TidelineError:
+        """The exception to raise for this failure of `action` on `uri`."""
+        if self.code in _WRONG_REQUEST or self.status in (301, 307):
+            reason = _WRONG_REQUEST.get(self.code or "", _WRONG_REQUEST["PermanentRedirect"])
+            return ConfigError(f"Cannot {action} at {endpoint}: {reason}", path=uri)
+        if self.is_missing:
+            return ObjectNotFound(f"No such object at {endpoint}", path=uri)
+        return StorageUnavailable(f"Cannot {action} at {endpoint}: {self._reason()}", path=uri)
+
+    def _reason(self) -> str:
+        if self.status is None:
+            return self.transport
+        answer = f"{self.status} {self.code}" if self.code else str(self.status)
+        if self.status in (401, 403):
+            return f"access denied, check the credentials and their permissions ({answer})"
+        return f"the server answered {answer}"

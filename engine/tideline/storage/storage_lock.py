@@ -1,0 +1,282 @@
+"""Hudi's storage lock (RFC-91): a lease in `.hoodie/.locks/table_lock.json`.
+
+1. The object says {"expired": bool, "validUntil": epoch ms, "owner": uuid}. It may be taken when it
+   is absent, expired, or its validity ended more than 500 ms ago. The write is conditional: one
+   wins.
+2. The holder renews it in the background. Its own view of the remaining time counts from before the
+   write, on the wall clock and on the monotonic one, and the shorter of the two holds: neither a
+   clock set back nor a machine that slept makes it last longer than others believe.
+3. Release rewrites it as expired. It is never deleted.
+4. After a refused or unanswered write it is unclear who holds the lock. Acquiring never reads back
+   and goes on: should the lock turn out to be ours, it is released and acquiring starts again. A
+   renewal does read back, and adopts its own version or gives up to a foreign owner.
+
+What no lease can exclude: a holder that is paused inside a request outlives its lease unaware.
+Check `remaining_s` right before what the lock protects.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import uuid
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from tideline.clock import Clock
+from tideline.errors import (
+    Conflict,
+    CorruptTable,
+    ObjectNotFound,
+    StorageUnavailable,
+    TidelineError,
+)
+from tideline.storage.object_store import ObjectStore, VersionedBody, Written
+from tideline.storage.renewal import RenewalThread
+
+STORAGE_LOCK_PATH = ".hoodie/.locks/table_lock.json"
+DRIFT_MS_MAX = 500
+
+_log = logging.getLogger(__name__)
+_POLL_S_MIN = 0.1
+_POLL_S_MAX = 1.0
+_FAILURES_MAX = 3
+_RENEWAL_ATTEMPTS = 3
+
+
+class StorageLock:
+    """Hudi's storage lock (RFC-91) by conditional writes on `.hoodie/.locks/table_lock.json`."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        *,
+        validity_s: float = 300.0,
+        renew_interval_s: float = 30.0,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._validity_s = validity_s
+        self._renew_interval_s = renew_interval_s
+        self._ghosts: set[str] = set()
+
+    def acquire(self, *, timeout_s: float) -> StorageLease:
+        deadline_s = self._clock.monotonic_s() + timeout_s
+        failures = 0
+        poll_s = _POLL_S_MIN
+        while True:
+            try:
+                outcome = self._try_acquire()
+                failures = 0
+            except StorageUnavailable as error:
+                failures += 1
+                outcome = error
+                if failures == _FAILURES_MAX:
+                    raise
+            if isinstance(outcome, StorageLease):
+                return outcome
+            remaining_s = deadline_s - self._clock.monotonic_s()
+            if remaining_s <= 0:
+                raise outcome
+            self._clock.sleep(min(poll_s, remaining_s))
+            poll_s = min(2 * poll_s, _POLL_S_MAX)
+
+    def _try_acquire(self) -> StorageLease | TidelineError:
+        """One attempt: a lease, or the error to end with if time is up."""
+        current = _read(self._store)
+        if current is not None:
+            holder = _LockBody.decode(current.body)
+            if not holder.may_be_taken(self._clock.now_ms()):
+                if holder.owner in self._ghosts:
+                    self._release_ghost(holder, current.version)
+                return Conflict(
+                    f"The table lock is held by {holder.owner} until {holder.valid_until_ms} ms",
+                    path=STORAGE_LOCK_PATH,
+                )
+        # A new owner for every attempt, so that a ghost is never taken for a lease.
+        owner = str(uuid.uuid4())
+        term = _Term.starting(self._clock, self._validity_s)
+        body = _LockBody(owner, term.valid_until_ms).encode()
+        self._ghosts.add(owner)
+        result = (
+            self._store.put_if_absent(STORAGE_LOCK_PATH, body)
+            if current is None
+            else self._store.put_if_match(STORAGE_LOCK_PATH, body, version=current.version)
+        )
+        if not isinstance(result, Written):
+            return Conflict("Another writer took the table lock first", path=STORAGE_LOCK_PATH)
+        self._ghosts.discard(owner)
+        lease = StorageLease(self._store, self._clock, owner, result.version, term)
+        lease.keep_renewed(self._validity_s, self._renew_interval_s)
+        return lease
+
+    def _release_ghost(self, ghost: _LockBody, version: str) -> None:
+        result = self._store.put_if_match(
+            STORAGE_LOCK_PATH, ghost.released().encode(), version=version
+        )
+        if isinstance(result, Written):
+            self._ghosts.discard(ghost.owner)
+
+
+class StorageLease:
+    """A storage lock that is held, and the thread that renews it."""
+
+    def __init__(
+        self, store: ObjectStore, clock: Clock, owner: str, version: str, term: _Term
+    ) -> None:
+        self.owner = owner
+        self._store = store
+        self._clock = clock
+        self._version = version
+        self._term = term
+        self._validity_s = 0.0
+        self._lost = False
+        self._released = False
+        self._changing = threading.Lock()
+        self._renewal: RenewalThread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def keep_renewed(self, validity_s: float, interval_s: float) -> None:
+        """Start renewing in the background."""
+        self._validity_s = validity_s
+        self._renewal = RenewalThread("tideline-table-lock", self._clock, interval_s, self.renew)
+        self._renewal.start()
+
+    def remaining_s(self) -> float:
+        if self._lost or self._released:
+            return 0.0
+        return self._term.remaining_s(self._clock)
+
+    def is_held(self) -> bool:
+        return self.remaining_s() > 0
+
+    def renew(self) -> bool:
+        """Extend the lease; False once it is lost for good.
+
+        When the store cannot be reached the lease lives on to the end of its present validity.
+        """
+        with self._changing:
+            for _ in range(_RENEWAL_ATTEMPTS):
+                # Over is over: others may already have acted on it.
+                if not self.is_held():
+                    self._lost = True
+                    return False
+                term = _Term.starting(self._clock, self._validity_s)
+                body = _LockBody(self.owner, term.valid_until_ms).encode()
+                try:
+                    result = self._store.put_if_match(
+                        STORAGE_LOCK_PATH, body, version=self._version
+                    )
+                    if isinstance(result, Written):
+                        self._version, self._term = result.version, term
+                        return True
+                    self._lost = not self._adopt()
+                except StorageUnavailable as error:
+                    _log.warning("Cannot renew the table lock, will retry: %s", error)
+                    return True
+            return not self._lost
+
+    def release(self) -> None:
+        if self._renewal is not None:
+            self._renewal.stop()
+        with self._changing:
+            if self._released:
+                return
+            self._released = True
+            if self._lost:
+                return
+            for attempt in range(_RENEWAL_ATTEMPTS):
+                try:
+                    self._write_released()
+                    return
+                except TidelineError as error:
+                    _log.warning("Cannot release the table lock, it will expire: %s", error)
+                    if not isinstance(error, StorageUnavailable):
+                        return
+                    if attempt + 1 < _RENEWAL_ATTEMPTS:
+                        self._clock.sleep(_POLL_S_MIN)
+
+    def _write_released(self) -> None:
+        body = _LockBody(self.owner, self._term.valid_until_ms).released().encode()
+        for _ in range(_RENEWAL_ATTEMPTS):
+            result = self._store.put_if_match(STORAGE_LOCK_PATH, body, version=self._version)
+            if isinstance(result, Written) or not self._adopt():
+                return
+
+    def _adopt(self) -> bool:
+        """Whether the lock is still ours; if so, continue from the version that is stored."""
+        current = _read(self._store)
+        if current is None:
+            return False
+        holder = _LockBody.decode(current.body)
+        if holder.owner != self.owner or holder.expired:
+            return False
+        self._version = current.version
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """Until when a lease is valid, on both clocks."""
+
+    valid_until_ms: int
+    valid_until_monotonic_s: float
+
+    @classmethod
+    def starting(cls, clock: Clock, validity_s: float) -> _Term:
+        return cls(clock.now_ms() + round(validity_s * 1000), clock.monotonic_s() + validity_s)
+
+    def remaining_s(self, clock: Clock) -> float:
+        wall_s = (self.valid_until_ms - clock.now_ms()) / 1000
+        return max(0.0, min(wall_s, self.valid_until_monotonic_s - clock.monotonic_s()))
+
+
+@dataclass(frozen=True, slots=True)
+class _LockBody:
+    """The JSON of RFC-91; unknown fields are ignored."""
+
+    owner: str
+    valid_until_ms: int
+    expired: bool = False
+
+    @classmethod
+    def decode(cls, body: bytes) -> _LockBody:
+        try:
+            fields = json.loads(body)
+            return cls(str(fields["owner"]), int(fields["validUntil"]), bool(fields["expired"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptTable(
+                "The table lock is not a storage lock of RFC-91; remove it once no writer runs",
+                path=STORAGE_LOCK_PATH,
+                value=body[:200],
+            ) from error
+
+    def encode(self) -> bytes:
+        fields = {"expired": self.expired, "validUntil": self.valid_until_ms, "owner": self.owner}
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    def released(self) -> _LockBody:
+        return _LockBody(self.owner, self.valid_until_ms, expired=True)
+
+    def may_be_taken(self, now_ms: int) -> bool:
+        return self.expired or now_ms > self.valid_until_ms + DRIFT_MS_MAX
+
+
+def _read(store: ObjectStore) -> VersionedBody | None:
+    try:
+        return store.get_versioned(STORAGE_LOCK_PATH)
+    except ObjectNotFound:
+        return None

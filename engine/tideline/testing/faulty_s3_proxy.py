@@ -1,0 +1,167 @@
+"""An HTTP proxy in front of an S3 server that misbehaves on request, on the loopback interface.
+
+It shows what an in-process fault cannot: how the S3 client itself takes a 503, a dropped
+connection, a stall, or a request that was carried out although no reply came back.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from dataclasses import dataclass
+from enum import Enum
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Self
+
+
+class ProxyFault(Enum):
+    """What happens to one request."""
+
+    ANSWER_503 = "503 without asking the server"
+    DROP_REQUEST = "the connection closes before the server is asked"
+    STALL = "no answer until the proxy stops"
+    APPLY_AND_STALL = "the server acts, no answer until the proxy stops"
+    APPLY_AND_DROP_REPLY = "the server acts, the connection closes"
+    APPLY_AND_ANSWER_500 = "the server acts, the client is told 500"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRequest:
+    """One request that reached the proxy."""
+
+    method: str
+    target: str
+
+
+class FaultyS3Proxy:
+    """Forwards to `upstream` (host:port, or None for a server that only has faults)."""
+
+    def __init__(self, upstream: str | None = None) -> None:
+        self.requests: tuple[SeenRequest, ...] = ()
+        self._upstream = upstream
+        self._faults: dict[str, tuple[ProxyFault, ...]] = {}
+        self._always: ProxyFault | None = None
+        self._changing = threading.Lock()
+        self._stopping = threading.Event()
+        self._server = _Server(self)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def inject(self, fault: ProxyFault, *, method: str = "PUT", times: int = 1) -> None:
+        """Let the next `times` requests of `method` suffer `fault`, after earlier injections."""
+        with self._changing:
+            self._faults[method] = (*self._faults.get(method, ()), *(fault,) * times)
+
+    def inject_always(self, fault: ProxyFault) -> None:
+        """Let every request suffer `fault` from now on."""
+        self._always = fault
+
+    def count(self, method: str) -> int:
+        """How many requests of `method` arrived."""
+        return sum(request.method == method for request in self.requests)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stopping.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _next_fault(self, request: SeenRequest) -> ProxyFault | None:
+        with self._changing:
+            self.requests = (*self.requests, request)
+            if self._always is not None:
+                return self._always
+            waiting = self._faults.get(request.method, ())
+            self._faults[request.method] = waiting[1:]
+            return waiting[0] if waiting else None
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, proxy: FaultyS3Proxy) -> None:
+        self.proxy = proxy
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that went away is what these tests are about."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def handle_one_request(self) -> None:
+        self.raw_requestline = self.rfile.readline(65537)
+        if not self.raw_requestline or not self.parse_request():
+            self.close_connection = True
+            return
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        proxy = self.server.proxy
+        fault = proxy._next_fault(SeenRequest(self.command, self.path))
+        match fault:
+            case ProxyFault.DROP_REQUEST:
+                self.close_connection = True
+            case ProxyFault.STALL:
+                proxy._stopping.wait()
+                self.close_connection = True
+            case ProxyFault.ANSWER_503:
+                self._answer(503, [], b"<Error><Code>SlowDown</Code></Error>")
+            case _:
+                self._forward(body, fault)
+
+    def _forward(self, body: bytes, fault: ProxyFault | None) -> None:
+        upstream = self.server.proxy._upstream
+        if upstream is None:
+            self._answer(500, [], b"<Error><Code>InternalError</Code></Error>")
+            return
+        connection = http.client.HTTPConnection(upstream, timeout=30)
+        try:
+            # The client signed its Host header; it must arrive unchanged.
+            connection.putrequest(
+                self.command, self.path, skip_host=True, skip_accept_encoding=True
+            )
+            for name, value in self.headers.items():
+                connection.putheader(name, value)
+            connection.endheaders(body)
+            response = connection.getresponse()
+            answer = response.read()
+        finally:
+            connection.close()
+        if fault is ProxyFault.APPLY_AND_DROP_REPLY:
+            self.close_connection = True
+        elif fault is ProxyFault.APPLY_AND_STALL:
+            self.server.proxy._stopping.wait()
+            self.close_connection = True
+        elif fault is ProxyFault.APPLY_AND_ANSWER_500:
+            self._answer(500, [], b"<Error><Code>InternalError</Code></Error>")
+        else:
+            self._answer(response.status, response.getheaders(), answer)
+
+    def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        self.send_response_only(status)
+        length = len(body)
+        for name, value in headers:
+            if name.lower() == "content-length":
+                length = int(value)
+            elif name.lower() not in ("transfer-encoding", "connection"):
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)

