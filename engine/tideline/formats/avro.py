@@ -1,0 +1,95 @@
+"""Avro object containers of one record: plans and service metadata as Hudi writes them.
+
+A container is `Obj\\x01`, a metadata map with the single key `avro.schema`, a 16 byte marker, then
+one uncompressed block: record count, byte count, record, marker. Nothing in it depends on time or
+chance, so that equal records are equal bytes. The schemas are those of Hudi's
+`org.apache.hudi.avro.model`, in `schemas/<name>.avsc`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from io import BytesIO
+from typing import Any
+
+import fastavro
+
+from tideline.errors import CorruptTable
+
+MAGIC = b"Obj\x01"
+
+
+def encode_container(schema_name: str, record: Mapping[str, Any]) -> bytes:
+    """A container with one record.
+
+    Fields the record leaves out get the schema's default. Raises ValueError or TypeError when the
+    record does not fit the schema, fields unknown to it included.
+    """
+    schema_json = _schema_json(schema_name).encode()
+    body = BytesIO()
+    fastavro.schemaless_writer(body, _parsed(schema_name), record, strict_allow_default=True)
+    block = body.getvalue()
+    marker = hashlib.md5(schema_json + block, usedforsecurity=False).digest()
+    metadata = b"".join(
+        (_long(1), _string(b"avro.schema"), _string(schema_json), _long(0))  # one entry, then end
+    )
+    return b"".join((MAGIC, metadata, marker, _long(1), _long(len(block)), block, marker))
+
+
+def decode_container(
+    body: bytes, schema_name: str | None = None, *, path: object = None
+) -> dict[str, Any]:
+    """The first record of a container, read with the schema inside it.
+
+    With `schema_name` the record is resolved to that schema: fields of newer Hudi versions are
+    dropped, missing ones get their default. Raises CorruptTable naming `path` when the bytes are
+    cut short, hold no record or do not fit the schema.
+    """
+    wanted = None if schema_name is None else _parsed(schema_name)
+    try:
+        # Reading on past the first record checks the marker after its block.
+        records = list(fastavro.reader(BytesIO(body), reader_schema=wanted))
+    except Exception as error:  # fastavro raises whatever broken bytes lead it to
+        message = "Avro file is truncated or unreadable"
+        raise CorruptTable(message, path=path, value=repr(error)) from error
+    if not records or not isinstance(records[0], dict):
+        raise CorruptTable("Avro file holds no record", path=path)
+    return records[0]
+
+
+@cache
+def _parsed(schema_name: str) -> Any:
+    return fastavro.parse_schema(schema(schema_name))
+
+
+def schema(name: str) -> dict[str, Any]:
+    """A Hudi schema by its record name, as JSON. Raises KeyError for an unknown name."""
+    parsed: dict[str, Any] = json.loads(_schema_json(name))
+    return parsed
+
+
+@cache
+def _schema_json(name: str) -> str:
+    file = files(__package__) / "schemas" / f"{name}.avsc"
+    if not file.is_file():
+        raise KeyError(name)
+    return json.dumps(json.loads(file.read_text(encoding="utf-8")), separators=(",", ":"))
+
+
+def _string(value: bytes) -> bytes:
+    return _long(len(value)) + value
+
+
+def _long(value: int) -> bytes:
+    """A non-negative long in Avro's zigzag variable length form."""
+    zigzag = value << 1
+    parts = bytearray()
+    while zigzag > 0x7F:
+        parts.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    parts.append(zigzag)
+    return bytes(parts)

@@ -1,0 +1,114 @@
+"""What Hudi keeps in the footer of a base file: the bloom filter and the range of its record keys.
+
+Source: Hudi's HoodieBloomFilterWriteSupport, HoodieAvroWriteSupport.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.formats.bloom import BloomFilter, BloomFilterType
+
+BLOOM_FILTER_KEY = "org.apache.hudi.bloomfilter"
+# Written by Hudi before it was an Apache project.
+OLD_BLOOM_FILTER_KEY = "com.uber.hoodie.bloomfilter"
+BLOOM_FILTER_TYPE_KEY = "hoodie_bloom_filter_type_code"
+MIN_RECORD_KEY = "hoodie_min_record_key"
+MAX_RECORD_KEY = "hoodie_max_record_key"
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileFooter:
+    """The Hudi entries of a base file's footer.
+
+    All are None in a table without meta fields; the keys also in a file without rows.
+    """
+
+    bloom: BloomFilter | None = None
+    min_key: str | None = None
+    max_key: str | None = None
+
+    def to_metadata(self) -> dict[str, str]:
+        """The footer's key-value pairs."""
+        metadata: dict[str, str] = {}
+        if self.bloom is not None:
+            metadata[BLOOM_FILTER_KEY] = self.bloom.to_base64()
+            metadata[BLOOM_FILTER_TYPE_KEY] = self.bloom.kind.value
+        if self.min_key is not None:
+            metadata[MIN_RECORD_KEY] = self.min_key
+        if self.max_key is not None:
+            metadata[MAX_RECORD_KEY] = self.max_key
+        return metadata
+
+    @classmethod
+    def from_metadata(
+        cls, metadata: Mapping[bytes, bytes] | None, *, path: object = None
+    ) -> BaseFileFooter:
+        """Read a footer's key-value pairs; pairs of others are ignored.
+
+        Raises CorruptTable or UnsupportedTable naming `path` when the bloom filter is unreadable.
+        """
+        texts = _texts(metadata or {}, path)
+        return cls(
+            bloom=_bloom(texts, path),
+            min_key=texts.get(MIN_RECORD_KEY),
+            max_key=texts.get(MAX_RECORD_KEY),
+        )
+
+
+def read_footer(source: str | BinaryIO | pq.FileMetaData, *, path: object = None) -> BaseFileFooter:
+    """The Hudi entries of a parquet file: a path, an open file, or metadata read already.
+
+    Raises CorruptTable naming `path` when the file is missing or no parquet.
+    """
+    if isinstance(source, pq.FileMetaData):
+        return BaseFileFooter.from_metadata(source.metadata, path=path)
+    named = source if path is None and isinstance(source, str) else path
+    try:
+        metadata = pq.read_metadata(source).metadata
+    except FileNotFoundError as error:
+        raise CorruptTable("base file is missing", path=named) from error
+    except (pa.ArrowInvalid, OSError) as error:
+        # Arrow reports an undecodable footer as an OSError without a number.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise CorruptTable("base file is no parquet file", path=named, value=error) from error
+    return BaseFileFooter.from_metadata(metadata, path=named)
+
+
+def _texts(metadata: Mapping[bytes, bytes], path: object) -> dict[str, str]:
+    """Our entries only: others' values may be large, or no text."""
+    ours = (
+        BLOOM_FILTER_KEY,
+        OLD_BLOOM_FILTER_KEY,
+        BLOOM_FILTER_TYPE_KEY,
+        MIN_RECORD_KEY,
+        MAX_RECORD_KEY,
+    )
+    try:
+        return {key: metadata[key.encode()].decode() for key in ours if key.encode() in metadata}
+    except UnicodeDecodeError as error:
+        raise CorruptTable("footer entry is no UTF-8", path=path, value=error) from error
+
+
+def _bloom(texts: Mapping[str, Any], path: object) -> BloomFilter | None:
+    serialised = texts.get(BLOOM_FILTER_KEY) or texts.get(OLD_BLOOM_FILTER_KEY)
+    if serialised is None:
+        return None
+    code = texts.get(BLOOM_FILTER_TYPE_KEY)
+    try:
+        kind = None if code is None else BloomFilterType(code)
+    except ValueError as error:
+        raise UnsupportedTable("unknown bloom filter type", path=path, value=code) from error
+    try:
+        return BloomFilter.from_base64(serialised, kind)
+    except CorruptTable as error:
+        raise CorruptTable(error.message, path=path, value=error.value) from error
+    except UnsupportedTable as error:
+        raise UnsupportedTable(error.message, path=path, value=error.value) from error

@@ -1,0 +1,69 @@
+"""Real tables written by other engines, for tests: unpacked once a session, never changed.
+
+They lie beside the repository in `../shared/fixtures`, as archives with the answers readers must
+give in `expected.json`. A test that needs them is skipped where they are absent, and fails there
+when the environment has `CI` set. Copy a table before writing to it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FIXTURES = Path(__file__).resolve().parents[4] / "shared" / "fixtures"
+
+
+def fixture_table(table_path: str) -> Path:
+    """The unpacked folder of a table, named as in `expected.json`: `<fixture>/data/<table>`."""
+    folder = _unpacked(table_path.partition("/")[0]).joinpath(*table_path.split("/")[1:])
+    if not folder.is_dir():
+        raise FileNotFoundError(f"the fixture has no folder {table_path}")
+    return folder
+
+
+def expected(table_path: str) -> dict[str, Any]:
+    """What `expected.json` says of a table: version, type, keys, rows and their digest."""
+    entry: dict[str, Any] = _all_expected()[table_path]
+    return entry
+
+
+@cache
+def _all_expected() -> dict[str, Any]:
+    require_fixtures()
+    content = json.loads((FIXTURES / "expected.json").read_text(encoding="utf-8"))
+    tables: dict[str, Any] = content["tables"]
+    return tables
+
+
+def require_fixtures() -> None:
+    """Skip the running test where there are no fixtures; fail it when `CI` is set."""
+    if FIXTURES.is_dir():
+        return
+    reason = "real tables are missing: no folder ../shared/fixtures beside the repository"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@cache
+def _unpacked(fixture: str) -> Path:
+    require_fixtures()
+    with tarfile.open(FIXTURES / "tables" / f"{fixture}.tar.xz") as archive:
+        archive.extractall(_cache_folder(), filter="data")
+    return _cache_folder() / fixture
+
+
+@cache
+def _cache_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="tideline-fixtures-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
