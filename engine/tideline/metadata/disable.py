@@ -1,0 +1,40 @@
+"""Switching the metadata table off, as every writer must that does not keep it up to date.
+
+A Hudi reader or writer with metadata on believes a stale metadata table without checking: commits
+missing from it stay invisible, and its next write builds on outdated files. So before a commit
+becomes visible, under the table lock (Hudi: maybeDeleteMetadataTable):
+
+1. Clear `hoodie.table.metadata.partitions` and `...partitions.inflight`. From here on everybody
+   lists files instead. Died before: nothing has changed and nothing of the commit is visible.
+2. Delete `.hoodie/metadata`. Died before or halfway: what is left is ignored, since the property
+   decides, and goes the next time; Hudi's next bootstrap replaces it as well.
+
+The other order would leave a property without its table, which fails every Hudi write.
+"""
+
+from __future__ import annotations
+
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.table_config import METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT
+
+METADATA_TABLE_PATH = ".hoodie/metadata"
+
+
+def disable_metadata_table(table: HoodieTable) -> bool:
+    """Make sure no engine uses the metadata table any more; whether there was something to do.
+
+    Call under the table lock, before the completed instant is published. Reads the properties
+    anew, since another engine may have switched it on since the table was opened.
+    """
+    properties = table.reload_config().properties
+    in_use = [
+        key for key in (METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT) if properties.get(key)
+    ]
+    if in_use:
+        table.update_properties(
+            dict.fromkeys((METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT), "")
+        )
+    exists = next(iter(table.store.list(METADATA_TABLE_PATH)), None) is not None
+    if exists:
+        table.store.delete_prefix(METADATA_TABLE_PATH)
+    return bool(in_use) or exists

@@ -1,0 +1,1 @@
+"""A Hudi table as files: its properties, file groups, markers and schema."""

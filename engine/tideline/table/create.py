@@ -1,0 +1,288 @@
+"""Creating a table: one conditional write of `hoodie.properties`.
+
+A table is that one object; every other one comes with the first commit. Two creators race for it
+and exactly one wins. Dying before the write leaves nothing, dying after it an empty table.
+The properties are those Hudi 0.14 writes for version 6, which 1.x reads as well: the key generator
+as a class, the merge mode as a payload class.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import pyarrow as pa
+
+from tideline.clock import Clock
+from tideline.errors import ConfigError, InvalidData
+from tideline.storage.object_store import AlreadyExists, ObjectStore
+from tideline.table import table_config as keys
+from tideline.table.java_properties import format_properties
+from tideline.table.properties import has_table_metadata, table_checksum
+from tideline.table.schema import arrow_to_avro, is_meta_column, record_name, stored_schema
+from tideline.table.table_config import (
+    PAYLOAD_OF_MODE,
+    PROPERTIES_PATH,
+    TABLE_VERSION,
+    KeyGeneratorKind,
+    MergeMode,
+    TableConfig,
+    TableType,
+    infer_key_generator,
+)
+
+INDEX_TYPES = ("BLOOM", "GLOBAL_BLOOM", "SIMPLE", "GLOBAL_SIMPLE", "BUCKET")
+BUCKET_COUNT_DEFAULT = 256
+
+_HUDI_INDEX_TYPE = "hoodie.index.type"
+_TIMESTAMP_TYPE = "hoodie.keygen.timebased.timestamp.type"
+_TIMESTAMP_OUTPUT = "hoodie.keygen.timebased.output.dateformat"
+_EXTRA_PREFIXES = ("hoodie.", "tideline.")
+_PARTITION_TYPES = frozenset({"SIMPLE", "TIMESTAMP"})
+_CREDENTIAL = re.compile(r"secret|password|credential|access.?key|token", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """What a new table is to be.
+
+    `partition_by` names columns, for a custom key generator as `column:SIMPLE` or
+    `column:TIMESTAMP`. `key_generator` and `merge_mode` None are inferred: from the fields, and
+    event time when there is an ordering. `properties` are further settings that every later
+    writer shall find: key generator formats, index (`hoodie.index.type`, buckets), sizing.
+    """
+
+    name: str
+    record_key: tuple[str, ...]
+    partition_by: tuple[str, ...] = ()
+    ordering: tuple[str, ...] = ()
+    table_type: TableType = TableType.COPY_ON_WRITE
+    table_version: int = TABLE_VERSION
+    key_generator: KeyGeneratorKind | None = None
+    hive_style: bool = False
+    url_encode: bool = False
+    schema: pa.Schema | None = None
+    merge_mode: MergeMode | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def create_table(store: ObjectStore, definition: TableDefinition, clock: Clock) -> TableConfig:
+    """Create the table in `store`.
+
+    Raises ConfigError for a definition that contradicts itself or its schema, and when a table
+    exists here already (or another creator was faster).
+    """
+    properties = table_properties(definition)
+    body = format_properties(properties, updated_at_ms=clock.now_ms())
+    if has_table_metadata(store) or isinstance(
+        store.put_if_absent(PROPERTIES_PATH, body, token=uuid4().hex), AlreadyExists
+    ):
+        raise ConfigError(
+            "a table, or what is left of one, exists here already",
+            table=store.uri,
+            path=PROPERTIES_PATH,
+        )
+    return TableConfig(properties, store.uri)
+
+
+def check_definition(definition: TableDefinition) -> None:
+    """Raise ConfigError for a definition that contradicts itself or its schema."""
+    table_properties(definition)
+
+
+def table_properties(definition: TableDefinition) -> dict[str, str]:
+    """The content of a new table's `hoodie.properties`. Raises ConfigError, see `create_table`."""
+    _check(definition)
+    kind = definition.key_generator or infer_key_generator(
+        definition.record_key, definition.partition_by
+    )
+    mode = definition.merge_mode or (
+        MergeMode.EVENT_TIME_ORDERING if definition.ordering else MergeMode.COMMIT_TIME_ORDERING
+    )
+    properties = {
+        keys.NAME: definition.name,
+        keys.DATABASE_NAME: "",
+        keys.TYPE: definition.table_type.value,
+        keys.VERSION: str(TABLE_VERSION),
+        keys.LAYOUT_VERSION: "1",
+        keys.TIMELINE_TIMEZONE: "UTC",
+        keys.ARCHIVE_FOLDER: "archived",
+        keys.BASE_FILE_FORMAT: "PARQUET",
+        keys.RECORD_KEY_FIELDS: ",".join(definition.record_key),
+        keys.KEY_GENERATOR_CLASS: kind.class_name,
+        keys.PAYLOAD_CLASS: PAYLOAD_OF_MODE[mode],
+        keys.POPULATE_META_FIELDS: "true",
+        keys.CDC_ENABLED: "false",
+        keys.DROP_PARTITION_COLUMNS: "false",
+        keys.PARTITION_METAFILE_BASE_FORMAT: "false",
+        keys.HIVE_STYLE: _flag(definition.hive_style),
+        keys.URL_ENCODE: _flag(definition.url_encode),
+        keys.METADATA_PARTITIONS: "",
+        keys.METADATA_PARTITIONS_INFLIGHT: "",
+    }
+    if definition.partition_by:
+        properties[keys.PARTITION_FIELDS] = ",".join(definition.partition_by)
+    if definition.ordering:
+        properties[keys.PRECOMBINE_FIELD] = ",".join(definition.ordering)
+    if definition.schema is not None:
+        properties[keys.CREATE_SCHEMA] = _schema_json(definition)
+    properties |= _extra_properties(definition, properties)
+    _check_key_generator(kind, definition, properties)
+    properties[keys.CHECKSUM] = table_checksum(properties)
+    return properties
+
+
+def _check(definition: TableDefinition) -> None:
+    if not definition.name.strip():
+        raise ConfigError("a table needs a name", value=definition.name)
+    if definition.table_version != TABLE_VERSION:
+        raise ConfigError(
+            f"only tables of version {TABLE_VERSION} can be created",
+            value=definition.table_version,
+        )
+    if not definition.record_key:
+        raise ConfigError("a table needs at least one record key column")
+    columns = {
+        "record key": definition.record_key,
+        "partition": tuple(item.partition(":")[0] for item in definition.partition_by),
+        "ordering": definition.ordering,
+    }
+    for role, names in columns.items():
+        _check_columns(role, names)
+        if definition.schema is not None:
+            _check_in_schema(role, names, definition.schema)
+    if definition.schema is not None:
+        _check_schema(definition.schema)
+    if definition.merge_mode is MergeMode.EVENT_TIME_ORDERING and not definition.ordering:
+        raise ConfigError("event time ordering needs an ordering column")
+
+
+def _check_columns(role: str, names: Iterable[str]) -> None:
+    seen = set()
+    for name in names:
+        if not name.strip() or "," in name:
+            raise ConfigError(f"not a {role} column name", value=name)
+        if name in seen:
+            raise ConfigError(f"{role} column named twice", value=name)
+        seen.add(name)
+
+
+def _check_in_schema(role: str, names: Iterable[str], schema: pa.Schema) -> None:
+    for name in names:
+        fields: Iterable[pa.Field] = schema
+        for part in name.split("."):
+            found = [item for item in fields if item.name == part]
+            if not found:
+                raise ConfigError(f"the schema has no such {role} column", value=name)
+            is_struct = pa.types.is_struct(found[0].type)
+            fields = tuple(found[0].type) if is_struct else ()
+            nested = is_struct or pa.types.is_nested(found[0].type)
+        if nested:
+            raise ConfigError(f"a {role} column must hold single values", value=name)
+
+
+def _check_schema(schema: pa.Schema) -> None:
+    folded: dict[str, str] = {}
+    for name in schema.names:
+        if is_meta_column(name):
+            raise ConfigError("the schema holds a column that Hudi adds itself", value=name)
+        other = folded.setdefault(name.casefold(), name)
+        if other is not name:
+            raise ConfigError("columns differ only by case", value=f"{other}, {name}")
+    if not schema.names:
+        raise ConfigError("the schema has no columns")
+
+
+def _schema_json(definition: TableDefinition) -> str:
+    name, namespace = record_name(definition.name)
+    try:
+        schema = stored_schema(definition.schema)
+        untyped = [item.name for item in schema if pa.types.is_null(item.type)]
+        if untyped:
+            raise ConfigError("a column has no type", value=", ".join(untyped))
+        avro = arrow_to_avro(schema, name=name, namespace=namespace)
+    except InvalidData as error:
+        raise ConfigError(error.message, value=error.value) from error
+    return json.dumps(avro, separators=(",", ":"), ensure_ascii=False)
+
+
+def _extra_properties(definition: TableDefinition, own: Mapping[str, str]) -> dict[str, str]:
+    """The caller's properties, checked, and the index settings every writer must share."""
+    extra = {key: str(value) for key, value in definition.properties.items()}
+    for key in extra:
+        if key in own or key.startswith("hoodie.table."):
+            raise ConfigError("this property follows from the table's definition", value=key)
+        if not key.startswith(_EXTRA_PREFIXES) or _CREDENTIAL.search(key):
+            raise ConfigError("not a property a table can hold", value=key)
+    index = extra.pop(_HUDI_INDEX_TYPE, extra.pop(keys.INDEX_TYPE, "")).upper()
+    if not index:
+        return extra
+    if index not in INDEX_TYPES:
+        raise ConfigError(
+            f"unknown index type, expected one of {', '.join(INDEX_TYPES)}", value=index
+        )
+    extra[keys.INDEX_TYPE] = index
+    if index == "BUCKET":
+        extra |= _bucket_properties(definition, extra)
+    return extra
+
+
+def _bucket_properties(definition: TableDefinition, extra: Mapping[str, str]) -> dict[str, str]:
+    count = extra.get(keys.BUCKET_COUNT, str(BUCKET_COUNT_DEFAULT))
+    if re.fullmatch(r"[1-9][0-9]{0,6}", count, re.ASCII) is None:
+        raise ConfigError(f"{keys.BUCKET_COUNT} must be a positive number", value=count)
+    hashed = extra.get(keys.BUCKET_HASH_FIELD, ",".join(definition.record_key))
+    strangers = [name for name in hashed.split(",") if name not in definition.record_key]
+    if strangers:
+        raise ConfigError(
+            f"{keys.BUCKET_HASH_FIELD} must be among the record key columns",
+            value=",".join(strangers),
+        )
+    return {keys.BUCKET_COUNT: count, keys.BUCKET_HASH_FIELD: hashed}
+
+
+def _check_key_generator(
+    kind: KeyGeneratorKind, definition: TableDefinition, properties: Mapping[str, str]
+) -> None:
+    partitions = definition.partition_by
+    types = [item.partition(":")[2] for item in partitions]
+    if kind is KeyGeneratorKind.CUSTOM:
+        if not partitions or not _PARTITION_TYPES.issuperset(types):
+            raise ConfigError(
+                "a custom key generator needs column:SIMPLE or column:TIMESTAMP partitions",
+                value=",".join(partitions),
+            )
+    elif any(types):
+        raise ConfigError(
+            f"only a custom key generator has typed partitions, not {kind}",
+            value=",".join(partitions),
+        )
+    allowed = _PARTITION_COUNT.get(kind)
+    if allowed is not None and len(partitions) != allowed:
+        raise ConfigError(
+            f"a {kind} key generator takes {allowed} partition column(s)",
+            value=",".join(partitions) or None,
+        )
+    if kind is KeyGeneratorKind.SIMPLE and len(definition.record_key) != 1:
+        raise ConfigError(
+            "a SIMPLE key generator takes one record key column",
+            value=",".join(definition.record_key),
+        )
+    if kind is KeyGeneratorKind.TIMESTAMP or "TIMESTAMP" in types:
+        absent = [key for key in (_TIMESTAMP_TYPE, _TIMESTAMP_OUTPUT) if not properties.get(key)]
+        if absent:
+            raise ConfigError("timestamp partitions need this property", value=", ".join(absent))
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+_PARTITION_COUNT = {
+    KeyGeneratorKind.SIMPLE: 1,
+    KeyGeneratorKind.TIMESTAMP: 1,
+    KeyGeneratorKind.NON_PARTITION: 0,
+}

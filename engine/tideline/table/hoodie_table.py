@@ -1,0 +1,226 @@
+"""A Hudi table in a store: its properties, its timeline, its files and its schema.
+
+Opening reads `hoodie.properties` and nothing else. Everything here works without Arrow except
+`table_schema`, so that services which move no rows run in a small image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from tideline.clock import Clock, SystemClock
+from tideline.errors import ObjectNotFound
+from tideline.storage.location import StoreLocation
+from tideline.storage.lock import TableLock, open_table_lock
+from tideline.storage.object_store import ObjectStore
+from tideline.table.file_group import BaseFile, FileGroupId, LogFile, split_path
+from tideline.table.file_system_view import FileSystemView, parse_data_file
+from tideline.table.partition_metadata import find_partitions, is_table_metadata
+from tideline.table.pending_plan import planned_groups
+from tideline.table.properties import (
+    TableConfig,
+    load_table_config,
+    update_table_properties,
+)
+from tideline.timeline.active import ActiveTimeline, TimelineStore
+from tideline.timeline.commit_metadata import CommitMetadata
+from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.timeline.instant_time import InstantTime
+from tideline.timeline.layout_v1 import LAYOUT_V1
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Up to here one request per partition is cheaper than listing the whole table.
+_PARTITION_LISTINGS_MAX = 32
+
+_SYSTEM_CLOCK = SystemClock()
+
+
+class HoodieTable:
+    """One open table. Holds no connection state of its own; reads are always current."""
+
+    def __init__(
+        self, location: StoreLocation, store: ObjectStore, config: TableConfig, clock: Clock
+    ) -> None:
+        self.location = location
+        self.store = store
+        self.config = config
+        self.clock = clock
+        self.timelines = TimelineStore(store, LAYOUT_V1, clock)
+        # Instants and their plans never change, so what was read of one is kept.
+        self._replaced_by: dict[InstantTime, tuple[FileGroupId, ...]] = {}
+        self._planned_by: dict[Instant, tuple[FileGroupId, ...]] = {}
+        self._schema_of: dict[Instant, str | None] = {}
+
+    @classmethod
+    def open(cls, location: StoreLocation, clock: Clock = _SYSTEM_CLOCK) -> HoodieTable:
+        """Open the table at `location`.
+
+        Raises ObjectNotFound when there is none, CorruptTable for unreadable properties and
+        UnsupportedTable for a table version other than 6.
+        """
+        store = location.open()
+        return cls(location, store, load_table_config(store), clock)
+
+    @property
+    def uri(self) -> str:
+        return self.store.uri
+
+    def lock(self) -> TableLock:
+        """The table's lock, not acquired yet."""
+        return open_table_lock(self.store, self.clock)
+
+    def reload_config(self) -> TableConfig:
+        """Read the properties again: another engine may have changed them."""
+        self.config = load_table_config(self.store)
+        return self.config
+
+    def update_properties(self, changes: Mapping[str, str | None]) -> TableConfig:
+        """Change the table's properties (None removes one). Call under the table lock."""
+        self.config = update_table_properties(self.store, changes, clock=self.clock)
+        return self.config
+
+    def timeline(self) -> ActiveTimeline:
+        """The active timeline as it is now."""
+        return self.timelines.load()
+
+    def partitions(self) -> tuple[str, ...]:
+        """The table's partitions, sorted, by a listing of the whole table."""
+        return find_partitions(path for path, _ in self._list_data())
+
+    def list_files(
+        self, partitions: Iterable[str] | None = None
+    ) -> Mapping[str, tuple[tuple[str, int], ...]]:
+        """Names and sizes in bytes of all files, by partition.
+
+        Without `partitions`: of everything that has partition metadata, in one recursive
+        listing. Given `partitions` are listed whether they have any or not.
+        """
+        wanted = None if partitions is None else sorted(set(partitions))
+        if wanted is not None and len(wanted) <= _PARTITION_LISTINGS_MAX:
+            return {partition: self._list_partition(partition) for partition in wanted}
+        files = list(self._list_data())
+        if wanted is None:
+            wanted = list(find_partitions(path for path, _ in files))
+        found: dict[str, list[tuple[str, int]]] = {partition: [] for partition in wanted}
+        for path, size_bytes in files:
+            partition, name = split_path(path)
+            if partition in found:
+                found[partition].append((name, size_bytes))
+        return {partition: tuple(names) for partition, names in found.items()}
+
+    def list_base_files(self) -> tuple[BaseFile, ...]:
+        """Every base file in the folder: uncommitted ones too, with partition metadata or not."""
+        return tuple(item for item in self._list_data_files() if isinstance(item, BaseFile))
+
+    def list_log_files(self) -> tuple[LogFile, ...]:
+        """Every log file in the table's folder, likewise."""
+        return tuple(item for item in self._list_data_files() if isinstance(item, LogFile))
+
+    def file_system_view(
+        self, timeline: ActiveTimeline, partitions: Iterable[str] | None = None
+    ) -> FileSystemView:
+        """The files that make up the table as `timeline` shows it."""
+        return FileSystemView.build(
+            self.list_files(partitions),
+            timeline,
+            replaced=self.replaced_groups(timeline),
+            pending_compaction=self.planned_groups(timeline, Action.COMPACTION),
+            pending_clustering=self.planned_groups(
+                timeline, Action.REPLACECOMMIT, Action.CLUSTERING
+            ),
+        )
+
+    def replaced_groups(self, timeline: ActiveTimeline) -> Mapping[FileGroupId, InstantTime]:
+        """The file groups that completed replacecommits replaced, with the instant that did.
+
+        Raises CorruptTable for a replacecommit that cannot be read.
+        """
+        replaced: dict[FileGroupId, InstantTime] = {}
+        for instant in timeline.of(Action.REPLACECOMMIT).completed():
+            if instant.time not in self._replaced_by:
+                metadata = self.timelines.read_commit(instant)
+                self._replaced_by[instant.time] = _replaced_ids(metadata)
+            for group in self._replaced_by[instant.time]:
+                replaced.setdefault(group, instant.time)
+        return replaced
+
+    def planned_groups(
+        self, timeline: ActiveTimeline, *actions: Action
+    ) -> Mapping[FileGroupId, InstantTime]:
+        """The file groups named by pending plans of these actions, with the plan's instant.
+
+        Raises CorruptTable for a plan that cannot be read.
+        """
+        planned: dict[FileGroupId, InstantTime] = {}
+        for instant in timeline.of(*actions).pending():
+            if instant not in self._planned_by:
+                path = self.timelines.path(instant.in_state(State.REQUESTED))
+                # A writer may roll its instant back at any moment.
+                with suppress(ObjectNotFound):
+                    body = self.store.get(path)
+                    self._planned_by[instant] = planned_groups(body, instant.action, path=path)
+            for group in self._planned_by.get(instant, ()):
+                planned[group] = instant.time
+        return planned
+
+    def table_schema_json(self, timeline: ActiveTimeline) -> str | None:
+        """Avro JSON of the table's schema: the newest commit's, else that of its creation.
+
+        None when neither has one. Source: Hudi's TableSchemaResolver.
+        """
+        for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
+            if instant not in self._schema_of:
+                self._schema_of[instant] = self.timelines.read_commit(instant).schema_json
+            if schema := self._schema_of[instant]:
+                return schema
+        return self.config.create_schema
+
+    def table_schema(self, timeline: ActiveTimeline) -> pa.Schema | None:
+        """The table's columns without meta columns, None for a table that has no schema yet.
+
+        Where commits carry no schema it is that of a base file's footer. Partition columns that
+        are not stored in the files come last, as nullable strings.
+        """
+        # Arrow is an optional dependency that only this method needs.
+        from tideline.table import schema_resolver
+
+        schema_json = self.table_schema_json(timeline)
+        if schema_json is not None:
+            return schema_resolver.read_schema_json(schema_json, self.config)
+        paths = self._base_file_paths(timeline)
+        return schema_resolver.read_footer_schema(self.store, paths, self.config)
+
+    def _base_file_paths(self, timeline: ActiveTimeline) -> Iterator[str]:
+        """Base files that commits wrote, newest commit first."""
+        for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
+            for stat in self.timelines.read_commit(instant).write_stats:
+                if stat.path and BaseFile.parse(*split_path(stat.path)) is not None:
+                    yield stat.path
+
+    def _list_partition(self, partition: str) -> tuple[tuple[str, int], ...]:
+        listing = self.store.list_directory(partition)
+        return tuple((split_path(info.path)[1], info.size_bytes) for info in listing.objects)
+
+    def _list_data(self) -> Iterator[tuple[str, int]]:
+        for info in self.store.list():
+            if not is_table_metadata(info.path):
+                yield info.path, info.size_bytes
+
+    def _list_data_files(self) -> Iterator[BaseFile | LogFile]:
+        for path, size_bytes in self._list_data():
+            data_file = parse_data_file(*split_path(path), size_bytes)
+            if data_file is not None:
+                yield data_file
+
+
+def _replaced_ids(metadata: CommitMetadata) -> tuple[FileGroupId, ...]:
+    replaced = metadata.partition_to_replace_file_ids or {}
+    return tuple(
+        FileGroupId(partition, file_id)
+        for partition, file_ids in replaced.items()
+        for file_id in file_ids
+    )
