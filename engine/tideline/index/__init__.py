@@ -1,0 +1,1 @@
+"""How rows find the file group that holds their key."""

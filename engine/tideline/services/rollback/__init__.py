@@ -1,0 +1,1 @@
+"""Rollback: removing every byte that a failed write left."""

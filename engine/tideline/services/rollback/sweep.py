@@ -1,0 +1,64 @@
+"""Sweeping up after writers that died outside their instant's pending time.
+
+A writer that dies right after completing leaves its markers and its heartbeat; one that dies before
+its requested instant a heartbeat; one that was rolled back in its sleep and died after waking up
+leaves files and their markers. None of that is in the timeline as pending, so no rollback finds it:
+
+1. List the marker folders and the heartbeats, one level each.
+2. Pending instants are left alone: their writers are alive, or rolled back as a whole.
+3. Completed or archived: markers and heartbeat are deleted.
+4. Neither, and no living heartbeat: the marked files are deleted first, markers and heartbeat next.
+
+Died in between: the next sweep finds the rest. Call under the table lock.
+"""
+
+from __future__ import annotations
+
+from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.services.rollback.execute import FailedWrites
+from tideline.services.rollback.plan import marked_path
+from tideline.storage.heartbeat import delete_heartbeat, list_heartbeats
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.markers import MARKER_DIRECTORY, delete_markers, list_markers
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.instant_time import InstantTime, is_instant_time
+
+
+def sweep_leftovers(
+    table: HoodieTable, timeline: ActiveTimeline, policy: FailedWrites
+) -> tuple[InstantTime, ...]:
+    """Remove what dead writers left beside the timeline; returns the instants it was found of."""
+    directories = table.store.list_directory(MARKER_DIRECTORY).directories
+    marked = {directory.rpartition("/")[2] for directory in directories}
+    names = sorted(filter(is_instant_time, marked | list_heartbeats(table.store)))
+    found = [InstantTime(name) for name in names if not _is_pending(timeline, InstantTime(name))]
+    if not found:
+        return ()
+    # Another engine may have begun one of them since the timeline was read.
+    timeline = table.timeline()
+    return tuple(time for time in found if _sweep(table, timeline, policy, time))
+
+
+def _sweep(
+    table: HoodieTable, timeline: ActiveTimeline, policy: FailedWrites, time: InstantTime
+) -> bool:
+    if _is_pending(timeline, time):
+        return False
+    if timeline.find(time) is None and not timeline.is_committed(time):
+        if not policy.is_dead(table, time):
+            return False
+        try:
+            markers = list_markers(table.store, time)
+            paths = sorted({marked_path(marker, time) for marker in markers})
+        except (CorruptTable, UnsupportedTable):
+            # Nobody counts on these files; a person may look at them.
+            return False
+        table.store.delete_many(paths)
+    delete_markers(table.store, time)
+    delete_heartbeat(table.store, str(time))
+    return True
+
+
+def _is_pending(timeline: ActiveTimeline, time: InstantTime) -> bool:
+    instant = timeline.find(time)
+    return instant is not None and instant.is_pending

@@ -1,0 +1,180 @@
+"""Hudi itself, as a peer to test against: the Spark bundle and hudi-rs in a process of their own.
+
+`HudiPeer` starts one long-lived JVM in the peers' virtual environment (see `peer_environment`) and
+speaks to it line by line; rows go both ways as pyarrow tables. Everything it writes stays on table
+version 6 and is never upgraded. The pytest fixture `hudi_peer` shares one peer per test session.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tideline.testing.json_line_process import JsonLineProcess, Reply
+from tideline.testing.peer_environment import PeerEnvironment, prepare_hudi_peer
+
+VERSION_6 = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
+SMALL_DATA_SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    # On small data the optimising compiler costs more than it saves.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PeerInstant:
+    """One instant of a timeline as Hudi loads it."""
+
+    time: str
+    action: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRollback:
+    """A completed rollback as Hudi reads it back from the timeline."""
+
+    instants: tuple[str, ...]
+    deleted_files: tuple[str, ...]
+
+
+class HudiPeer:
+    """A running Hudi. Raises PeerFailure with Java's own account when a request fails there."""
+
+    def __init__(
+        self,
+        environment: PeerEnvironment,
+        scratch: Path,
+        *,
+        spark_settings: Mapping[str, str] = SMALL_DATA_SETTINGS,
+    ) -> None:
+        """Start the JVM. `scratch` is an existing folder for rows on their way and for the log."""
+        self._scratch = scratch
+        settings = {**spark_settings, "spark.local.dir": str(scratch)}
+        self._process = JsonLineProcess(
+            [
+                str(environment.python),
+                str(Path(__file__).with_name("hudi_peer_server.py")),
+                str(environment.hudi_bundle),
+                json.dumps(settings),
+            ],
+            log_path=scratch / "hudi-peer.log",
+            working_directory=scratch,
+            environment=environment.process_environment(),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the peer's Python process; the JVM is its child."""
+        return self._process.pid
+
+    def close(self) -> None:
+        """End the JVM."""
+        self._process.close()
+
+    def read(
+        self,
+        uri: str,
+        options: Mapping[str, str] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """All rows, meta columns included, through Hudi's Spark data source."""
+        reply = self._process.request(
+            "read", uri=uri, options=dict(options or {}), columns=list(columns) if columns else None
+        )
+        return pq.read_table(reply.result)
+
+    def read_with_hudi_rs(self, uri: str, options: Mapping[str, str] | None = None) -> pa.Table:
+        """All rows, meta columns included, through hudi-rs."""
+        reply = self._process.request("hudi_rs_read", uri=uri, options=dict(options or {}))
+        return pq.read_table(reply.result)
+
+    def write(
+        self,
+        uri: str,
+        rows: pa.Table,
+        *,
+        operation: str,
+        options: Mapping[str, str] | None = None,
+        mode: str = "append",
+    ) -> float:
+        """Write rows on table version 6; returns the seconds it took inside the peer."""
+        source = self._scratch / f"{uuid.uuid4()}.parquet"
+        pq.write_table(rows, source)
+        return self.write_file(uri, source, operation=operation, options=options, mode=mode)
+
+    def write_file(
+        self,
+        uri: str,
+        source: Path,
+        *,
+        operation: str,
+        options: Mapping[str, str] | None = None,
+        mode: str = "append",
+    ) -> float:
+        """Write the rows of a parquet file or folder; otherwise as `write`."""
+        merged = {
+            **VERSION_6,
+            "hoodie.datasource.write.operation": operation,
+            **(options or {}),
+        }
+        reply = self._process.request(
+            "write", uri=uri, source=str(source), options=merged, mode=mode
+        )
+        return reply.seconds
+
+    def sql(self, statement: str, views: Mapping[str, str] | None = None) -> pa.Table:
+        """Run a Spark SQL statement; `views` maps names to table URIs."""
+        reply = self._process.request("sql", statement=statement, views=dict(views or {}))
+        return pq.read_table(reply.result)
+
+    def aggregate(
+        self, uri: str, statement: str, options: Mapping[str, str] | None = None
+    ) -> Reply:
+        """Rows of a small query over the table, called `t`, and the seconds it takes."""
+        return self._process.request(
+            "aggregate", uri=uri, options=dict(options or {}), statement=statement
+        )
+
+    def timeline(self, uri: str) -> tuple[PeerInstant, ...]:
+        """The active timeline as Hudi loads it, oldest first."""
+        reply = self._process.request("timeline", uri=uri)
+        return tuple(PeerInstant(*instant) for instant in reply.result)
+
+    def rollbacks(self, uri: str) -> tuple[PeerRollback, ...]:
+        """The completed rollbacks of the active timeline, oldest first."""
+        reply = self._process.request("rollbacks", uri=uri)
+        return tuple(
+            PeerRollback(instants=tuple(undone), deleted_files=tuple(deleted))
+            for undone, deleted in reply.result
+        )
+
+
+@pytest.fixture(scope="session")
+def hudi_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiPeer]:
+    """One Hudi for the whole test session."""
+    with HudiPeer(prepare_hudi_peer(), tmp_path_factory.mktemp("hudi-peer")) as peer:
+        yield peer

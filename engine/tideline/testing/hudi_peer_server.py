@@ -1,0 +1,128 @@
+"""What runs inside the Hudi peer's virtual environment: one JVM with Hudi's bundle, and hudi-rs.
+
+Started as a script by `HudiPeer` with the bundle's path and a JSON object of Spark settings. It
+must not import Tideline, which that environment does not hold. Rows travel as parquet files: a
+reply names the file that holds the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from json_line_server import claim_standard_output, serve  # type: ignore[import-not-found]
+from pyspark.sql import DataFrame, SparkSession
+
+HUDI_SETTINGS = {
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+
+
+class HudiOperations:
+    """The requests this process answers; every method is one."""
+
+    def __init__(self, spark: SparkSession, answers: Path) -> None:
+        self._spark = spark
+        self._answers = answers
+
+    def read(self, uri: str, options: Mapping[str, str], columns: list[str] | None) -> str:
+        """Rows of a table through Hudi's data source."""
+        rows = self._load(uri, options)
+        return self._answer(rows.select(*columns) if columns else rows)
+
+    def write(self, uri: str, source: str, options: Mapping[str, str], mode: str) -> None:
+        """Write the rows of a parquet file with Hudi's data source."""
+        rows = self._spark.read.parquet(source)
+        rows.write.format("hudi").options(**options).mode(mode).save(uri)
+
+    def sql(self, statement: str, views: Mapping[str, str]) -> str:
+        """Run a statement; each view is a table's rows as of now, under a name."""
+        for name, uri in views.items():
+            self._load(uri, {}).createOrReplaceTempView(name)
+        return self._answer(self._spark.sql(statement))
+
+    def aggregate(self, uri: str, options: Mapping[str, str], statement: str) -> list[Any]:
+        """Run a statement over a table called `t` and return its rows as JSON values."""
+        self._load(uri, options).createOrReplaceTempView("t")
+        return [list(row) for row in self._spark.sql(statement).collect()]
+
+    def timeline(self, uri: str) -> list[list[str]]:
+        """The active timeline as Hudi loads it: time, action and state of every instant."""
+        instants = self._meta_client(uri).getActiveTimeline().getInstants()
+        return [
+            [instant.requestedTime(), instant.getAction(), str(instant.getState())]
+            for instant in instants
+        ]
+
+    def rollbacks(self, uri: str) -> list[list[list[str]]]:
+        """Of every completed rollback: the instants it undid and the files it deleted."""
+        timeline = self._meta_client(uri).getActiveTimeline()
+        found = []
+        for instant in timeline.getRollbackTimeline().filterCompletedInstants().getInstants():
+            done = timeline.readRollbackMetadata(instant)
+            partitions = done.getPartitionMetadata().values()
+            deleted = [str(path) for item in partitions for path in item.getSuccessDeleteFiles()]
+            found.append([list(done.getCommitsRollback()), deleted])
+        return found
+
+    def hudi_rs_read(self, uri: str, options: Mapping[str, str]) -> str:
+        """Rows of a table through hudi-rs."""
+        from hudi import HudiReadOptions, HudiTableBuilder  # type: ignore[import-not-found]
+
+        table = HudiTableBuilder.from_base_uri(uri).build()
+        batches = table.read(HudiReadOptions(hudi_options=dict(options)))
+        schema = batches[0].schema if batches else table.get_schema_with_meta_fields()
+        path = self._answer_path()
+        pq.write_table(pa.Table.from_batches(batches, schema=schema), path)
+        return path
+
+    def _load(self, uri: str, options: Mapping[str, str]) -> DataFrame:
+        return self._spark.read.format("hudi").options(**options).load(uri)
+
+    def _meta_client(self, uri: str) -> Any:
+        jvm: Any = self._spark._jvm
+        storage = jvm.org.apache.hudi.storage.hadoop.HadoopStorageConfiguration(
+            self._spark._jsc.hadoopConfiguration()
+        )
+        builder = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+        return builder.setConf(storage).setBasePath(uri).build()
+
+    def _answer(self, rows: DataFrame) -> str:
+        path = self._answer_path()
+        rows.coalesce(1).write.parquet(path)
+        return path
+
+    def _answer_path(self) -> str:
+        return str(self._answers / f"{uuid.uuid4()}.parquet")
+
+
+def main() -> None:
+    """Start Spark with the bundle and answer until standard input ends."""
+    replies = claim_standard_output()
+    bundle, settings = sys.argv[1], json.loads(sys.argv[2])
+    builder = SparkSession.Builder().config("spark.jars", bundle)
+    for name, value in {**HUDI_SETTINGS, **settings}.items():
+        builder = builder.config(name, value)
+    answers = Path.cwd() / "answers"
+    answers.mkdir()
+    operations = HudiOperations(builder.getOrCreate(), answers)
+    names = [name for name in dir(operations) if not name.startswith("_")]
+    serve({name: getattr(operations, name) for name in names}, replies)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""A write engine inside this process: Arrow instead of Spark, over any ObjectStore.
+
+Crash tests run hundreds of writes with it over stores that die at a chosen write. It shares all
+of the write path but the shuffles: planning, handles, markers, transaction. Simple keys only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tideline.index.bucket import bucket_id
+from tideline.storage.object_store import ObjectStore
+from tideline.table.file_group import BaseFile
+from tideline.timeline.commit_metadata import WriteStat
+from tideline.write.config import SortMode
+from tideline.write.create_handle import create_base_files
+from tideline.write.dedupe import keep_last_of_key
+from tideline.write.engine import BucketPlacement, CreateTarget, Target
+from tideline.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
+from tideline.write.merge_handle import merge_base_file
+from tideline.write.upsert_partitioner import BucketPlan, bucket_of
+from tideline.write.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
+
+
+@dataclass(slots=True)
+class LocalEngine:
+    """Writes one Arrow table; see `tideline.write.engine.WriteEngine`.
+
+    `key` and `partition` name a string column each (`partition` None: unpartitioned).
+    `deletes` makes every row a delete of its key.
+    """
+
+    store: ObjectStore
+    rows: pa.Table
+    key: str
+    partition: str | None = None
+    deletes: bool = False
+    _located: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.rows.schema
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        return tuple(sorted({path for _, path in self._routing()}))
+
+    def release(self) -> None:
+        """Nothing is kept."""
+
+    def profile(self, candidates: Sequence[BaseFile]) -> WorkloadProfile:
+        for file in candidates:
+            with self.store.open_reader(file.path) as stream:
+                keys = pq.ParquetFile(stream).read(columns=[RECORD_KEY], use_threads=False)
+                stored = keys.column(0).to_pylist()
+            self._located |= {(key, file.partition): file.file_id for key in stored}
+        instants = {file.file_id: file.instant for file in candidates}
+        inserts: dict[str, int] = {}
+        updates: dict[str, dict[str, UpdateCount]] = {}
+        for key, path in self._routing():
+            found = updates.setdefault(path, {})
+            file_id = self._located.get((key, path))
+            if file_id is None:
+                inserts[path] = inserts.get(path, 0) + 1
+            else:
+                records = found[file_id].records + 1 if file_id in found else 1
+                found[file_id] = UpdateCount(instants[file_id], records)
+        return WorkloadProfile(
+            {p: PartitionWorkload(inserts.get(p, 0), found) for p, found in updates.items()}
+        )
+
+    def profile_by_hash(
+        self, num_buckets: int, hash_fields: tuple[str, ...]
+    ) -> Mapping[tuple[str, int], int]:
+        assert len(hash_fields) <= 1, "keys here have one field"
+        counts: dict[tuple[str, int], int] = {}
+        for key, path in self._routing():
+            place = path, bucket_id([key], num_buckets)
+            counts[place] = counts.get(place, 0) + 1
+        return counts
+
+    def write(
+        self,
+        plan: BucketPlan,
+        targets: Mapping[int, Target],
+        context: HandleContext,
+        *,
+        drops_duplicates: bool,
+        placement: BucketPlacement | None = None,
+    ) -> Sequence[WriteStat]:
+        numbers = plan.update_numbers()
+        chosen: dict[int, list[int]] = {}
+        for row, (key, path) in enumerate(self._routing()):
+            if placement is not None:
+                number = placement.numbers.get((path, bucket_id([key], placement.num_buckets)))
+            elif (file_id := self._located.get((key, path))) is not None:
+                number = numbers[path, file_id]
+            else:
+                number = bucket_of(plan, path, key) if path in plan.insert_weights else None
+            if number is not None:
+                chosen.setdefault(number, []).append(row)
+        stats: list[WriteStat] = []
+        for number, picked in sorted(chosen.items()):
+            rows = self._handle_rows(context).take(picked)
+            if drops_duplicates:
+                rows = pa.Table.from_batches(
+                    keep_last_of_key(rows.sort_by(RECORD_KEY).combine_chunks().to_batches()),
+                    schema=rows.schema,
+                )
+            target = targets[number]
+            task = context.for_task(number, 0, 0)
+            if isinstance(target, CreateTarget):
+                stats += create_base_files(
+                    task, self.store, target.partition, target.file_id_prefix, rows.to_batches()
+                )
+            else:
+                stats += merge_base_file(task, self.store, target.base_file, rows)
+        return stats
+
+    def bulk_insert(self, context: HandleContext, sort_mode: SortMode) -> Sequence[WriteStat]:
+        rows = self._handle_rows(context)
+        paths = pa.array([path for _, path in self._routing()], pa.string())
+        stats: list[WriteStat] = []
+        for number, path in enumerate(self.partitions):
+            picked = rows.filter(pc.equal(paths, path))
+            if sort_mode is not SortMode.NONE:
+                picked = picked.sort_by(RECORD_KEY)
+            prefix = f"00000000-0000-0000-{number:04d}-{str(context.instant)[-12:]}"
+            stats += create_base_files(
+                context.for_task(number, 0, 0), self.store, path, prefix, picked.to_batches()
+            )
+        return stats
+
+    def _routing(self) -> list[tuple[str, str]]:
+        keys = self.rows.column(self.key).cast(pa.string()).to_pylist()
+        if self.partition is None:
+            return [(key, "") for key in keys]
+        return list(zip(keys, self.rows.column(self.partition).to_pylist(), strict=True))
+
+    def _handle_rows(self, context: HandleContext) -> pa.Table:
+        key = self.rows.column(self.key).cast(pa.string())
+        rows = self.rows.select(context.schema.names).add_column(0, RECORD_KEY, key)
+        if self.deletes:
+            flags = pa.array([True] * rows.num_rows)
+            rows = rows.append_column(IS_DELETE, flags)
+        return rows

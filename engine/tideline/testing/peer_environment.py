@@ -1,0 +1,176 @@
+"""The virtual environment and the jar of the peers that interop tests and benches run against.
+
+`python -m tideline.testing.peer_environment` prepares both; it is idempotent and costs nothing when
+they are there. Neither ever enters the product's own environment:
+
+1. a virtual environment with the Spark release that Hudi's bundle is built for, and hudi-rs;
+2. Hudi's Spark bundle, through Maven, or through Spark's own resolver on a machine without Maven.
+
+Both live in the user's cache folder under names that carry their versions or beside a note of them,
+so that a change of version here rebuilds what it concerns.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tideline.spark.cache_directory import cache_directory
+from tideline.spark.java_runtime import prepare_java
+
+# Spark 3.5 asks for numpy below 2, and pyarrow from 26 on refuses to start with it.
+HUDI_REQUIREMENTS = (
+    "pyspark==3.5.8",
+    "hudi==0.5.0",
+    "pyarrow>=20,<26",
+    "pandas>=2.2,<3",
+    "numpy>=1.26,<2",
+    "setuptools",
+)
+HUDI_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
+BUILD_TIMEOUT_S = 1800
+
+
+class PeerUnavailable(Exception):
+    """A peer's environment cannot be built here; the message says which step failed and how."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerEnvironment:
+    """Where the peers' Python interpreter and Hudi's bundle are, both present."""
+
+    python: Path
+    hudi_bundle: Path
+
+    @staticmethod
+    def process_environment() -> dict[str, str]:
+        """This process's environment variables without those that would lead a peer to our Spark.
+
+        The time zone is UTC: one JVM that writes tables of several zones, as the tests' does, may
+        hang in Hudi's generator of instant times anywhere west of Greenwich.
+
+        Java is the one the product would take. Raises ConfigError when there is none.
+        """
+        variables = dict(os.environ)
+        for name in ("SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH"):
+            variables.pop(name, None)
+        variables["TZ"] = "UTC"
+        variables["JAVA_HOME"] = str(prepare_java(cache_directory()))
+        return variables
+
+
+def prepare_hudi_peer() -> PeerEnvironment:
+    """Build or fetch what is missing. Raises PeerUnavailable with the failing step's output."""
+    directory = cache_directory() / "venvs" / "hudi"
+    with _only_builder("hudi-peer"):
+        python = _prepare_virtual_environment(directory, HUDI_REQUIREMENTS)
+        bundle = _prepare_jar(HUDI_BUNDLE, python)
+    return PeerEnvironment(python=python, hudi_bundle=bundle)
+
+
+def _prepare_virtual_environment(directory: Path, requirements: Sequence[str]) -> Path:
+    python = directory / "bin" / "python"
+    note = directory / "tideline-requirements.json"
+    wanted = json.dumps(sorted(requirements))
+    if note.exists() and note.read_text() == wanted and python.exists():
+        return python
+    if not _runs(python):
+        shutil.rmtree(directory, ignore_errors=True)
+        venv.create(directory, with_pip=True)
+    _run([str(python), "-m", "pip", "install", "--quiet", *requirements])
+    _run([str(python), "-c", "import hudi, pyarrow.parquet, pyspark"])
+    note.write_text(wanted)
+    return python
+
+
+def _runs(python: Path) -> bool:
+    """Whether this interpreter still starts: the one it was made from may be gone."""
+    return python.exists() and subprocess.run([str(python), "-c", ""]).returncode == 0
+
+
+def _prepare_jar(coordinate: str, peer_python: Path) -> Path:
+    _, artifact, version = coordinate.split(":")
+    directory = cache_directory() / "jars"
+    jar = directory / f"{artifact}-{version}.jar"
+    if jar.exists():
+        return jar
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory) as fetched:
+        if shutil.which("mvn"):
+            _fetch_with_maven(coordinate, Path(fetched))
+        else:
+            _fetch_with_spark(coordinate, Path(fetched), peer_python)
+        found = sorted(Path(fetched).rglob(f"*{artifact}-{version}.jar"))
+        if not found:
+            raise PeerUnavailable(f"{coordinate} was fetched without an error but is not there")
+        found[0].rename(jar)
+    return jar
+
+
+def _fetch_with_maven(coordinate: str, directory: Path) -> None:
+    _run(
+        [
+            "mvn",
+            "--quiet",
+            "--batch-mode",
+            "dependency:copy",
+            f"-Dartifact={coordinate}",
+            f"-DoutputDirectory={directory}",
+        ]
+    )
+
+
+def _fetch_with_spark(coordinate: str, directory: Path, peer_python: Path) -> None:
+    """Let a throw-away Spark session resolve the coordinate into its Ivy folder."""
+    script = (
+        "from pyspark.sql import SparkSession\n"
+        "session = SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')\n"
+        f"session = session.config('spark.jars.packages', {coordinate!r})\n"
+        f"session.config('spark.jars.ivy', {str(directory)!r}).getOrCreate().stop()\n"
+    )
+    _run([str(peer_python), "-c", script], environment=PeerEnvironment.process_environment())
+
+
+def _run(command: Sequence[str], *, environment: dict[str, str] | None = None) -> None:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, env=environment
+        )
+    except (OSError, subprocess.TimeoutExpired) as failure:
+        raise PeerUnavailable(f"{' '.join(command[:4])}: {failure}") from failure
+    if done.returncode != 0:
+        output = (done.stdout + done.stderr)[-2000:]
+        raise PeerUnavailable(f"{' '.join(command[:4])} ended with {done.returncode}:\n{output}")
+
+
+@contextmanager
+def _only_builder(name: str) -> Iterator[None]:
+    """Keep two test sessions from building the same environment at once."""
+    with (cache_directory() / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def main() -> int:
+    """Prepare everything and print where it is."""
+    try:
+        environment = prepare_hudi_peer()
+    except PeerUnavailable as failure:
+        print(failure, file=sys.stderr)
+        return 4
+    print(f"python  {environment.python}\nbundle  {environment.hudi_bundle}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

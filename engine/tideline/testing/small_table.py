@@ -1,0 +1,174 @@
+"""A small table of string keys in two or three partitions, written by the in-process engine.
+
+Crash tests and the simulator write it thousands of times, over a store of their choice, so all
+about it is small: ten rows, tiny bloom filters, a copy that costs a millisecond.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tideline.clock import Clock, SystemClock
+from tideline.commit_report import CommitReport
+from tideline.lake_table import LakeTable
+from tideline.storage.location import StoreLocation
+from tideline.storage.memory import MemoryStore
+from tideline.storage.object_store import ObjectStore
+from tideline.testing.fake_clock import FakeClock
+from tideline.testing.local_engine import LocalEngine
+from tideline.testing.table_audit import Row, open_fresh, read_rows
+from tideline.timeline.commit_metadata import WriteStat
+from tideline.write.engine import BucketPlacement, Target
+from tideline.write.handle_context import HandleContext
+from tideline.write.operation import WriteOperation
+from tideline.write.upsert_partitioner import BucketPlan
+
+SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
+CHEAP = {
+    "hoodie.index.bloom.num_entries": "10",
+    "hoodie.bloom.index.filter.dynamic.max.entries": "20",
+}
+
+_names = itertools.count()
+
+
+def batch(keys: Iterable[int], v: int, *, partitions: int = 2) -> pa.Table:
+    """Rows `k<n>` in partition `p<n mod partitions>`, all with the value `v`."""
+    numbers = list(keys)
+    columns = {
+        "id": [f"k{number:03d}" for number in numbers],
+        "part": [f"p{number % partitions}" for number in numbers],
+        "v": [v] * len(numbers),
+    }
+    return pa.table(columns, schema=SCHEMA)
+
+
+@dataclass(slots=True)
+class MeanwhileEngine(LocalEngine):
+    """A `LocalEngine` that lets others act before or after it has written its files."""
+
+    before_files: Callable[[], None] | None = None
+    after_files: Callable[[], None] | None = None
+
+    def write(
+        self,
+        plan: BucketPlan,
+        targets: Mapping[int, Target],
+        context: HandleContext,
+        *,
+        drops_duplicates: bool,
+        placement: BucketPlacement | None = None,
+    ) -> Sequence[WriteStat]:
+        if self.before_files is not None:
+            self.before_files()
+        stats = LocalEngine.write(
+            self, plan, targets, context, drops_duplicates=drops_duplicates, placement=placement
+        )
+        if self.after_files is not None:
+            self.after_files()
+        return stats
+
+
+@dataclass(slots=True)
+class SmallTable:
+    """The table at `location`; `write` opens it anew each time, as another process would."""
+
+    location: StoreLocation
+    clock: Clock = field(default_factory=SystemClock)
+
+    @classmethod
+    def create(
+        cls,
+        location: StoreLocation,
+        clock: Clock | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> SmallTable:
+        """Create it empty."""
+        clock = clock or SystemClock()
+        LakeTable.create(
+            location.uri,
+            record_key=["id"],
+            partition_by=["part"],
+            schema=SCHEMA,
+            properties={**CHEAP, **(properties or {})},
+            storage_options=dict(location.options),
+            clock=clock,
+        )
+        return cls(location, clock)
+
+    @classmethod
+    def in_memory(cls, properties: Mapping[str, str] | None = None) -> SmallTable:
+        """Create it in memory, under a fake clock."""
+        location, clock = memory_place()
+        return cls.create(location, clock, properties)
+
+    @property
+    def fake_clock(self) -> FakeClock:
+        assert isinstance(self.clock, FakeClock)
+        return self.clock
+
+    def copy(self) -> SmallTable:
+        """The same objects in memory under another name, and a clock of its own."""
+        location, clock = memory_place()
+        clock.advance((self.clock.now_ms() - clock.now_ms()) / 1000)
+        source, target = self.location.open(), location.open()
+        for info in source.list():
+            target.put(info.path, source.get(info.path))
+        return SmallTable(location, clock)
+
+    def forget(self) -> None:
+        """Drop a table in memory."""
+        MemoryStore.forget(self.location.uri.removeprefix("memory://"))
+
+    def store(self) -> ObjectStore:
+        return self.location.open()
+
+    def lake(self, store: ObjectStore | None = None) -> LakeTable:
+        return LakeTable(open_fresh(self.location, store, self.clock))
+
+    def write(
+        self,
+        operation: str,
+        rows: pa.Table,
+        *,
+        store: ObjectStore | None = None,
+        options: Mapping[str, str] | None = None,
+        before_files: Callable[[], None] | None = None,
+        after_files: Callable[[], None] | None = None,
+    ) -> CommitReport:
+        """One write; `delete_partition` takes the partitions of the rows."""
+        lake = self.lake(store)
+        wanted = WriteOperation.parse(operation)
+        if wanted is WriteOperation.DELETE_PARTITION:
+            partitions = sorted(set(rows.column("part").to_pylist()))
+            return lake.delete_partitions(partitions, options=options)
+        engine = MeanwhileEngine(
+            lake.hoodie_table.store,
+            rows,
+            "id",
+            "part",
+            deletes=wanted is WriteOperation.DELETE,
+            before_files=before_files,
+            after_files=after_files,
+        )
+        return lake.write_with(engine, wanted, lake.write_config(options), {})
+
+    def rows(self) -> list[Row]:
+        """What a fresh reader sees."""
+        return read_rows(open_fresh(self.location, clock=self.clock))
+
+    def values(self) -> list[tuple[str, int]]:
+        """Key and value of every row."""
+        return [(row["id"], row["v"]) for row in self.rows()]
+
+
+def memory_place() -> tuple[StoreLocation, FakeClock]:
+    """An empty store in memory and the fake clock that stamps its objects."""
+    name = f"small-table-{next(_names)}"
+    clock = FakeClock()
+    MemoryStore(name, clock=clock)
+    return StoreLocation.of(f"memory://{name}"), clock

@@ -1,0 +1,84 @@
+"""A table that tests write on Spark through the facade and read back without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from tideline.commit_report import CommitReport
+from tideline.lake_table import LakeTable
+from tideline.testing.plain_reader import leftovers, newest_commit, stored_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Bloom filters of the default size take most of the time of a tiny write.
+SMALL_BLOOM = {
+    "hoodie.index.bloom.num_entries": "10",
+    "hoodie.bloom.index.filter.dynamic.max.entries": "20",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTable:
+    """A copy-on-write table in a local folder. `schema` gives plain rows their types."""
+
+    spark: SparkSession
+    folder: Path
+    schema: pa.Schema
+
+    @classmethod
+    def create(
+        cls,
+        spark: SparkSession,
+        folder: Path,
+        schema: pa.Schema,
+        *,
+        properties: Mapping[str, str] | None = None,
+        **definition: Any,
+    ) -> WrittenTable:
+        """A new table keyed by `id` unless told otherwise; `definition` as in LakeTable.create."""
+        settings: dict[str, Any] = {"record_key": ["id"], "schema": schema, **definition}
+        LakeTable.create(str(folder), properties={**SMALL_BLOOM, **(properties or {})}, **settings)
+        return cls(spark, folder, schema)
+
+    @property
+    def lake(self) -> LakeTable:
+        """The table as somebody opens it who never saw it before."""
+        return LakeTable.open(str(self.folder))
+
+    def frame(self, rows: Iterable[Sequence[Any]] | pa.Table) -> DataFrame:
+        """Plain rows, in the order of the schema's columns, as a Spark frame."""
+        if not isinstance(rows, pa.Table):
+            named = [dict(zip(self.schema.names, row, strict=True)) for row in rows]
+            rows = pa.Table.from_pylist(named, schema=self.schema)
+        return self.spark.createDataFrame(rows)
+
+    def write(
+        self,
+        rows: Iterable[Sequence[Any]] | pa.Table | DataFrame,
+        operation: str = "upsert",
+        options: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> CommitReport:
+        """One write. Nothing of an unfinished write may be left after it."""
+        is_frame = hasattr(rows, "sparkSession")
+        frame = cast("DataFrame", rows) if is_frame else self.frame(cast("pa.Table", rows))
+        report = self.lake.write(frame, operation, options=options, **settings)
+        assert leftovers(self.folder) == []
+        return report
+
+    def rows(self, *columns: str) -> list[tuple[Any, ...]]:
+        """The stored rows, sorted; all columns of the schema or those named."""
+        names = columns or tuple(self.schema.names)
+        found = [tuple(row[name] for name in names) for row in stored_rows(self.folder)]
+        return sorted(found, key=lambda row: tuple(map(str, row)))
+
+    def stats(self) -> list[dict[str, Any]]:
+        """The write stats of the newest commit."""
+        by_partition = newest_commit(self.folder)["partitionToWriteStats"]
+        return [stat for stats in by_partition.values() for stat in stats]

@@ -1,0 +1,1 @@
+"""The write path: planning (pure) and the Arrow handles that turn rows into base files."""

@@ -1,0 +1,215 @@
+"""A stored base file, streamed for rewriting in the shape of the current schema.
+
+1. Columns are matched by name; what the file lacks is null, what the schema lacks is dropped.
+2. Values are cast to the schema's types: widened numbers, two-level lists, other time units.
+3. Text that the file holds dictionary encoded stays so, which saves decoding and encoding it.
+
+Batches are sized by bytes, so that wide rows do not fill a worker's memory.
+Source: Hudi `HoodieMergeHelper`, `HoodieAvroUtils.rewriteRecordWithNewSchema`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import types
+
+from tideline.errors import CorruptTable, ObjectNotFound
+from tideline.formats.parquet_footer import BaseFileFooter, read_footer
+from tideline.storage.object_store import ObjectStore
+from tideline.table.file_group import BaseFile
+from tideline.table.stored_value import converted_array
+from tideline.write.column_encoding import decoded, is_text
+from tideline.write.handle_context import HandleContext
+from tideline.write.meta_columns import COMMIT_SEQNO, COMMIT_TIME, PARTITION_PATH, RECORD_KEY
+from tideline.write.virtual_key import virtual_keys
+
+_KEPT_META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH)
+_BATCH_BYTES = 32 * 1024 * 1024
+_BATCH_ROWS_MIN = 64
+_BATCH_ROWS_MAX = 262_144
+# Text with at most this many encoded bytes per value is worth reading as a dictionary.
+_DICTIONARY_BYTES_PER_VALUE_MAX = 2
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """Stored rows and their record keys.
+
+    `rows` has the meta columns but the file name, if the table has any, then the user columns.
+    """
+
+    keys: pa.Array
+    rows: pa.RecordBatch
+
+
+@contextmanager
+def open_stored_file(
+    ctx: HandleContext, store: ObjectStore, base: BaseFile
+) -> Iterator[StoredFile]:
+    """Open a base file to read it. Raises CorruptTable when it is missing or no parquet file."""
+    try:
+        stream = store.open_reader(base.path)
+    except ObjectNotFound as error:
+        raise CorruptTable(
+            "base file is missing", table=ctx.table, instant=base.instant, path=base.path
+        ) from error
+    with closing(stream):
+        source = pa.PythonFile(stream, mode="r")
+        try:
+            metadata = pq.read_metadata(source)
+        except pa.ArrowInvalid as error:
+            raise CorruptTable(
+                "base file is no parquet file",
+                table=ctx.table,
+                instant=base.instant,
+                path=base.path,
+                value=error,
+            ) from error
+        is_remote = store.local_path(base.path) is None
+        yield StoredFile(ctx, base, source, metadata, is_remote)
+
+
+class StoredFile:
+    """The file inside `open_stored_file`."""
+
+    def __init__(
+        self,
+        ctx: HandleContext,
+        base: BaseFile,
+        source: pa.NativeFile,
+        metadata: pq.FileMetaData,
+        is_remote: bool,
+    ) -> None:
+        self._ctx = ctx
+        self._base = base
+        self._metadata = metadata
+        self._file = pq.ParquetFile(
+            source,
+            metadata=metadata,
+            read_dictionary=_dictionary_columns(metadata),
+            coerce_int96_timestamp_unit="us",
+            # Few large requests instead of one for every column.
+            pre_buffer=is_remote,
+        )
+        self._columns = self._match_columns()
+
+    @property
+    def row_count(self) -> int:
+        return int(self._metadata.num_rows)
+
+    def footer(self) -> BaseFileFooter:
+        """The bloom filter and key range of the file."""
+        return read_footer(self._metadata, path=self._base.path)
+
+    def batches(self) -> Iterator[StoredBatch]:
+        """All rows in file order. Raises CorruptTable when the file cannot be read through."""
+        names = [column.source for column in self._columns if column.source is not None]
+        for batch in self._read(names):
+            arrays = [column.of(batch) for column in self._columns]
+            rows = pa.RecordBatch.from_arrays(arrays, [column.name for column in self._columns])
+            yield StoredBatch(self._keys(rows), rows)
+
+    def key_batches(self) -> Iterator[pa.Array]:
+        """The record keys alone, in file order. Only where the table has meta columns."""
+        for batch in self._read([RECORD_KEY]):
+            yield decoded(batch.column(0))
+
+    def _read(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        try:
+            for index in range(self._metadata.num_row_groups):
+                yield from self._file.iter_batches(
+                    batch_size=self._batch_rows(index),
+                    row_groups=[index],
+                    columns=list(names),
+                    use_threads=False,
+                )
+        except (pa.ArrowInvalid, OSError) as error:
+            raise self._corrupt("base file cannot be read", error) from error
+
+    def _batch_rows(self, row_group: int) -> int:
+        group = self._metadata.row_group(row_group)
+        bytes_per_row = max(1, int(group.total_byte_size) // max(1, int(group.num_rows)))
+        return min(max(_BATCH_BYTES // bytes_per_row, _BATCH_ROWS_MIN), _BATCH_ROWS_MAX)
+
+    def _keys(self, rows: pa.RecordBatch) -> pa.Array:
+        if self._ctx.populate_meta_fields:
+            return decoded(rows.column(RECORD_KEY))
+        return virtual_keys(
+            rows,
+            self._ctx.virtual_key_fields,
+            qualified=self._ctx.virtual_keys_qualified,
+        )
+
+    def _match_columns(self) -> tuple[_Column, ...]:
+        stored = self._file.schema_arrow
+        folded = {name.casefold(): name for name in reversed(stored.names)}
+        columns = []
+        if self._ctx.populate_meta_fields:
+            missing = [name for name in _KEPT_META_COLUMNS if name not in stored.names]
+            if missing:
+                raise self._corrupt("base file lacks meta columns", ", ".join(missing))
+            columns = [_Column(name, pa.string(), name, _same) for name in _KEPT_META_COLUMNS]
+        for field in self._ctx.stored_schema:
+            source = field.name if field.name in stored.names else folded.get(field.name.casefold())
+            adapt = _adapter(stored.field(source).type, field.type) if source else _same
+            columns.append(_Column(field.name, field.type, source, adapt))
+        return tuple(columns)
+
+    def _corrupt(self, message: str, value: object) -> CorruptTable:
+        return CorruptTable(
+            message,
+            table=self._ctx.table,
+            instant=self._base.instant,
+            path=self._base.path,
+            value=value,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One column to give, where it comes from (None: null) and how it gets its type."""
+
+    name: str
+    type: pa.DataType
+    source: str | None
+    adapt: Callable[[pa.Array], pa.Array]
+
+    def of(self, batch: pa.RecordBatch) -> pa.Array:
+        if self.source is None:
+            return pa.nulls(batch.num_rows, self.type)
+        return self.adapt(batch.column(self.source))
+
+
+def _same(column: pa.Array) -> pa.Array:
+    return column
+
+
+def _adapter(stored: pa.DataType, wanted: pa.DataType) -> Callable[[pa.Array], pa.Array]:
+    if stored == wanted or (types.is_dictionary(stored) and stored.value_type == wanted):
+        return _same
+    return lambda column: converted_array(column, wanted)
+
+
+def _dictionary_columns(metadata: pq.FileMetaData) -> list[str]:
+    """Flat text columns that every row group holds in a small dictionary."""
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    schema = metadata.schema.to_arrow_schema()
+    flat = {field.name for field in schema if is_text(field.type)}
+    found = []
+    for index in range(metadata.num_columns if groups else 0):
+        name = metadata.schema.column(index).path
+        if name in flat and all(_has_small_dictionary(group.column(index)) for group in groups):
+            found.append(name)
+    return found
+
+
+def _has_small_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
+    return bool(
+        chunk.has_dictionary_page
+        and chunk.total_uncompressed_size <= _DICTIONARY_BYTES_PER_VALUE_MAX * chunk.num_values
+    )

@@ -1,0 +1,270 @@
+"""Write settings: every `hoodie.*` name the write path reads, typed, with Hudi's defaults.
+
+Two defaults differ from Hudi's: base files are snappy rather than gzip; failed writes of others are
+rolled back lazily (by heartbeat) unless the table is declared single-writer by
+`hoodie.clean.failed.writes.policy=EAGER`. Choices Tideline cannot honour are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeVar
+
+from tideline.errors import ConfigError
+from tideline.index.index_type import IndexType
+from tideline.write.upsert_partitioner import Sizing
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+
+class FailedWritesPolicy(Enum):
+    """Who rolls back what a dead writer left: the next writer, heartbeats, or nobody."""
+
+    EAGER = "EAGER"
+    LAZY = "LAZY"
+    NEVER = "NEVER"
+
+
+class SortMode(Enum):
+    """How `bulk_insert` orders rows before writing."""
+
+    NONE = "NONE"
+    GLOBAL_SORT = "GLOBAL_SORT"
+    PARTITION_SORT = "PARTITION_SORT"
+
+
+class ParquetCodec(Enum):
+    """Compression of base files; the value is what `hoodie.parquet.compression.codec` says."""
+
+    SNAPPY = "snappy"
+    ZSTD = "zstd"
+    GZIP = "gzip"
+    LZ4_RAW = "lz4_raw"
+    UNCOMPRESSED = "uncompressed"
+
+    @property
+    def arrow_name(self) -> str:
+        """What Arrow calls it."""
+        return "none" if self is ParquetCodec.UNCOMPRESSED else self.value
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetSettings:
+    """How base files are encoded.
+
+    A row group ends at `row_group_rows_max` rows or about `row_group_bytes_max` bytes of Arrow
+    data, whichever comes first; the second bounds a task's memory.
+    """
+
+    codec: ParquetCodec = ParquetCodec.SNAPPY
+    row_group_rows_max: int = 1_000_000
+    row_group_bytes_max: int = 120 * 1024 * 1024
+    file_size_bytes_max: int = 120 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BloomSettings:
+    """Sizing of a base file's bloom filter (Hudi's DYNAMIC_V0)."""
+
+    num_entries: int = 60_000
+    error_rate: float = 1e-9
+    max_entries: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """Which index tags rows, and its options.
+
+    `updates_partition_path` is whether a global index moves a row whose partition changed. An
+    empty `bucket_hash_fields` hashes all record key fields.
+    """
+
+    type: IndexType = IndexType.SIMPLE
+    prunes_by_ranges: bool = True
+    updates_partition_path: bool = False
+    num_buckets: int = 256
+    bucket_hash_fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteConfig:
+    """All settings of one write.
+
+    A writer waits `lock_timeout_s` for the table lock, renews its heartbeat every
+    `heartbeat_interval_s`, and counts as dead after `heartbeat_tolerable_misses` of them.
+    """
+
+    sizing: Sizing = field(default_factory=Sizing)
+    parquet: ParquetSettings = field(default_factory=ParquetSettings)
+    bloom: BloomSettings = field(default_factory=BloomSettings)
+    index: IndexSettings = field(default_factory=IndexSettings)
+    lock_timeout_s: float = 60.0
+    conflict_retries: int = 0
+    heartbeat_interval_s: float = 60.0
+    heartbeat_tolerable_misses: int = 10
+    failed_writes_policy: FailedWritesPolicy = FailedWritesPolicy.LAZY
+    combine_before_insert: bool = False
+    combine_before_upsert: bool = True
+    combine_before_delete: bool = True
+    allows_duplicate_inserts: bool = True
+    allows_empty_commit: bool = True
+    bulk_insert_sort_mode: SortMode = SortMode.NONE
+    commit_metadata_key_prefix: str = "_"
+    partial_update_columns: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> WriteConfig:
+        """Typed settings from `hoodie.*` names; names of other concerns are left alone.
+
+        Raises ConfigError naming the setting and its value when it cannot be read or honoured.
+        """
+        read = _Reader(properties)
+        sizing = _sizing(read)
+        return cls(
+            sizing=sizing,
+            parquet=_parquet(read, sizing.file_size_bytes_max),
+            bloom=_bloom(read),
+            index=_index(read),
+            lock_timeout_s=read.integer("hoodie.write.lock.wait_time_ms", 60_000) / 1000,
+            conflict_retries=read.integer("hoodie.write.num.retries.on.conflict.failures", 0),
+            heartbeat_interval_s=read.integer(
+                "hoodie.client.heartbeat.interval_in_ms", 60_000, at_least=1
+            )
+            / 1000,
+            heartbeat_tolerable_misses=read.integer("hoodie.client.heartbeat.tolerable.misses", 10),
+            failed_writes_policy=_failed_writes_policy(read),
+            combine_before_insert=read.boolean("hoodie.combine.before.insert", False),
+            combine_before_upsert=read.boolean("hoodie.combine.before.upsert", True),
+            combine_before_delete=read.boolean("hoodie.combine.before.delete", True),
+            allows_duplicate_inserts=read.boolean("hoodie.merge.allow.duplicate.on.inserts", True),
+            allows_empty_commit=read.boolean("hoodie.allow.empty.commit", True),
+            bulk_insert_sort_mode=read.member(
+                "hoodie.bulkinsert.sort.mode", SortMode, SortMode.NONE
+            ),
+            commit_metadata_key_prefix=properties.get(
+                "hoodie.datasource.write.commitmeta.key.prefix", "_"
+            ),
+            partial_update_columns=read.names("tideline.write.partial.update.columns") or None,
+        )
+
+
+def _sizing(read: _Reader) -> Sizing:
+    return Sizing(
+        small_file_limit_bytes=read.integer("hoodie.parquet.small.file.limit", 104_857_600),
+        file_size_bytes_max=read.integer("hoodie.parquet.max.file.size", 125_829_120, at_least=1),
+        insert_split_records=read.integer(
+            "hoodie.copyonwrite.insert.split.size", 500_000, at_least=1
+        ),
+        insert_auto_split=read.boolean("hoodie.copyonwrite.insert.auto.split", True),
+        record_size_estimate_bytes=read.integer(
+            "hoodie.copyonwrite.record.size.estimate", 1024, at_least=1
+        ),
+        record_size_estimation_threshold=read.decimal(
+            "hoodie.record.size.estimation.threshold", 1.0
+        ),
+    )
+
+
+def _parquet(read: _Reader, file_size_bytes_max: int) -> ParquetSettings:
+    return ParquetSettings(
+        codec=read.member("hoodie.parquet.compression.codec", ParquetCodec, ParquetCodec.SNAPPY),
+        row_group_bytes_max=read.integer("hoodie.parquet.block.size", 125_829_120, at_least=1),
+        file_size_bytes_max=file_size_bytes_max,
+    )
+
+
+def _bloom(read: _Reader) -> BloomSettings:
+    kind = read.text("hoodie.bloom.index.filter.type", "DYNAMIC_V0")
+    if kind != "DYNAMIC_V0":
+        raise ConfigError(
+            "only DYNAMIC_V0 is written for hoodie.bloom.index.filter.type", value=kind
+        )
+    return BloomSettings(
+        num_entries=read.integer("hoodie.index.bloom.num_entries", 60_000, at_least=1),
+        error_rate=read.decimal("hoodie.index.bloom.fpp", 1e-9),
+        max_entries=read.integer("hoodie.bloom.index.filter.dynamic.max.entries", 100_000),
+    )
+
+
+def _index(read: _Reader) -> IndexSettings:
+    kind = IndexType.parse(read.text("hoodie.index.type", IndexType.SIMPLE.value))
+    moves = {
+        IndexType.GLOBAL_BLOOM: "hoodie.bloom.index.update.partition.path",
+        IndexType.GLOBAL_SIMPLE: "hoodie.simple.index.update.partition.path",
+    }
+    engine = read.text("hoodie.index.bucket.engine", "SIMPLE")
+    if kind is IndexType.BUCKET and engine != "SIMPLE":
+        raise ConfigError("only SIMPLE is supported for hoodie.index.bucket.engine", value=engine)
+    return IndexSettings(
+        type=kind,
+        prunes_by_ranges=read.boolean("hoodie.bloom.index.prune.by.ranges", True),
+        updates_partition_path=kind in moves and read.boolean(moves[kind], True),
+        num_buckets=read.integer("hoodie.bucket.index.num.buckets", 256, at_least=1),
+        bucket_hash_fields=read.names("hoodie.bucket.index.hash.field"),
+    )
+
+
+def _failed_writes_policy(read: _Reader) -> FailedWritesPolicy:
+    name = "hoodie.clean.failed.writes.policy"
+    if name not in read.properties:
+        name = "hoodie.cleaner.policy.failed.writes"
+    return read.member(name, FailedWritesPolicy, FailedWritesPolicy.LAZY)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Typed access to string properties, with errors that name the property."""
+
+    properties: Mapping[str, str]
+
+    def text(self, name: str, default: str) -> str:
+        return self.properties.get(name, default).strip()
+
+    def names(self, name: str) -> tuple[str, ...]:
+        words = (word.strip() for word in self.properties.get(name, "").split(","))
+        return tuple(word for word in words if word)
+
+    def boolean(self, name: str, default: bool) -> bool:
+        def convert(text: str) -> bool:
+            return {"true": True, "false": False}[text.lower()]
+
+        return self._convert(name, default, convert, "true or false")
+
+    def integer(self, name: str, default: int, *, at_least: int = 0) -> int:
+        def convert(text: str) -> int:
+            number = int(text)
+            if number < at_least:
+                raise ValueError(text)
+            return number
+
+        return self._convert(name, default, convert, f"an integer of at least {at_least}")
+
+    def decimal(self, name: str, default: float) -> float:
+        def convert(text: str) -> float:
+            number = float(text)
+            if not 0 < number < float("inf"):
+                raise ValueError(text)
+            return number
+
+        return self._convert(name, default, convert, "a number above 0")
+
+    def member(self, name: str, kind: type[E], default: E) -> E:
+        words = ", ".join(str(member.value) for member in kind)
+
+        def convert(text: str) -> E:
+            by_word = {str(member.value).lower(): member for member in kind}
+            return by_word[text.lower()]
+
+        return self._convert(name, default, convert, f"one of {words}")
+
+    def _convert(self, name: str, default: T, convert: Callable[[str], T], expected: str) -> T:
+        text = self.properties.get(name)
+        if text is None:
+            return default
+        try:
+            return convert(text.strip())
+        except (KeyError, ValueError):
+            raise ConfigError(f"{name} must be {expected}", value=text) from None

@@ -1,0 +1,94 @@
+"""What an engine does for a write. The transaction and the planning are the same for all.
+
+An engine is given one batch of incoming rows at construction, prepared: keys, target schema,
+arrival order. The Spark engine is `tideline.spark.upsert`; crash tests use an in-process one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from tideline.table.file_group import BaseFile
+from tideline.timeline.commit_metadata import WriteStat
+from tideline.write.config import SortMode
+from tideline.write.handle_context import HandleContext
+from tideline.write.upsert_partitioner import BucketPlan
+from tideline.write.workload_profile import WorkloadProfile
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTarget:
+    """A bucket that rewrites this base file."""
+
+    base_file: BaseFile
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTarget:
+    """A bucket that makes new files `<file_id_prefix>-<k>`."""
+
+    partition: str
+    file_id_prefix: str
+
+
+Target = MergeTarget | CreateTarget
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPlacement:
+    """Where a bucket index puts rows: number of the bucket for (partition, hash bucket)."""
+
+    num_buckets: int
+    hash_fields: tuple[str, ...]
+    numbers: Mapping[tuple[str, int], int]
+
+
+class WriteEngine(Protocol):
+    """Moves the rows of one incoming batch."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The user columns as they will be written, evolved from the table's."""
+        ...
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The partition paths the batch touches."""
+        ...
+
+    def profile(self, candidates: Sequence[BaseFile]) -> WorkloadProfile:
+        """Look every key up in the candidate files and count rows per partition and file group.
+
+        With no candidates every row is an insert.
+        """
+        ...
+
+    def profile_by_hash(
+        self, num_buckets: int, hash_fields: tuple[str, ...]
+    ) -> Mapping[tuple[str, int], int]:
+        """Rows per (partition, hash bucket) of a bucket index."""
+        ...
+
+    def write(
+        self,
+        plan: BucketPlan,
+        targets: Mapping[int, Target],
+        context: HandleContext,
+        *,
+        drops_duplicates: bool,
+        placement: BucketPlacement | None = None,
+    ) -> Sequence[WriteStat]:
+        """Route every row to its bucket and write the buckets; one stat per file.
+
+        Rows that have neither a location nor an insert bucket (deletes of unknown keys) are
+        dropped.
+        """
+        ...
+
+    def bulk_insert(self, context: HandleContext, sort_mode: SortMode) -> Sequence[WriteStat]:
+        """Write every row to new file groups, without looking keys up."""
+        ...

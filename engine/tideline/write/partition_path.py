@@ -1,0 +1,69 @@
+"""Partition paths made from values: which of them a table can hold.
+
+A value may hold anything, a path may not: it must stay inside the table, keep out of the table's
+own folder, and not lie inside another partition, where no reader looks for files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from tideline.errors import InvalidData
+from tideline.storage.object_store import ObjectStore, checked_prefix
+from tideline.table.file_group import join_path, split_path
+from tideline.table.partition_metadata import METADATA_DIRECTORY, PARTITION_METADATA
+
+
+def check_partition_paths(paths: Iterable[str], *, table: str) -> None:
+    """Raise InvalidData naming a path that cannot be, or the inner one of two that are nested."""
+    ordered = sorted(paths, key=lambda path: f"{path}/")
+    for path in ordered:
+        _check(path, table)
+    for outer, inner in pairwise(ordered):
+        if outer and inner.startswith(f"{outer}/"):
+            raise _nested(inner, outer, table)
+
+
+def check_new_partition(store: ObjectStore, path: str) -> None:
+    """Raise InvalidData when making `path` a partition would nest two of the table's.
+
+    Asks the store a few times when it is no partition yet, once when it is.
+    """
+    if not path or store.head(join_path(path, PARTITION_METADATA)) is not None:
+        return
+    outer = path
+    while outer := split_path(outer)[0]:
+        if store.head(join_path(outer, PARTITION_METADATA)) is not None:
+            raise _nested(path, outer, store.uri)
+    for info in store.list(path):
+        inner, name = split_path(info.path)
+        if inner != path and name.startswith(PARTITION_METADATA):
+            raise _nested(inner, path, store.uri)
+
+
+def _check(path: str, table: str) -> None:
+    try:
+        checked_prefix(path)
+    except InvalidData as error:
+        raise _impossible(path, table) from error
+    reserved = (METADATA_DIRECTORY, PARTITION_METADATA)
+    if path.endswith("/") or any(step.startswith(reserved) for step in path.split("/")):
+        raise _impossible(path, table)
+
+
+def _nested(inner: str, outer: str, table: str) -> InvalidData:
+    return InvalidData(
+        f"partition {inner!r} lies inside partition {outer!r}, where readers do not look; "
+        "url-encode partition values that hold a slash",
+        table=table,
+        value=inner,
+    )
+
+
+def _impossible(path: str, table: str) -> InvalidData:
+    return InvalidData(
+        "a partition value makes no path inside the table; url-encode the partition values",
+        table=table,
+        value=ascii(path),
+    )

@@ -1,0 +1,420 @@
+"""The transaction around every write, whichever engine moves the rows.
+
+1. `begin`, under the table lock: roll back and sweep up what dead writers left, remember what is
+   completed and pending, start the heartbeat, create the requested instant.
+2. `to_inflight`: the workload profile is saved before a data file exists.
+3. The engine writes data files, a marker before each.
+4. `commit`, under the lock again: is the heartbeat alive, is the instant still ours, did anybody
+   complete a write on our file groups meanwhile; delete what retried tasks left; switch off a
+   metadata table we do not maintain; complete the instant.
+5. `abort` undoes everything when any of this fails or conflicts.
+
+What a death leaves. In 1, between heartbeat and requested: a heartbeat, which the next writer
+sweeps away. Until 4 completes the instant: a pending instant that readers ignore; once its
+heartbeat is dead the next writer rolls it back, files and all. After the completed object is there:
+the commit is visible, and markers and heartbeat lie around unused until the next writer sweeps.
+
+When the reply to the completing write is lost, the write is repeated and the object read back. If
+the store stays away even then, nothing is undone: the request may still be on its way, and a commit
+without its files would be worse than a pending instant. The heartbeat lapses, and who finds the
+instant pending after that rolls it back.
+
+Source: Hudi's BaseHoodieWriteClient.commitStats and TransactionManager.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+from tideline.errors import (
+    Conflict,
+    InvalidData,
+    ObjectNotFound,
+    StorageUnavailable,
+    TidelineError,
+    UnsupportedTable,
+)
+from tideline.formats.avro import encode_container
+from tideline.metadata.disable import disable_metadata_table
+from tideline.storage.heartbeat import Heartbeat
+from tideline.storage.lock import Lease
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.markers import delete_markers
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
+from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.timeline.instant_time import InstantTime, next_instant_time
+from tideline.write.config import WriteConfig
+from tideline.write.conflict import (
+    Conflicted,
+    TransactionStart,
+    UniqueKeys,
+    find_write_conflict,
+)
+from tideline.write.finalize import delete_unreported_files
+from tideline.write.operation import WriteOperation
+from tideline.write.schema_meanwhile import agree_on_schema, hides
+
+LEASE_MARGIN_S = 5.0
+"""What the lock protects needs this much left of its lease: longer than one PUT should take."""
+
+SCHEMA_KEY = "schema"
+_ATTEMPTS = 3
+_RETRY_S = 0.2
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The write is visible. `metadata_table_disabled`: see tideline.metadata.disable."""
+
+    instant: Instant
+    metadata: CommitMetadata
+    leftovers_deleted: tuple[str, ...] = ()
+    metadata_table_disabled: bool = False
+
+
+class WriteTransaction:
+    """One pending write, from its requested instant to completion or abort."""
+
+    def __init__(
+        self,
+        table: HoodieTable,
+        operation: WriteOperation,
+        config: WriteConfig,
+        *,
+        requested: Instant,
+        timeline: ActiveTimeline,
+        schema_json: str | None,
+        heartbeat: Heartbeat,
+    ) -> None:
+        self.table = table
+        self.operation = operation
+        self.config = config
+        self.timeline = timeline
+        """The timeline as it was at the start, without our own instant."""
+        self._start = TransactionStart.of(timeline)
+        self._current = requested
+        self._heartbeat = heartbeat
+        self._schema_json = schema_json
+        self._was_rolled_back = False
+        self._completing: Committed | None = None
+        """The commit, from when its completed object may be in the store."""
+
+    @property
+    def instant(self) -> InstantTime:
+        return self._current.time
+
+    @classmethod
+    def begin(
+        cls,
+        table: HoodieTable,
+        operation: WriteOperation,
+        config: WriteConfig,
+        *,
+        recover: Callable[[ActiveTimeline], bool],
+    ) -> WriteTransaction:
+        """Start a write.
+
+        `recover` rolls back failed writes and says whether it changed the timeline; it runs under
+        the lock. Raises Conflict when the lock is not to be had or was lost, UnsupportedTable when
+        the table changed into something we refuse, or a restore is pending.
+        """
+        with table.lock().acquire(timeout_s=config.lock_timeout_s) as lease:
+            table.reload_config().check_writable()
+            timeline = table.timeline()
+            if recover(timeline):
+                timeline = table.timeline()
+            _refuse_blocked(table, timeline)
+            schema_json = table.table_schema_json(timeline)
+            time = next_instant_time(table.clock.now_ms(), timeline.newest_time())
+            heartbeat = Heartbeat(
+                table.store,
+                str(time),
+                table.clock,
+                interval_s=config.heartbeat_interval_s,
+                tolerable_misses=config.heartbeat_tolerable_misses,
+            )
+            heartbeat.start()
+            try:
+                action = operation.action(table.config.table_type)
+                _require_lease(lease, table, time)
+                requested = table.timelines.create_requested(time, action, _requested_body(action))
+                return cls(
+                    table,
+                    operation,
+                    config,
+                    requested=requested,
+                    timeline=timeline,
+                    schema_json=schema_json,
+                    heartbeat=heartbeat,
+                )
+            except BaseException:
+                heartbeat.stop()
+                raise
+
+    def to_inflight(self, profile: CommitMetadata | None = None) -> None:
+        """Save the workload profile (None for a bulk insert). No data file may exist before."""
+        body = profile.encode() if profile else b""
+        self._current = self.table.timelines.to_inflight(self._current, body)
+
+    def commit(
+        self,
+        stats: Sequence[WriteStat],
+        *,
+        extra_metadata: Mapping[str, str],
+        replaced: Mapping[str, Sequence[str]] | None = None,
+    ) -> Committed | Conflicted:
+        """Complete the instant, unless another writer got in the way.
+
+        After Conflicted nothing of this write is visible; call `abort`. Raises Conflict when this
+        writer was given up meanwhile: rolled back by another, heartbeat or lease expired.
+        """
+        self._require_alive()
+        with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s) as lease:
+            timeline = self.table.timeline()
+            self._require_pending(timeline)
+            metadata = self._metadata(stats, extra_metadata, replaced)
+            conflict = find_write_conflict(
+                self._start,
+                timeline,
+                self._current,
+                metadata,
+                read_commit=self.table.timelines.read_commit,
+                read_plan=self.table.timelines.read,
+                by_bucket=self.config.index.type.places_by_hash,
+                unique_keys=unique_keys(self.operation, self.config),
+            )
+            if conflict is not None:
+                return conflict
+            metadata = self._with_schema_of_both(metadata, timeline)
+            leftovers = delete_unreported_files(self.table.store, self.instant, stats)
+            disabled = disable_metadata_table(self.table)
+            completed = self._current.in_state(State.COMPLETED)
+            committed = Committed(completed, metadata, leftovers, disabled)
+            self._complete(committed, lease)
+        self._tidy_up()
+        return committed
+
+    def abort(self, undo: Callable[[InstantTime, Instant | None], None]) -> Committed | None:
+        """Undo this write and stop its heartbeat; never raises on its own account.
+
+        `undo` is given the instant as it is pending now, under the lock, or None when somebody
+        else has rolled it back already, with or without the lock. Returns the commit when it turns
+        out to have taken place after all.
+        """
+        committed = None
+        try:
+            for attempt in range(1, _ATTEMPTS + 1):
+                try:
+                    committed = self._settle(undo)
+                    break
+                except TidelineError as error:
+                    _log.warning("Cannot undo %s: %s", self.instant, error)
+                    if attempt == _ATTEMPTS or not isinstance(error, StorageUnavailable):
+                        break
+                    self.table.clock.sleep(_RETRY_S)
+        finally:
+            if self._completing is None:
+                self._heartbeat.stop()
+            else:
+                self._heartbeat.lapse()
+        return committed
+
+    def _settle(self, undo: Callable[[InstantTime, Instant | None], None]) -> Committed | None:
+        if self._completing is None and self.table.timeline().find(self.instant) is None:
+            # What is left of it is nobody else's business, and the lock may be hard to get.
+            undo(self.instant, None)
+            return None
+        with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s):
+            now = self.table.timeline().find(self.instant)
+            if now is not None and now.is_completed:
+                self._tidy_up()
+                return self._completing
+            if self._completing is None:
+                undo(self.instant, now)
+        return None
+
+    @property
+    def was_given_up(self) -> bool:
+        """Whether others may have taken this writer for dead at some time."""
+        return self._was_rolled_back or self._heartbeat.is_expired()
+
+    def _complete(self, committed: Committed, lease: Lease) -> None:
+        """Create the completed object, once, whatever happens to the replies."""
+        self._require_alive()
+        _require_lease(lease, self.table, self.instant)
+        token, body = uuid4().hex, committed.metadata.encode()
+        self._completing = committed
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self.table.timelines.complete(self._current, body, token)
+                return
+            except Conflict:
+                if self._reads_back(committed.instant, body):
+                    return
+                self._completing = None
+                raise
+            except StorageUnavailable as error:
+                has_time = not self.was_given_up and _has_time(lease)
+                if attempt == _ATTEMPTS or not has_time:
+                    raise self._unknown_outcome(error) from error
+                self.table.clock.sleep(_RETRY_S)
+
+    def _unknown_outcome(self, error: StorageUnavailable) -> StorageUnavailable:
+        if self.table.store.local_path("") is not None:
+            # Nothing is under way to a local folder: the last attempt failed for good.
+            self._completing = None
+            return error
+        return StorageUnavailable(
+            "the store went away while the commit became visible; the timeline tells whether this "
+            f"instant is completed ({error.message})",
+            table=self.table.location.uri,
+            instant=self.instant,
+        )
+
+    def _reads_back(self, completed: Instant, body: bytes) -> bool:
+        try:
+            return self.table.timelines.read(completed) == body
+        except ObjectNotFound:
+            return False
+
+    def _tidy_up(self) -> None:
+        """The commit is visible, so nothing may fail any more; the next writer sweeps the rest."""
+        try:
+            delete_markers(self.table.store, self.instant)
+        except TidelineError as error:
+            _log.warning("Cannot remove markers, the next writer will: %s", error)
+        self._heartbeat.stop()
+
+    def _metadata(
+        self,
+        stats: Sequence[WriteStat],
+        extra_metadata: Mapping[str, str],
+        replaced: Mapping[str, Sequence[str]] | None,
+    ) -> CommitMetadata:
+        return CommitMetadata(
+            partition_to_write_stats=_by_partition(stats),
+            operation_type=self.operation.json_name,
+            extra_metadata=dict(extra_metadata),
+            partition_to_replace_file_ids=None
+            if replaced is None
+            else {partition: tuple(ids) for partition, ids in replaced.items()},
+        )
+
+    def _with_schema_of_both(
+        self, metadata: CommitMetadata, timeline: ActiveTimeline
+    ) -> CommitMetadata:
+        """The metadata with the columns that another writer added meanwhile.
+
+        Raises Conflict when the two cannot be one, or ours would be hidden behind a later instant.
+        """
+        mine = metadata.extra_metadata.get(SCHEMA_KEY, "")
+        now = self.table.table_schema_json(timeline)
+        try:
+            both = agree_on_schema(self._schema_json, now, mine, table=self.table.config.name)
+        except InvalidData as error:
+            raise Conflict(
+                f"another writer changed the table's schema meanwhile: {error.message}",
+                table=self.table.location.uri,
+                instant=self.instant,
+                value=error.value,
+            ) from error
+        later = timeline.of(*COMMIT_ACTIONS).completed().after(self.instant)
+        if len(later) and both and hides(now, both):
+            raise Conflict(
+                "another write completed meanwhile, with the schema from before ours; write again",
+                table=self.table.location.uri,
+                instant=self.instant,
+                value=later.last(),
+            )
+        return replace(metadata, extra_metadata={**metadata.extra_metadata, SCHEMA_KEY: both})
+
+    def _require_alive(self) -> None:
+        if self._heartbeat.is_expired():
+            raise Conflict(
+                "this writer's heartbeat expired, so others may have rolled it back; write again",
+                table=self.table.location.uri,
+                instant=self.instant,
+            )
+
+    def _require_pending(self, timeline: ActiveTimeline) -> None:
+        """Raise Conflict when somebody rolled this write back.
+
+        That removes the inflight object first and the requested one next. Only the requested one
+        is never made twice: an inflight object alone may be ours, made just after the rollback.
+        """
+        now = timeline.find(self.instant)
+        requested = self.table.timelines.path(self._current.in_state(State.REQUESTED))
+        if (
+            now is None
+            or now.state is not self._current.state
+            or self.table.store.head(requested) is None
+        ):
+            self._was_rolled_back = True
+            raise Conflict(
+                "this write was rolled back by another writer meanwhile; write again",
+                table=self.table.location.uri,
+                instant=self.instant,
+            )
+
+
+def unique_keys(operation: WriteOperation, config: WriteConfig) -> UniqueKeys:
+    """Within what the operation promises that no key is stored twice.
+
+    A bucket index keeps the promise by comparing buckets. With a key that is unique in the whole
+    table, overwriting some partitions can double one of another partition.
+    """
+    index = config.index.type
+    inserts = operation is WriteOperation.INSERT and not config.allows_duplicate_inserts
+    if index.places_by_hash:
+        return UniqueKeys.NOWHERE
+    if operation is WriteOperation.UPSERT or inserts:
+        return UniqueKeys.TABLE if index.is_global else UniqueKeys.PARTITION
+    if operation.replaces_file_groups and index.is_global:
+        return UniqueKeys.TABLE
+    return UniqueKeys.NOWHERE
+
+
+def _require_lease(lease: Lease, table: HoodieTable, instant: InstantTime) -> None:
+    if not _has_time(lease):
+        raise Conflict(
+            "the lease on the table lock ran out; write again",
+            table=table.location.uri,
+            instant=instant,
+        )
+
+
+def _has_time(lease: Lease) -> bool:
+    return lease.is_held() and lease.remaining_s() > LEASE_MARGIN_S
+
+
+def _refuse_blocked(table: HoodieTable, timeline: ActiveTimeline) -> None:
+    restore = timeline.pending().of(Action.RESTORE).first()
+    if restore is not None:
+        raise UnsupportedTable(
+            "a restore is unfinished; finish it with the engine that started it before writing",
+            table=table.location.uri,
+            instant=restore.time,
+        )
+
+
+def _requested_body(action: Action) -> bytes:
+    """Empty for a commit; a replacecommit's requested object is an Avro record of nulls."""
+    if action is not Action.REPLACECOMMIT:
+        return b""
+    return encode_container(
+        "HoodieRequestedReplaceMetadata",
+        {"operationType": None, "clusteringPlan": None, "extraMetadata": None, "version": None},
+    )
+
+
+def _by_partition(stats: Sequence[WriteStat]) -> dict[str, tuple[WriteStat, ...]]:
+    grouped: dict[str, list[WriteStat]] = {}
+    for stat in sorted(stats, key=lambda stat: (stat.partition_path or "", stat.path or "")):
+        grouped.setdefault(stat.partition_path or "", []).append(stat)
+    return {partition: tuple(found) for partition, found in grouped.items()}
