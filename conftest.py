@@ -1,0 +1,42 @@
+"""Fixtures that every test folder shares: one Spark session a run, stores, the peers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest_plugins = ["tideline.testing.minio_fixtures", "tideline.testing.hudi_peer"]
+pytest.register_assert_rewrite("tideline.testing.store_contract")
+
+# A busy machine is slow now and then; that is no property of the code.
+settings.register_profile("tideline", deadline=None)
+settings.load_profile("tideline")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one warm session of the run: local[2], nothing left in the working folder."""
+    from tideline.spark.session import get_session, spark_configuration
+
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    java_options = spark_configuration("local[2]")["spark.driver.extraJavaOptions"]
+    # On small data the optimising compiler costs more than it saves.
+    java_options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    session = get_session(
+        "tideline-tests",
+        master="local[2]",
+        extra_conf={
+            "spark.sql.warehouse.dir": str(warehouse),
+            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.memory": "3g",
+            "spark.driver.extraJavaOptions": java_options,
+        },
+    )
+    yield session
+    session.stop()

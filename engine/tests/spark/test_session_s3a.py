@@ -1,0 +1,131 @@
+"""Spark reads tables from S3 with the small set of jars, credentials only in the environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pyarrow as pa
+import pytest
+
+from tideline.errors import StorageUnavailable
+from tideline.spark.s3a_jars import (
+    ARTIFACTS,
+    find_s3a_jars,
+    install_s3a_jars,
+    main,
+    project_object_model,
+    s3a_jars_folder,
+)
+from tideline.storage.location import StoreLocation
+from tideline.testing.hand_written_table import HandWrittenTable
+from tideline.testing.minio_server import MinioServer
+
+READ = """
+import sys
+from tideline.spark.session import get_session
+from tideline.spark.data_source import register
+from tideline.spark.snapshot import snapshot
+from tideline.storage.location import StoreLocation
+from tideline.table.hoodie_table import HoodieTable
+
+uri, endpoint = sys.argv[1:]
+options = {"endpoint": endpoint, "allow_http": "true"}
+location = StoreLocation.of(uri, options)
+spark = get_session("s3", master="local[1]", locations=[location],
+                    extra_conf={"spark.driver.memory": "1g"})
+frame = snapshot(spark, HoodieTable.open(location)).where("p = 'x'")
+print(sorted((row["id"], row["p"]) for row in frame.collect()))
+register(spark)
+print(spark.read.format("tideline").options(**options).load(uri).count())
+"""
+
+
+@pytest.fixture(scope="session")
+def s3a_jars() -> Path:
+    """The jars, downloaded once for all runs."""
+    try:
+        return install_s3a_jars()
+    except StorageUnavailable as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"the S3A jars cannot be downloaded: {error.message}")
+
+
+def copy_table(source: HandWrittenTable, target: StoreLocation) -> None:
+    local, store = source.location.open(), target.open()
+    for info in local.list():
+        store.put(info.path, local.get(info.path))
+
+
+@pytest.mark.spark
+@pytest.mark.minio
+@pytest.mark.usefixtures("s3a_jars")
+def test_a_table_on_s3_is_read(
+    tmp_path: Path,
+    s3_location: StoreLocation,
+    minio_server: MinioServer,
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("p", pa.string())])
+    table = HandWrittenTable.create(tmp_path / "t", schema, partition_by=("p",))
+    rows = {p: pa.table({"id": [n], "p": [p]}, schema=schema) for n, p in enumerate("xy")}
+    table.commit("1", {(p, f"{p}-0"): part for p, part in rows.items()})
+    copy_table(table, s3_location)
+    endpoint = dict(s3_location.options)["endpoint"]
+    # An endpoint in the environment must not win over the one that was given.
+    environment = {**os.environ, "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9"}
+    answer = subprocess.run(
+        [sys.executable, "-c", READ, s3_location.uri, endpoint],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        cwd=tmp_path,
+    )
+    assert answer.stdout.splitlines() == ["[(0, 'x')]", "2"], answer.stderr
+    assert answer.stderr == ""
+    for secret in minio_server.environment().values():
+        assert secret not in answer.stdout + answer.stderr
+
+
+def test_the_project_keeps_the_large_bundle_out() -> None:
+    project = ElementTree.fromstring(project_object_model())
+    dependencies = {
+        item.findtext("artifactId"): {
+            group.text for group in item.iterfind("exclusions/exclusion/groupId")
+        }
+        for item in project.iter("dependency")
+    }
+    assert set(dependencies) == {artifact.name for artifact in ARTIFACTS}
+    assert dependencies["hadoop-aws"] == {"*"}
+    assert "io.netty" in dependencies["s3"]
+    assert "bundle" not in dependencies
+
+
+def test_jars_that_are_there_are_not_downloaded_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = s3a_jars_folder(tmp_path)
+    folder.mkdir(parents=True)
+    assert find_s3a_jars(tmp_path) is None
+    jar = folder / "hadoop-aws-3.5.0.jar"
+    jar.touch()
+    assert find_s3a_jars(tmp_path) == (jar,)
+    assert main(["--cache", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.strip() == str(folder)
+
+
+def test_a_failed_download_leaves_nothing_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    maven = tmp_path / "bin" / "mvn"
+    maven.parent.mkdir()
+    maven.write_text("#!/bin/sh\necho 'no route to the repository' >&2\nexit 1\n")
+    maven.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{maven.parent}:{os.environ['PATH']}")
+    assert main(["--cache", str(tmp_path / "cache")]) == StorageUnavailable.exit_code
+    assert "no route to the repository" in capsys.readouterr().err
+    assert list((tmp_path / "cache" / "jars").iterdir()) == []

@@ -1,0 +1,138 @@
+"""Copy-on-write tables that Hudi wrote read to the rows others read from them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from functools import cache
+from types import ModuleType
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tideline.errors import UnsupportedTable
+from tideline.spark.incremental import incremental
+from tideline.spark.snapshot import snapshot
+from tideline.storage.location import StoreLocation
+from tideline.table.hoodie_table import HoodieTable
+from tideline.testing.fixtures import FIXTURES, expected, fixture_table
+
+pytestmark = [pytest.mark.spark, pytest.mark.fixtures]
+
+REFUSED_VERSIONS = ("3", "4", "5", "8", "9")
+LOGICAL_TYPES = "hudi-spark.trips_logical_types_json_cow_read_v6/data"
+
+
+@cache
+def canonical_rows() -> ModuleType:
+    """The module beside the fixtures that says how rows are digested."""
+    spec = importlib.util.spec_from_file_location("canonical_rows", FIXTURES / "canonical_rows.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def hudi_tables() -> dict[str, dict[str, object]]:
+    """What `expected.json` says of every Hudi table; nothing where the fixtures are absent."""
+    file = FIXTURES / "expected.json"
+    if not file.is_file():
+        return {}
+    tables = json.loads(file.read_text(encoding="utf-8"))["tables"]
+    return {path: entry for path, entry in tables.items() if entry.get("format") == "hudi"}
+
+
+def copy_on_write_tables() -> list[str]:
+    """Version 6 tables with a timeline of their own and an answer to compare with."""
+    return [
+        path
+        for path, entry in hudi_tables().items()
+        if entry.get("table_version") == "6"
+        and entry.get("table_type") == "COPY_ON_WRITE"
+        and "core-testdata" not in path
+    ]
+
+
+def open_table(path: str) -> HoodieTable:
+    return HoodieTable.open(StoreLocation.of(fixture_table(path)))
+
+
+def test_there_are_real_tables_to_read() -> None:
+    fixture_table("hudi-rs.cow.v6_nonpartitioned/data/v6_nonpartitioned")
+    assert len(copy_on_write_tables()) >= 5
+
+
+@pytest.mark.parametrize("path", copy_on_write_tables())
+def test_a_snapshot_has_the_expected_rows(spark: SparkSession, path: str) -> None:
+    answer = expected(path)["expected"]
+    rows = snapshot(spark, open_table(path)).toArrow()
+    assert rows.num_rows == answer["rows"]
+    if answer["sha256_user_columns"]:
+        _, lines = canonical_rows().rows(rows)
+        assert canonical_rows().digest(lines) == answer["sha256_user_columns"]
+
+
+@pytest.mark.parametrize("path", copy_on_write_tables())
+def test_an_incremental_read_from_the_beginning_is_the_snapshot(
+    spark: SparkSession, path: str
+) -> None:
+    table = open_table(path)
+    if not table.config.populate_meta_fields:
+        with pytest.raises(UnsupportedTable, match="without meta columns"):
+            incremental(spark, table, "0")
+        return
+    _, whole = canonical_rows().rows(snapshot(spark, table).toArrow(), meta=True)
+    _, rows = canonical_rows().rows(incremental(spark, table, "0").toArrow(), meta=True)
+    assert rows == whole
+
+
+@pytest.mark.parametrize("path", copy_on_write_tables())
+def test_the_table_as_of_its_first_commit_has_only_rows_of_that_commit(
+    spark: SparkSession, path: str
+) -> None:
+    table = open_table(path)
+    first = table.timeline().completed().first()
+    assert first is not None
+    frame = snapshot(spark, table, first.time)
+    assert frame.count() > 0
+    if table.config.populate_meta_fields:
+        assert {row[0] for row in frame.select("_hoodie_commit_time").collect()} == {
+            str(first.time)
+        }
+
+
+def test_logical_types_that_hudi_labelled_wrongly_are_repaired(spark: SparkSession) -> None:
+    fields = "ts_millis", "ts_micros", "local_ts_millis", "local_ts_micros", "event_date"
+    frame = snapshot(spark, open_table(LOGICAL_TYPES))
+    texts = frame.selectExpr(*[f"cast({name} as string)" for name in fields]).distinct().collect()
+    years = [{row[position][:4] for row in texts} for position in range(len(fields))]
+    assert all("1980" < year < "2040" for found in years for year in found), texts
+    assert all(row["local_ts_micros"].startswith("2017-07-07 07:07:0") for row in texts)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path, entry in hudi_tables().items()
+        if entry.get("table_version") in REFUSED_VERSIONS
+    ],
+)
+def test_other_table_versions_are_refused_by_name(path: str) -> None:
+    version = str(expected(path)["table_version"])
+    with pytest.raises(UnsupportedTable, match=rf"version {version}\b"):
+        open_table(path)
+
+
+def test_merge_on_read_tables_are_refused(spark: SparkSession) -> None:
+    path = next(
+        path
+        for path, entry in hudi_tables().items()
+        if entry.get("table_version") == "6" and entry.get("table_type") == "MERGE_ON_READ"
+    )
+    with pytest.raises(UnsupportedTable, match="merge-on-read"):
+        snapshot(spark, open_table(path))
+    with pytest.raises(UnsupportedTable, match="merge-on-read"):
+        incremental(spark, open_table(path), "0")

@@ -1,0 +1,82 @@
+"""What a write tells its caller: the commit's figures, summed over its files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tideline.services.rollback.execute import RolledBack
+from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
+from tideline.write.operation import WriteOperation
+from tideline.write.transaction import Committed
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReport:
+    """One commit. `rows_written` counts all rows of the new files, copied ones included.
+
+    `rolled_back` names the instants of dead writers that were undone first; `notes` say what a
+    person should know, such as a metadata table that had to be switched off.
+    """
+
+    instant: str
+    operation: str
+    files_written: int
+    file_groups_replaced: int
+    rows_written: int
+    rows_inserted: int
+    rows_updated: int
+    rows_deleted: int
+    bytes_written: int
+    seconds: float
+    rolled_back: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    def to_json_object(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def report_commit(
+    operation: WriteOperation,
+    committed: Committed,
+    rolled_back: Sequence[RolledBack],
+    seconds: float,
+) -> CommitReport:
+    """Sum up a commit."""
+    stats = _stats(committed.metadata)
+    replaced = committed.metadata.partition_to_replace_file_ids or {}
+    return CommitReport(
+        instant=str(committed.instant.time),
+        operation=operation.value,
+        files_written=len(stats),
+        file_groups_replaced=sum(len(ids) for ids in replaced.values()),
+        rows_written=sum(stat.num_writes for stat in stats),
+        rows_inserted=sum(stat.num_inserts for stat in stats),
+        rows_updated=sum(stat.num_update_writes for stat in stats),
+        rows_deleted=sum(stat.num_deletes for stat in stats),
+        bytes_written=sum(stat.total_write_bytes for stat in stats),
+        seconds=seconds,
+        rolled_back=tuple(str(undone.instant) for undone in rolled_back),
+        notes=_notes(committed, rolled_back),
+    )
+
+
+def _stats(metadata: CommitMetadata) -> list[WriteStat]:
+    return [stat for found in metadata.partition_to_write_stats.values() for stat in found]
+
+
+def _notes(committed: Committed, rolled_back: Sequence[RolledBack]) -> tuple[str, ...]:
+    notes = [
+        f"rolled back {undone.instant} ({undone.action}), which a writer left unfinished: "
+        f"{len(undone.deleted)} files deleted"
+        for undone in rolled_back
+    ]
+    if committed.leftovers_deleted:
+        notes.append(f"deleted {len(committed.leftovers_deleted)} files of retried tasks")
+    if committed.metadata_table_disabled:
+        notes.append(
+            "switched off the table's Hudi metadata table, which Tideline does not maintain yet; "
+            "Hudi rebuilds it at its next write"
+        )
+    return tuple(notes)

@@ -1,0 +1,359 @@
+"""The facade people hold: one table, to write, to read and to look after.
+
+It joins what the layers below keep apart: writing (tideline.write), the engine that moves rows
+(tideline.spark), and services such as the rollback of failed writes (tideline.services).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tideline.clock import Clock, SystemClock
+from tideline.commit_report import CommitReport, report_commit
+from tideline.errors import ConfigError, Conflict, TidelineError, UnsupportedTable
+from tideline.services.rollback.execute import (
+    FailedWrites,
+    RolledBack,
+    execute_failed_writes_rollback,
+    execute_rollback,
+    find_failed_writes,
+    plan_instant_rollback,
+    remove_files_of,
+)
+from tideline.services.rollback.plan import RollbackPlan
+from tideline.services.rollback.sweep import sweep_leftovers
+from tideline.storage.location import StoreLocation
+from tideline.storage.probe import probe_conditional_writes
+from tideline.table.create import TableDefinition, check_definition, create_table
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.table_config import (
+    TABLE_VERSION,
+    KeyGeneratorKind,
+    MergeMode,
+    TableType,
+)
+from tideline.timeline.active import ActiveTimeline, TimelineStore
+from tideline.timeline.instant import COMMIT_ACTIONS, Instant
+from tideline.timeline.instant_time import InstantTime
+from tideline.write.config import FailedWritesPolicy, WriteConfig
+from tideline.write.conflict import Conflicted
+from tideline.write.engine import WriteEngine
+from tideline.write.operation import WriteOperation
+from tideline.write.transaction import Committed, WriteTransaction
+from tideline.write.upsert import Written, execute_delete_partition, execute_write
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SYSTEM_CLOCK = SystemClock()
+E = TypeVar("E", bound=Enum)
+CHECKPOINT_PREFIX = "tideline.checkpoint."
+
+
+class LakeTable:
+    """One table. Reads are always current; every write is one atomic commit."""
+
+    def __init__(self, hoodie_table: HoodieTable) -> None:
+        self.hoodie_table = hoodie_table
+
+    @classmethod
+    def create(
+        cls,
+        uri: str,
+        *,
+        record_key: Sequence[str],
+        schema: Any = None,
+        partition_by: Sequence[str] = (),
+        ordering: Sequence[str] = (),
+        table_type: str = "COPY_ON_WRITE",
+        table_version: int = TABLE_VERSION,
+        name: str | None = None,
+        key_generator: str | None = None,
+        hive_style: bool = False,
+        url_encode: bool = False,
+        merge_mode: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        clock: Clock = _SYSTEM_CLOCK,
+    ) -> LakeTable:
+        """Create an empty table at `uri`.
+
+        `schema` is a pyarrow schema of the user columns, or None to take that of the first write.
+        `key_generator` (SIMPLE, COMPLEX, NON_PARTITION, TIMESTAMP, CUSTOM) and `merge_mode`
+        (EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING) follow from the columns when left out.
+        Raises ConfigError for a definition that cannot be, or when a table is there already.
+        """
+        location = StoreLocation.of(uri, storage_options)
+        store = location.open()
+        definition = TableDefinition(
+            name=name or location.uri.rstrip("/").rsplit("/", 1)[-1],
+            record_key=tuple(record_key),
+            partition_by=tuple(partition_by),
+            ordering=tuple(ordering),
+            table_type=_member(TableType, table_type, "table_type") or TableType.COPY_ON_WRITE,
+            table_version=table_version,
+            key_generator=_member(KeyGeneratorKind, key_generator, "key_generator"),
+            hive_style=hive_style,
+            url_encode=url_encode,
+            schema=schema,
+            merge_mode=_member(MergeMode, merge_mode, "merge_mode"),
+            properties=properties or {},
+        )
+        check_definition(definition)
+        probe_conditional_writes(store)
+        return cls(HoodieTable(location, store, create_table(store, definition, clock), clock))
+
+    @classmethod
+    def open(
+        cls,
+        uri: str,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        clock: Clock = _SYSTEM_CLOCK,
+    ) -> LakeTable:
+        """Open the table at `uri`. Raises as HoodieTable.open does."""
+        return cls(HoodieTable.open(StoreLocation.of(uri, storage_options), clock))
+
+    @property
+    def uri(self) -> str:
+        return self.hoodie_table.location.uri
+
+    def timeline(self) -> ActiveTimeline:
+        """The instants of the table as they are now."""
+        return self.hoodie_table.timeline()
+
+    def write(
+        self,
+        frame: DataFrame,
+        operation: str = "upsert",
+        *,
+        extra_metadata: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> CommitReport:
+        """Write the rows of a Spark DataFrame as one commit.
+
+        `operation` is insert, upsert, bulk_insert, delete, insert_overwrite,
+        insert_overwrite_table or delete_partition (the last reads only the partition columns).
+        `options` are Hudi write settings (`hoodie.*`); `extra_metadata` goes into the commit.
+
+        Raises InvalidData when the rows do not fit, Conflict when another writer was faster
+        (nothing of this write is visible; write again), ConfigError, UnsupportedTable. A conflict
+        is retried `hoodie.write.num.retries.on.conflict.failures` times first.
+        """
+        from tideline.spark.write import open_engine, partitions_to_delete
+
+        wanted = WriteOperation.parse(operation)
+        config = self.write_config(options)
+        if wanted is WriteOperation.DELETE_PARTITION:
+            partitions = partitions_to_delete(frame, self.hoodie_table)
+            return self.delete_partitions(
+                partitions, extra_metadata=extra_metadata, options=options
+            )
+        for attempts_left in range(config.conflict_retries, -1, -1):
+            engine = open_engine(frame, self.hoodie_table, wanted, config)
+            try:
+                return self.write_with(engine, wanted, config, extra_metadata or {})
+            except Conflict:
+                # The other writer's files are looked up anew in the next attempt.
+                if attempts_left == 0:
+                    raise
+            finally:
+                engine.release()
+        raise AssertionError("the last attempt returns or raises")
+
+    def delete_partitions(
+        self,
+        partitions: Sequence[str],
+        *,
+        extra_metadata: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> CommitReport:
+        """Drop whole partitions, given by path, as one commit. Moves no rows, needs no Spark."""
+        config = self.write_config(options)
+        table = self.hoodie_table
+        schema = table.table_schema_json(table.timeline()) or ""
+        return self._commit(
+            WriteOperation.DELETE_PARTITION,
+            config,
+            lambda transaction: execute_delete_partition(transaction, partitions),
+            schema,
+            extra_metadata or {},
+        )
+
+    def write_with(
+        self,
+        engine: WriteEngine,
+        operation: WriteOperation,
+        config: WriteConfig,
+        extra_metadata: Mapping[str, str],
+    ) -> CommitReport:
+        """Write a batch through an engine that holds it already; see `write`."""
+        from tideline.table.schema import arrow_to_avro, record_name
+
+        name, namespace = record_name(self.hoodie_table.config.name)
+        return self._commit(
+            operation,
+            config,
+            lambda transaction: execute_write(transaction, engine),
+            json.dumps(arrow_to_avro(engine.schema, name=name, namespace=namespace)),
+            extra_metadata,
+        )
+
+    def snapshot(self, spark: SparkSession, as_of: Any = None) -> DataFrame:
+        """The table's rows, now or as of an instant (text, datetime or InstantTime)."""
+        from tideline.spark.snapshot import snapshot
+
+        return snapshot(spark, self.hoodie_table, as_of)
+
+    def incremental(self, spark: SparkSession, after: Any, until: Any = None) -> DataFrame:
+        """Rows that commits in (after, until] wrote, in their latest state by then."""
+        from tideline.spark.incremental import incremental
+
+        return incremental(spark, self.hoodie_table, after, until)
+
+    def plan(self, service: str) -> tuple[RollbackPlan, ...]:
+        """What a service would do now, without doing it. For now: rollback."""
+        _require_rollback(service)
+        table = self.hoodie_table
+        failed = find_failed_writes(table, table.timeline(), self._failed_writes(None))
+        return tuple(plan_instant_rollback(table, instant) for instant in failed)
+
+    def run(self, service: str) -> tuple[RolledBack, ...]:
+        """Plan and execute a service. For now: rollback."""
+        _require_rollback(service)
+        return self.recover()
+
+    def recover(self) -> tuple[RolledBack, ...]:
+        """Roll back what dead writers left. Writers do this by themselves before they start."""
+        table = self.hoodie_table
+        config = self.write_config(None)
+        policy = self._failed_writes(config)
+        with table.lock().acquire(timeout_s=config.lock_timeout_s):
+            timeline = table.timeline()
+            done = execute_failed_writes_rollback(table, timeline, policy)
+            sweep_leftovers(table, timeline, policy)
+            return done
+
+    def write_config(self, options: Mapping[str, str] | None) -> WriteConfig:
+        """The table's own settings, with `options` over them.
+
+        Raises ConfigError when an option would place rows by another index than a table with a
+        bucket index was built with.
+        """
+        config = self.hoodie_table.config
+        settings = dict(config.properties)
+        if config.index_type:
+            settings["hoodie.index.type"] = config.index_type
+        if config.single_writer:
+            settings.setdefault("hoodie.clean.failed.writes.policy", "EAGER")
+        merged = WriteConfig.from_properties({**settings, **(options or {})})
+        if config.index_type == "BUCKET" and merged.index != (
+            WriteConfig.from_properties(settings).index
+        ):
+            raise ConfigError(
+                "the table has a bucket index; its type, bucket count and hash fields are fixed",
+                table=self.uri,
+                value=merged.index.type,
+            )
+        return merged
+
+    def _commit(
+        self,
+        operation: WriteOperation,
+        config: WriteConfig,
+        write: Callable[[WriteTransaction], Written],
+        schema_json: str,
+        extra_metadata: Mapping[str, str],
+    ) -> CommitReport:
+        """Run one transaction; whatever fails inside is undone before the error goes on."""
+        table = self.hoodie_table
+        table.config.check_writable()
+        if table.config.table_type is TableType.MERGE_ON_READ:
+            raise UnsupportedTable(
+                "writing MERGE_ON_READ tables is not supported yet", table=self.uri
+            )
+        started_s = table.clock.monotonic_s()
+        rolled_back: list[RolledBack] = []
+
+        def recover(timeline: ActiveTimeline) -> bool:
+            policy = self._failed_writes(config)
+            rolled_back.extend(execute_failed_writes_rollback(table, timeline, policy))
+            sweep_leftovers(table, timeline, policy)
+            return bool(rolled_back)
+
+        transaction = WriteTransaction.begin(table, operation, config, recover=recover)
+        try:
+            written = write(transaction)
+            carried = carried_metadata(table.timelines, transaction.timeline)
+            outcome = transaction.commit(
+                written.stats,
+                extra_metadata={**carried, **extra_metadata, "schema": schema_json},
+                replaced=written.replaced,
+            )
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            committed = _abort(transaction)
+            if committed is None or not isinstance(error, TidelineError):
+                raise
+            outcome = committed
+        if isinstance(outcome, Conflicted):
+            _abort(transaction)
+            raise Conflict(
+                "another write completed on the same file groups meanwhile; write again",
+                table=self.uri,
+                instant=transaction.instant,
+                value=outcome.other,
+            )
+        seconds = table.clock.monotonic_s() - started_s
+        return report_commit(operation, outcome, rolled_back, seconds)
+
+    def _failed_writes(self, config: WriteConfig | None) -> FailedWrites:
+        config = config or self.write_config(None)
+        return FailedWrites(
+            eager=config.failed_writes_policy is FailedWritesPolicy.EAGER,
+            never=config.failed_writes_policy is FailedWritesPolicy.NEVER,
+            heartbeat_interval_s=config.heartbeat_interval_s,
+            tolerable_misses=config.heartbeat_tolerable_misses,
+        )
+
+
+def carried_metadata(timelines: TimelineStore, timeline: ActiveTimeline) -> dict[str, str]:
+    """Ingest checkpoints of the newest commit that has any.
+
+    Every commit carries them on, because archiving may take the one that wrote them.
+    """
+    for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
+        extra = timelines.read_commit(instant).extra_metadata
+        found = {key: extra[key] for key in extra if key.startswith(CHECKPOINT_PREFIX)}
+        if found:
+            return found
+    return {}
+
+
+def _abort(transaction: WriteTransaction) -> Committed | None:
+    """Undo a write. Once others may have rolled it back its markers are not to be relied on."""
+    table = transaction.table
+
+    def undo(time: InstantTime, pending: Instant | None) -> None:
+        if pending is None:
+            remove_files_of(table, time)
+        else:
+            execute_rollback(table, pending, lists_files=transaction.was_given_up)
+
+    return transaction.abort(undo)
+
+
+def _require_rollback(service: str) -> None:
+    if service != "rollback":
+        raise ConfigError("unknown service; this version has: rollback", value=service)
+
+
+def _member(kind: type[E], text: str | None, what: str) -> E | None:
+    if text is None:
+        return None
+    found = kind.__members__.get(text.strip().upper())
+    if found is None:
+        raise ConfigError(f"{what} must be one of {', '.join(kind.__members__)}", value=text)
+    return found

@@ -1,0 +1,148 @@
+package tideline;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.math.BigDecimal;
+import java.time.LocalDate;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.FileStatusCache;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+import org.apache.spark.sql.execution.datasources.PartitionPath;
+import org.apache.spark.sql.execution.datasources.PartitionSpec;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A frame over known Parquet files whose partition values are known as well.
+ *
+ * It does what one call from Python cannot and thousands would be slow at; `file_index.py`
+ * compiles it with the Janino that Spark brings along.
+ */
+public class BaseFileRelation {
+
+  /** The files' statuses, so that Spark asks the store for none of them, not even on refresh. */
+  public static class KnownFiles extends FileStatusCache {
+    private final Map statuses = new HashMap();
+
+    void add(FileStatus status) {
+      statuses.put(status.getPath(), new FileStatus[] {status});
+    }
+
+    public Option getLeafFiles(Path path) {
+      return Option.apply(statuses.get(path));
+    }
+
+    public void putLeafFiles(Path path, FileStatus[] files) {
+    }
+
+    public void invalidateAll() {
+    }
+  }
+
+  /**
+   * `directories` is JSON: [{"path": uri, "values": [text or null], "files": [[name, bytes]]}], the
+   * values in the order of `partitionSchema`. Columns of `partitionSchema` may be among those of
+   * `dataSchema`; their values then come from here.
+   */
+  public Dataset frame(
+      SparkSession session,
+      String directories,
+      StructType partitionSchema,
+      StructType dataSchema,
+      Map options) throws Exception {
+    KnownFiles known = new KnownFiles();
+    List files = new ArrayList();
+    List partitions = new ArrayList();
+    List parsed = (List) new ObjectMapper().readValue(directories, List.class);
+    for (int i = 0; i < parsed.size(); i++) {
+      Map directory = (Map) parsed.get(i);
+      String folder = (String) directory.get("path");
+      List named = (List) directory.get("files");
+      for (int j = 0; j < named.size(); j++) {
+        List nameAndSize = (List) named.get(j);
+        Path file = new Path(folder + "/" + (String) nameAndSize.get(0));
+        long bytes = ((Number) nameAndSize.get(1)).longValue();
+        known.add(new FileStatus(bytes, false, 1, 0L, 0L, file));
+        files.add(file);
+      }
+      InternalRow values = row((List) directory.get("values"), partitionSchema);
+      partitions.add(new PartitionPath(values, new Path(folder)));
+    }
+    scala.collection.immutable.Map settings = scala.collection.immutable.Map$.MODULE$.from(
+        CollectionConverters.asScala(options));
+    InMemoryFileIndex index = new InMemoryFileIndex(
+        session,
+        CollectionConverters.asScala(files).toSeq(),
+        settings,
+        Option.empty(),
+        known,
+        Option.apply(
+            new PartitionSpec(partitionSchema, CollectionConverters.asScala(partitions).toSeq())),
+        Option.empty());
+    return session.baseRelationToDataFrame(
+        new HadoopFsRelation(
+            index,
+            partitionSchema,
+            dataSchema,
+            Option.empty(),
+            new ParquetFileFormat(),
+            settings,
+            session));
+  }
+
+  private static InternalRow row(List texts, StructType schema) {
+    Object[] row = new Object[schema.length()];
+    for (int i = 0; i < row.length; i++) {
+      String text = (String) texts.get(i);
+      row[i] = text == null ? null : value(text, schema.fields()[i].dataType());
+    }
+    return new GenericInternalRow(row);
+  }
+
+  private static Object value(String text, DataType type) {
+    String name = type.typeName();
+    if (name.equals("string")) {
+      return UTF8String.fromString(text);
+    }
+    if (name.equals("integer")) {
+      return Integer.valueOf(text);
+    }
+    if (name.equals("long")) {
+      return Long.valueOf(text);
+    }
+    if (name.equals("boolean")) {
+      return Boolean.valueOf(text);
+    }
+    if (name.equals("float")) {
+      return Float.valueOf(text);
+    }
+    if (name.equals("double")) {
+      return Double.valueOf(text);
+    }
+    if (name.equals("date")) {
+      return Integer.valueOf((int) LocalDate.parse(text).toEpochDay());
+    }
+    if (type instanceof DecimalType) {
+      DecimalType decimal = (DecimalType) type;
+      Decimal value = new Decimal();
+      return value.set(
+          new scala.math.BigDecimal(new BigDecimal(text)), decimal.precision(), decimal.scale());
+    }
+    throw new IllegalArgumentException("no partition value of type " + name);
+  }
+}

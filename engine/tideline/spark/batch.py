@@ -1,0 +1,267 @@
+"""The incoming rows of one write, made ready: target schema, keys, partition path, arrival order.
+
+The prepared frame has the columns below beside the table's user columns, which are cast and in
+the table's order. Nothing is computed until an action runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+
+from tideline.errors import ConfigError, InvalidData
+from tideline.spark.keys import column_of, partition_path_column, record_key_column
+from tideline.spark.routing_sources import RoutingSources
+from tideline.table.column_type import fits_in, stored_type
+from tideline.table.schema import EvolvedSchema, evolve, without_meta_fields
+from tideline.write.handle_context import IS_DELETE, RECORD_KEY
+from tideline.write.key_generator import KeyGenerator
+from tideline.write.partition_path import check_partition_paths
+
+PARTITION_PATH = "_hoodie_partition_path"
+ARRIVAL = "_tideline_sequence"
+"""Breaks ties between equal ordering values: later wins. Callers may supply it."""
+DELETED_FLAG = "_hoodie_is_deleted"
+META_PREFIX = "_hoodie_"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBatch:
+    """Rows ready for tagging, and the schema they will be written with."""
+
+    rows: DataFrame
+    schema: EvolvedSchema
+    has_deletes: bool
+    sources: RoutingSources = field(default_factory=RoutingSources)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFacts:
+    """What one pass over the keys tells: rows of each partition; none of them has a bad key."""
+
+    rows_per_partition: Mapping[str, int]
+
+    @property
+    def rows(self) -> int:
+        return sum(self.rows_per_partition.values())
+
+
+def prepare_batch(
+    frame: DataFrame,
+    keys: KeyGenerator,
+    table_schema: pa.Schema | None,
+    *,
+    deletes_only: bool = False,
+    null_missing_columns: bool = False,
+) -> PreparedBatch:
+    """Bring a caller's frame into the table's shape.
+
+    Meta columns in the input are ignored. Keys are made from values as the table stores them.
+    `deletes_only` (operation delete) reads the key and partition columns and nothing else. Raises
+    InvalidData when the schemas clash, ConfigError when a key field is missing.
+    """
+    supplied = frame.drop(*[name for name in frame.columns if _is_meta(name)])
+    user = supplied.drop(ARRIVAL)
+    if deletes_only:
+        user = user.select(*_key_columns(user.columns, keys))
+    incoming = _arrow_schema(user.schema)
+    if deletes_only and table_schema is not None:
+        evolved = EvolvedSchema(table_schema)
+        typed = _key_values(user, incoming, table_schema)
+    else:
+        evolved = evolve(table_schema, incoming, null_missing_columns=null_missing_columns)
+        typed = _cast_columns(user, evolved.schema)
+    flag = _delete_flag(supplied, deletes_only)
+    if flag is not None:
+        typed.append(flag.alias(IS_DELETE))
+    if ARRIVAL in supplied.columns:
+        typed.append(F.col(ARRIVAL).cast("bigint").alias(ARRIVAL))
+    shaped = supplied.select(*typed)
+    columns = [
+        record_key_column(keys, shaped.schema).alias(RECORD_KEY),
+        partition_path_column(keys, shaped.schema).alias(PARTITION_PATH),
+        F.col(ARRIVAL)
+        if ARRIVAL in supplied.columns
+        else F.monotonically_increasing_id().alias(ARRIVAL),
+    ]
+    if flag is not None:
+        columns.append(F.col(IS_DELETE))
+    sources = RoutingSources()
+    if deletes_only:
+        columns += [_null(item).alias(item.name) for item in evolved.schema]
+    else:
+        columns += [F.col(f"`{item.name}`") for item in evolved.schema]
+        sources = RoutingSources.of(keys, shaped.schema, evolved.schema)
+    return PreparedBatch(shaped.select(*columns), evolved, flag is not None, sources)
+
+
+def inspect_batch(rows: DataFrame, ordering_fields: tuple[str, ...], table: str) -> BatchFacts:
+    """Count rows per partition and refuse bad ones, in one pass over the key columns.
+
+    Raises InvalidData with the number of rows without a record key (or an ordering value, or a
+    readable partition value) and one sample, and for partition paths that cannot be.
+    """
+    bad_key = F.col(RECORD_KEY).isNull()
+    bad_order = F.lit(False)
+    for name in ordering_fields:
+        bad_order = bad_order | column_of(name).isNull()
+    if IS_DELETE in rows.columns and ordering_fields:
+        bad_order = bad_order & ~F.col(IS_DELETE)
+    found = (
+        rows.groupBy(PARTITION_PATH)
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count_if(bad_key).alias("bad_keys"),
+            F.count_if(bad_order).alias("bad_orders"),
+        )
+        .collect()
+    )
+    refuse_bad_keys(rows, sum(row.bad_keys for row in found), table)
+    what = f"a null ordering value ({', '.join(ordering_fields)})"
+    _refuse(rows, bad_order, sum(row.bad_orders for row in found), what, table)
+    counts = {row[PARTITION_PATH]: row.rows for row in found}
+    refuse_bad_partitions(rows, counts.get(None, 0), table)
+    check_partition_paths(counts, table=table)
+    return BatchFacts(counts)
+
+
+def refuse_bad_keys(rows: DataFrame, count: int, table: str) -> None:
+    """Raise InvalidData with a sample when `count` of the rows have no record key."""
+    _refuse(rows, F.col(RECORD_KEY).isNull(), count, "a null or empty record key", table)
+
+
+def refuse_bad_partitions(rows: DataFrame, count: int, table: str) -> None:
+    """Raise InvalidData with a sample when `count` of the rows have no partition path."""
+    what = "a partition value that cannot be read as a time"
+    _refuse(rows, F.col(PARTITION_PATH).isNull(), count, what, table)
+
+
+def spelled_as(frame: DataFrame, names: Iterable[str]) -> DataFrame:
+    """The frame with its columns named as in `names` where they differ from these by case only."""
+    wanted = {name.split(".")[0] for name in names}
+    present = {name.lower(): name for name in frame.columns}
+    for name in sorted(wanted - set(frame.columns)):
+        if name.lower() in present:
+            frame = frame.withColumnRenamed(present[name.lower()], name)
+    return frame
+
+
+def require_columns(frame: DataFrame, names: tuple[str, ...], role: str) -> None:
+    """Raise ConfigError for a named column that the frame lacks."""
+    present = {name.lower() for name in frame.columns}
+    for name in names:
+        if name.split(".")[0].lower() not in present:
+            raise ConfigError(f"{role} {name!r} is not a column of the input", value=name)
+
+
+def _refuse(rows: DataFrame, bad: Column, count: int, what: str, table: str) -> None:
+    if count == 0:
+        return
+    sample = rows.where(bad).drop(ARRIVAL, IS_DELETE).first()
+    raise InvalidData(
+        f"{count} of the incoming rows have {what}; nothing was written",
+        table=table,
+        value=sample.asDict(recursive=True) if sample else None,
+    )
+
+
+def _is_meta(name: str) -> bool:
+    return name.startswith(META_PREFIX) and name != DELETED_FLAG
+
+
+def _delete_flag(frame: DataFrame, deletes_only: bool) -> Column | None:
+    if deletes_only:
+        return F.lit(True)
+    if DELETED_FLAG not in frame.columns:
+        return None
+    if not isinstance(frame.schema[DELETED_FLAG].dataType, T.BooleanType):
+        raise InvalidData(
+            f"column {DELETED_FLAG} must be boolean",
+            value=frame.schema[DELETED_FLAG].dataType.simpleString(),
+        )
+    return F.coalesce(F.col(DELETED_FLAG), F.lit(False))
+
+
+def _arrow_schema(schema: T.StructType) -> pa.Schema:
+    """The incoming schema. Raises InvalidData for a name or type that no table has."""
+    fields: list[pa.Field] = []
+    for item in schema.fields:
+        if "`" in item.name:
+            raise InvalidData("a column name holds a backtick", value=item.name)
+        refusal = InvalidData(
+            f"column {item.name}: a table cannot store values of type "
+            f"{item.dataType.simpleString()}",
+            value=item.name,
+        )
+        if not _is_storable(item.dataType):
+            raise refusal
+        try:
+            fields += to_arrow_schema(T.StructType([item]), timezone="UTC")
+        except (PySparkException, ValueError) as error:
+            raise refusal from error
+    return pa.schema(fields)
+
+
+def _is_storable(kind: T.DataType) -> bool:
+    """False for types whose Arrow form is something else than their values."""
+    if isinstance(kind, T.StructType):
+        return bool(kind.fields) and all(_is_storable(item.dataType) for item in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return _is_storable(kind.elementType)
+    if isinstance(kind, T.MapType):
+        return _is_storable(kind.valueType)
+    return not isinstance(kind, (T.VariantType, T.UserDefinedType))
+
+
+def _cast_columns(frame: DataFrame, schema: pa.Schema) -> list[Column]:
+    """The target's columns in order, matched by name in any case; absent ones are null."""
+    spelled = {name.lower(): name for name in frame.columns}
+    columns = []
+    for wanted in without_meta_fields(schema):
+        name = spelled.get(wanted.name.lower())
+        if name is None:
+            columns.append(_null(wanted).alias(wanted.name))
+            continue
+        column, target = F.col(f"`{name}`"), _spark_type(wanted)
+        same = frame.schema[name].dataType == target
+        columns.append((column if same else column.cast(target)).alias(wanted.name))
+    return columns
+
+
+def _key_columns(names: Iterable[str], keys: KeyGenerator) -> list[Column]:
+    """The columns among `names` that keys and partition paths are made of."""
+    fields = [*keys.record_fields, *[part.field for part in keys.partition_fields]]
+    wanted = {name.split(".")[0].lower() for name in fields}
+    return [F.col(f"`{name}`") for name in names if name.lower() in wanted]
+
+
+def _key_values(frame: DataFrame, incoming: pa.Schema, table_schema: pa.Schema) -> list[Column]:
+    """Key columns as the table stores them; where they do not fit, as they are.
+
+    A value that does not fit is no stored row's, but its text may be: of a long, say, where the
+    table has integers.
+    """
+    stored = {item.name.lower(): item for item in table_schema}
+    columns = []
+    for name, item in zip(frame.columns, incoming, strict=True):
+        column, wanted = F.col(f"`{name}`"), stored.get(name.lower())
+        kind = stored_type(item.type, name)
+        if wanted is not None and kind != wanted.type and fits_in(kind, wanted.type):
+            column = column.cast(_spark_type(wanted))
+        columns.append(column.alias(name))
+    return columns
+
+
+def _null(item: pa.Field) -> Column:
+    return F.lit(None).cast(_spark_type(item))
+
+
+def _spark_type(item: pa.Field) -> T.DataType:
+    return from_arrow_type(item.type, prefer_timestamp_ntz=True)

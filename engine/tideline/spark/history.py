@@ -1,0 +1,118 @@
+"""Reading beside a cleaner: whether the files of an instant, or of now, are all still there.
+
+Cleaning removes file versions that newer ones superseded. The file-system view cannot tell a file
+group that did not exist yet from one whose old versions are gone, but later commits can: they name
+the version they built on and the file groups they replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tideline.errors import ConfigError, Conflict
+from tideline.table.file_group import FileGroupId
+from tideline.table.file_system_view import FileSystemView
+from tideline.table.hoodie_table import HoodieTable
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata
+from tideline.timeline.instant import COMMIT_ACTIONS, Action
+from tideline.timeline.instant_time import InstantTime, is_instant_time
+
+_ATTEMPTS = 5
+
+
+def load_view(
+    table: HoodieTable,
+    partitions: Callable[[ActiveTimeline], Iterable[str] | None] = lambda _: None,
+) -> tuple[ActiveTimeline, FileSystemView]:
+    """The timeline and the files as it shows them, of all partitions or those it calls for.
+
+    Loaded anew while a clean begins in between: it may have removed what the older timeline still
+    shows. Raises Conflict when that goes on and on.
+    """
+    for _ in range(_ATTEMPTS):
+        timeline = table.timeline()
+        view = table.file_system_view(timeline, partitions(timeline))
+        if _cleans(table.timeline()) <= _cleans(timeline):
+            return timeline, view
+    raise Conflict("cleaning goes on all the time: try again", table=table.uri)
+
+
+def check_files_kept(
+    table: HoodieTable, timeline: ActiveTimeline, view: FileSystemView, as_of: InstantTime
+) -> None:
+    """Raise ConfigError naming the instant when the table as of `as_of` is gone in part.
+
+    Where commits since then are archived they cannot be asked, so that is refused as well; but a
+    savepoint keeps all files of its instant.
+    """
+    if as_of in timeline.savepointed_times():
+        return
+    if timeline.start is not None and as_of < timeline.start and has_archive(table):
+        raise _gone(table, as_of, f"the timeline before {timeline.start} is archived")
+    versions = _versions(view)
+    born_later: set[FileGroupId] = set()
+    for instant in timeline.of(*COMMIT_ACTIONS).completed().after(as_of):
+        metadata = table.timelines.read_commit(instant)
+        for group, version in _built_on(metadata):
+            if version is None:
+                born_later.add(group)
+            elif version <= as_of and version not in versions.get(group, ()):
+                raise _gone(table, as_of, f"{group} of {version} was cleaned")
+        for group in _replaced(metadata):
+            kept = any(version <= as_of for version in versions.get(group, ()))
+            if group not in born_later and not kept:
+                raise _gone(table, as_of, f"{group} was replaced at {instant.time} and cleaned")
+
+
+def has_archive(table: HoodieTable) -> bool:
+    """Whether any instant of the table has been archived."""
+    listing = table.store.list_directory(f".hoodie/{table.config.archive_folder}")
+    return any(not _is_sidecar(info.path) for info in listing.objects)
+
+
+def _cleans(timeline: ActiveTimeline) -> frozenset[InstantTime]:
+    return frozenset(instant.time for instant in timeline.of(Action.CLEAN))
+
+
+def _built_on(metadata: CommitMetadata) -> list[tuple[FileGroupId, InstantTime | None]]:
+    """Per file group a commit wrote, the version before; None for a new file group."""
+    built_on = []
+    for partition, stats in metadata.partition_to_write_stats.items():
+        for stat in stats:
+            if not stat.file_id or not stat.path:
+                continue
+            previous = stat.prev_commit or NO_PREVIOUS_COMMIT
+            version = InstantTime(previous) if is_instant_time(previous) else None
+            built_on.append((FileGroupId(partition, stat.file_id), version))
+    return built_on
+
+
+def _replaced(metadata: CommitMetadata) -> list[FileGroupId]:
+    replaced = metadata.partition_to_replace_file_ids or {}
+    return [
+        FileGroupId(partition, file_id)
+        for partition, file_ids in replaced.items()
+        for file_id in file_ids
+    ]
+
+
+def _versions(view: FileSystemView) -> dict[FileGroupId, frozenset[InstantTime]]:
+    return {
+        group.id: frozenset(file.instant for file in group.base_files)
+        for partition in view.partitions
+        for group in view.all_file_groups(partition)
+    }
+
+
+def _is_sidecar(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.endswith(".crc") or name in ("_SUCCESS", ".gitkeep")
+
+
+def _gone(table: HoodieTable, as_of: InstantTime, why: str) -> ConfigError:
+    return ConfigError(
+        f"the table as of this instant can no longer be read: {why}",
+        table=table.uri,
+        instant=as_of,
+    )

@@ -1,0 +1,168 @@
+"""Incremental reads: the rows that a range of commits wrote, as the last of them left these.
+
+1. The range ends before the oldest pending write: were that to complete later, a consumer that had
+   read past it would never see its rows. Pending clustering and compaction write no new rows.
+2. The commits in the range tell which files they wrote; of a file group only the newest counts,
+   and none when it was replaced within the range. Rows are selected by their own commit time.
+3. Where the range begins before the active timeline the files come from the table as of the end of
+   the range, which holds the same rows.
+
+Source: Hudi's IncrementalRelation, TimelineUtils.handleHollowCommitIfNeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cache
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tideline.errors import ConfigError, ObjectNotFound, UnsupportedTable
+from tideline.formats.avro import decode_container
+from tideline.spark.history import check_files_kept, has_archive, load_view
+from tideline.spark.point_in_time import parse_point_in_time
+from tideline.spark.table_scan import (
+    CommitRange,
+    TableScan,
+    check_scannable,
+    execute_scan,
+    scan_schema,
+)
+from tideline.table.file_group import BaseFile, FileGroupId
+from tideline.table.file_system_view import FileSystemView
+from tideline.table.hoodie_table import HoodieTable
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.commit_metadata import CommitMetadata
+from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.timeline.instant_time import InstantTime
+
+Point = InstantTime | datetime | str
+
+
+def incremental(
+    spark: SparkSession, table: HoodieTable, after: Point, until: Point | None = None
+) -> DataFrame:
+    """Rows whose `_hoodie_commit_time` is later than `after` and not later than `until`.
+
+    Without `until`, up to the newest commit that no pending write precedes. Deleted rows and older
+    versions of a row do not appear. Raises ConfigError when the files of that range have been
+    cleaned since, UnsupportedTable for a table without meta columns.
+    """
+    return execute_scan(spark, table, plan_incremental(table, after, until))
+
+
+def plan_incremental(table: HoodieTable, after: Point, until: Point | None = None) -> TableScan:
+    """The files and commits of an incremental read.
+
+    `commits.until` of the result is where the range really ends, to be `after` the next time.
+    """
+    check_scannable(table)
+    if not table.config.populate_meta_fields:
+        raise UnsupportedTable(
+            "a table without meta columns cannot be read incrementally", table=table.uri
+        )
+    zone = table.config.timeline_timezone
+    begin = parse_point_in_time(after, zone)
+    end = None if until is None else parse_point_in_time(until, zone)
+    read_commit = cache(table.timelines.read_commit)
+
+    def partitions(timeline: ActiveTimeline) -> frozenset[str] | None:
+        """Those whose files have to be listed, None for all."""
+        if _begins_before(table, timeline, begin):
+            return None
+        written = _written_by(read_commit, _commits_of_range(table, timeline, begin, end))
+        return frozenset(group.partition for group in written)
+
+    timeline, view = load_view(table, partitions)
+    commits = _commits_of_range(table, timeline, begin, end)
+    newest = commits.last()
+    if newest is None:
+        return TableScan(timeline, scan_schema(table, timeline), (), CommitRange(begin, begin))
+    if _begins_before(table, timeline, begin):
+        check_files_kept(table, timeline, view, newest.time)
+        files = [
+            file
+            for partition in view.partitions
+            for file in view.latest_base_files(partition, newest.time)
+            if file.instant > begin
+        ]
+    else:
+        files = _kept_files(table, view, _written_by(read_commit, commits), newest.time)
+    schema = scan_schema(table, timeline.up_to(newest.time))
+    return TableScan(timeline, schema, tuple(files), CommitRange(begin, newest.time))
+
+
+def readable_commits(table: HoodieTable, timeline: ActiveTimeline) -> ActiveTimeline:
+    """The completed commits that no pending write precedes."""
+    commits = timeline.of(*COMMIT_ACTIONS).completed()
+    for instant in timeline.of(*COMMIT_ACTIONS).pending():
+        if not _is_clustering(table, instant):
+            return commits.before(instant.time)
+    return commits
+
+
+def _commits_of_range(
+    table: HoodieTable, timeline: ActiveTimeline, begin: InstantTime, end: InstantTime | None
+) -> ActiveTimeline:
+    commits = readable_commits(table, timeline).after(begin)
+    return commits if end is None else commits.up_to(end)
+
+
+def _begins_before(table: HoodieTable, timeline: ActiveTimeline, begin: InstantTime) -> bool:
+    """Whether commits later than `begin` may be archived."""
+    return timeline.start is not None and begin < timeline.start and has_archive(table)
+
+
+def _is_clustering(table: HoodieTable, instant: Instant) -> bool:
+    """Whether a pending replacecommit has a plan, which only clustering has."""
+    if instant.action is not Action.REPLACECOMMIT:
+        return False
+    try:
+        body = table.timelines.read(instant.in_state(State.REQUESTED))
+    except ObjectNotFound:
+        # It is just being completed or rolled back: the next read sees which.
+        return False
+    return bool(body) and decode_container(body).get("clusteringPlan") is not None
+
+
+def _written_by(
+    read_commit: Callable[[Instant], CommitMetadata], commits: ActiveTimeline
+) -> dict[FileGroupId, str]:
+    """Path of the newest file of every file group the commits wrote and did not replace."""
+    newest: dict[FileGroupId, str] = {}
+    replaced: set[FileGroupId] = set()
+    for instant in commits:
+        metadata = read_commit(instant)
+        for partition, stats in metadata.partition_to_write_stats.items():
+            for stat in stats:
+                if stat.path and stat.file_id:
+                    newest[FileGroupId(partition, stat.file_id)] = stat.path
+        for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
+            replaced.update(FileGroupId(partition, file_id) for file_id in ids)
+    return {group: path for group, path in newest.items() if group not in replaced}
+
+
+def _kept_files(
+    table: HoodieTable,
+    view: FileSystemView,
+    written: Mapping[FileGroupId, str],
+    end: InstantTime,
+) -> list[BaseFile]:
+    """The files that were written, with the sizes of the listing, which commits need not tell."""
+    kept = {
+        file.path: file
+        for partition in view.partitions
+        for group in view.all_file_groups(partition)
+        for file in group.base_files
+    }
+    for path in written.values():
+        if path not in kept:
+            raise ConfigError(
+                f"rows up to {end} can no longer be read: their files were cleaned since; "
+                "read up to a later instant",
+                table=table.uri,
+                instant=end,
+                path=path,
+            )
+    return [kept[path] for path in written.values()]

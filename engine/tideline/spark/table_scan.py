@@ -1,0 +1,135 @@
+"""What a read of a table comes down to: base files, columns and a range of commits.
+
+`snapshot` and `incremental` make such a plan from the timeline and the file-system view; it is
+executed here by Spark's native reader, or by `data_source` in Python workers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tideline.errors import UnsupportedTable
+from tideline.spark.arrow_types import arrow_to_spark
+from tideline.spark.conversions import converted
+from tideline.spark.file_index import read_base_files
+from tideline.spark.partition_values import PartitionLayout, split_by_certainty
+from tideline.spark.stored_types import StoredFiles, group_by_stored_types
+from tideline.table.file_group import PARQUET, BaseFile
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.meta_column import COMMIT_TIME, with_meta_fields
+from tideline.table.properties import TableType
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.instant_time import InstantTime
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRange:
+    """Commit times later than `after` and not later than `until`."""
+
+    after: InstantTime
+    until: InstantTime
+
+
+@dataclass(frozen=True, slots=True)
+class TableScan:
+    """The rows of `files`, or those of them whose commit time is in `commits`.
+
+    `schema` has the meta columns, where the table has them, and the user's, in order. `timeline`
+    is the one the plan was made from.
+    """
+
+    timeline: ActiveTimeline
+    schema: pa.Schema
+    files: tuple[BaseFile, ...]
+    commits: CommitRange | None = None
+
+
+def scan_schema(table: HoodieTable, timeline: ActiveTimeline) -> pa.Schema:
+    """The columns a read has: of a table without any schema yet, the meta columns only."""
+    user_columns = table.table_schema(timeline)
+    schema = user_columns if user_columns is not None else pa.schema([])
+    return with_meta_fields(schema) if table.config.populate_meta_fields else schema
+
+
+def check_scannable(table: HoodieTable) -> None:
+    """Raise UnsupportedTable unless base files alone are the table."""
+    if table.config.table_type is not TableType.COPY_ON_WRITE:
+        raise UnsupportedTable(
+            "merge-on-read tables are not read", table=table.uri, value=table.config.table_type
+        )
+
+
+def check_scan(table: HoodieTable, scan: TableScan, layout: PartitionLayout | None) -> None:
+    """Raise UnsupportedTable for files that no reader makes the table's columns of."""
+    for file in scan.files:
+        if file.extension != PARQUET:
+            raise UnsupportedTable(
+                "base files of this format are not read", table=table.uri, path=file.path
+            )
+    if layout and layout.is_dropped:
+        _, uncertain = split_by_certainty({file.partition for file in scan.files}, layout)
+        if uncertain:
+            raise UnsupportedTable(
+                "the files leave the partition columns out and the path does not tell their values",
+                table=table.uri,
+                path=uncertain[0],
+            )
+
+
+def execute_scan(spark: SparkSession, table: HoodieTable, scan: TableScan) -> DataFrame:
+    """The scan's rows, read natively. Nothing is read before Spark runs the query.
+
+    Raises UnsupportedTable for what Spark's reader cannot make of the files.
+    """
+    layout = PartitionLayout.of(table.config, scan.schema)
+    check_scan(table, scan, layout)
+    groups = group_by_stored_types(table, scan.timeline, scan.schema, scan.files)
+    frames = [_read_group(spark, table, group, scan.schema, layout) for group in groups]
+    if not frames:
+        return spark.createDataFrame([], arrow_to_spark(scan.schema))
+    first, *others = frames
+    for other in others:
+        first = first.unionAll(other)
+    return first.where(_within(scan.commits)) if scan.commits else first
+
+
+def _read_group(
+    spark: SparkSession,
+    table: HoodieTable,
+    group: StoredFiles,
+    schema: pa.Schema,
+    layout: PartitionLayout | None,
+) -> DataFrame:
+    frame = read_base_files(
+        spark,
+        table.location,
+        group.files,
+        arrow_to_spark(group.schema),
+        layout if layout and _keeps_types(layout, group.schema) else None,
+    )
+    if group.schema == schema:
+        return frame
+    columns = [
+        converted(frame[_quoted(want.name)], have.type, want.type).alias(want.name)
+        for have, want in zip(group.schema, schema, strict=True)
+    ]
+    return frame.select(*columns)
+
+
+def _keeps_types(layout: PartitionLayout, schema: pa.Schema) -> bool:
+    """Whether the files of a group store the partition columns in the table's types."""
+    return all(schema.field(item.name).type == item.type for item in layout.schema)
+
+
+def _within(commits: CommitRange) -> Column:
+    # Instant times are ordered as text.
+    time = F.col(COMMIT_TIME)
+    return (time > commits.after.value) & (time <= commits.until.value)
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

@@ -1,0 +1,155 @@
+"""Schemas of text files: names from the files, types declared, known, or inferred.
+
+Inference is the last resort because it sees only one batch: whole numbers become long, so that a
+later, larger number still fits, and a column in which nothing has a type is left out.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, DataFrameReader
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tideline.storage.object_store import ObjectStore
+
+_HEADER_BYTES_MAX = 64 * 1024
+_COMPRESSED = (".bz2", ".zst")
+_GZIP_WINDOW = 31
+_NUMBERS: list[T.DataType] = [T.LongType(), T.DoubleType()]
+_TIMES: list[T.DataType] = [T.DateType(), T.TimestampType()]
+
+
+def group_by_header(store: ObjectStore, paths: Sequence[str]) -> list[list[str]]:
+    """Paths in groups with byte-equal first lines; each file with an unseen compression alone."""
+    groups: dict[bytes, list[str]] = {}
+    for path in paths:
+        groups.setdefault(_first_line(store, path), []).append(path)
+    return list(groups.values())
+
+
+@dataclass(frozen=True, slots=True)
+class TextSchema:
+    """The schema to read one part with, and the columns to leave out afterwards."""
+
+    schema: T.StructType
+    untyped: tuple[str, ...] = ()
+
+
+def text_schemas(
+    open_reader: Callable[[], DataFrameReader],
+    parts: Sequence[Sequence[str]],
+    declared: T.StructType | None,
+    known: Mapping[str, T.DataType],
+    *,
+    has_header: bool,
+) -> list[TextSchema]:
+    """How to read each part (a list of URIs); a column has one type in all of them.
+
+    `has_header` is true for csv with a header, which names the columns and fixes their order.
+    """
+    if not has_header:
+        if declared is not None:
+            return [TextSchema(declared)] * len(parts)
+        found = [open_reader().load(list(part)).schema for part in parts]
+        return [TextSchema(_typed(schema, known)) for schema in found]
+    names = [open_reader().load([part[0]]).columns for part in parts]
+    if declared is not None:
+        types = {item.name.lower(): item.dataType for item in declared}
+        return [_positional(row, types, untyped=False) for row in names]
+    types = {**known, **_infer_missing(open_reader, parts, names, known)}
+    return [_positional(row, types, untyped=True) for row in names]
+
+
+def _positional(
+    names: Sequence[str], types: Mapping[str, T.DataType], *, untyped: bool
+) -> TextSchema:
+    """All columns of a header; those without a type are read as text."""
+    schema = T.StructType(
+        [T.StructField(name, types.get(name.lower(), T.StringType())) for name in names]
+    )
+    left_out = tuple(name for name in names if name.lower() not in types) if untyped else ()
+    return TextSchema(schema, left_out)
+
+
+def _infer_missing(
+    open_reader: Callable[[], DataFrameReader],
+    parts: Sequence[Sequence[str]],
+    names: Sequence[Sequence[str]],
+    known: Mapping[str, T.DataType],
+) -> dict[str, T.DataType]:
+    """Types of the columns that have none yet, from the values in all parts that have any."""
+    found: dict[str, T.DataType] = {}
+    for part, row in zip(parts, names, strict=True):
+        missing = [name for name in row if name.lower() not in known]
+        if not missing:
+            continue
+        frame = open_reader().option("inferSchema", "true").load(list(part))
+        kinds = {name: _long_for_int(frame.schema[name].dataType) for name in missing}
+        # A column with nothing in it looks like text.
+        for name in _all_null(frame, [n for n in missing if isinstance(kinds[n], T.StringType)]):
+            del kinds[name]
+        for name, kind in kinds.items():
+            before = found.get(name.lower(), kind)
+            found[name.lower()] = _wider(before, kind)
+    return found
+
+
+def _all_null(frame: DataFrame, names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    (counts,) = frame.agg(*[F.count(F.col(f"`{name}`")) for name in names]).collect()
+    return [name for name, count in zip(names, counts, strict=True) if count == 0]
+
+
+def _wider(one: T.DataType, other: T.DataType) -> T.DataType:
+    """A type that the text of both can be read as."""
+    if one == other:
+        return one
+    for rank in (_NUMBERS, _TIMES):
+        if one in rank and other in rank:
+            return max(one, other, key=rank.index)
+    return T.StringType()
+
+
+def _typed(schema: T.StructType, known: Mapping[str, T.DataType]) -> T.StructType:
+    """An inferred schema with the known types in it, without columns that have no type."""
+    fields = []
+    for item in schema:
+        kind = _as_known(item.dataType, known.get(item.name.lower()))
+        if not isinstance(kind, T.NullType):
+            fields.append(T.StructField(item.name, kind))
+    return T.StructType(fields)
+
+
+def _as_known(found: T.DataType, known: T.DataType | None) -> T.DataType:
+    """The known type where there is one, part by part; parts only the files have stay."""
+    if isinstance(found, T.StructType) and isinstance(known, T.StructType):
+        parts = {item.name.lower(): item.dataType for item in known}
+        fields = [
+            T.StructField(item.name, _as_known(item.dataType, parts.get(item.name.lower())))
+            for item in found
+        ]
+        return T.StructType(fields)
+    if isinstance(found, T.ArrayType) and isinstance(known, T.ArrayType):
+        return T.ArrayType(_as_known(found.elementType, known.elementType))
+    return known or found
+
+
+def _long_for_int(kind: T.DataType) -> T.DataType:
+    return T.LongType() if isinstance(kind, T.IntegerType) else kind
+
+
+def _first_line(store: ObjectStore, path: str) -> bytes:
+    if path.lower().endswith(_COMPRESSED):
+        return b"\0" + path.encode()
+    start = store.get_range(path, offset=0, length=_HEADER_BYTES_MAX)
+    if path.lower().endswith(".gz"):
+        try:
+            start = zlib.decompressobj(_GZIP_WINDOW).decompress(start, _HEADER_BYTES_MAX)
+        except zlib.error:
+            return b"\0" + path.encode()
+    return start.partition(b"\n")[0].rstrip(b"\r")

@@ -1,0 +1,191 @@
+"""From a DataFrame to a write engine: prepare the batch and look it over before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tideline.errors import ConfigError, TidelineError
+from tideline.spark.batch import (
+    ARRIVAL,
+    PARTITION_PATH,
+    PreparedBatch,
+    inspect_batch,
+    prepare_batch,
+    require_columns,
+    spelled_as,
+)
+from tideline.spark.key_lookup import base_file_footer
+from tideline.spark.keys import column_of, partition_path_column
+from tideline.spark.write_engine import SparkWriteEngine
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.schema import arrow_to_avro
+from tideline.write.config import WriteConfig
+from tideline.write.handle_context import RECORD_KEY
+from tideline.write.key_generator import KeyGenerator
+from tideline.write.operation import WriteOperation
+
+
+def open_engine(
+    frame: DataFrame, table: HoodieTable, operation: WriteOperation, config: WriteConfig
+) -> SparkWriteEngine:
+    """Prepare a batch for one write; the caller releases the engine.
+
+    Raises InvalidData for rows or columns that do not fit, before the timeline is touched;
+    ConfigError for key, ordering or updated columns that the frame lacks.
+    """
+    ordering = () if operation is WriteOperation.DELETE else table.config.ordering_fields
+    keys = key_generator(table)
+    try:
+        batch = _prepare(frame, table, keys, operation, config)
+    except TidelineError as error:
+        error.table = error.table or table.location.uri
+        raise
+    spark = frame.sparkSession
+    unique_by = _unique_columns(operation, config)
+    is_bulk = operation is WriteOperation.BULK_INSERT and not config.index.type.places_by_hash
+    if is_bulk and not unique_by:
+        return SparkWriteEngine(spark, table, keys, config, batch)
+    kept = None
+    if not is_cheap_to_repeat(frame):
+        kept = batch.rows.persist(StorageLevel.MEMORY_AND_DISK)
+        batch = replace(batch, rows=kept)
+    try:
+        facts = inspect_batch(batch.rows, ordering, table.location.uri)
+        if unique_by:
+            batch = replace(batch, rows=latest_per_key(batch, unique_by, ordering))
+            facts = inspect_batch(batch.rows, ordering, table.location.uri)
+    except BaseException:
+        if kept is not None:
+            kept.unpersist()
+        raise
+    engine = SparkWriteEngine(
+        spark, table, keys, config, batch, facts=facts, inserts_rows=operation.writes_rows
+    )
+    if kept is not None:
+        engine.keep(kept)
+    return engine
+
+
+def is_cheap_to_repeat(frame: DataFrame) -> bool:
+    """Whether reading the input several times costs less than keeping it, and is safe.
+
+    So it is for columns picked from parquet files by deterministic expressions; anything else
+    (text formats, joins, Python functions, random values, the present time) is computed once and
+    kept.
+    """
+    execution = frame._jdf.queryExecution()
+    # Each query puts its own time in place of current_timestamp() and its kin.
+    jvm: Any = frame.sparkSession._jvm
+    current = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+    if execution.analyzed().containsPattern(current):
+        return False
+    plan = execution.optimizedPlan()
+    while plan.deterministic():
+        kind = plan.getClass().getSimpleName()
+        if kind == "LocalRelation":
+            return True
+        if kind == "LogicalRelation":
+            relation = plan.relation()
+            is_files = relation.getClass().getSimpleName() == "HadoopFsRelation"
+            return is_files and str(relation.fileFormat().toString()) == "Parquet"
+        if kind not in ("Project", "Filter"):
+            return False
+        plan = plan.children().head()
+    return False
+
+
+def latest_per_key(batch: PreparedBatch, key: Sequence[str], ordering: Sequence[str]) -> DataFrame:
+    """One row per `key`: the highest ordering value, then arrival.
+
+    Only for keys whose duplicates do not meet in one task anyway (see `write.dedupe`).
+    """
+    rows = batch.rows
+    is_repeated = rows.groupBy(*key).count().where(F.col("count") > 1).limit(1)
+    if is_repeated.isEmpty():
+        return rows
+    rank = F.struct(*[column_of(name) for name in ordering], F.col(ARRIVAL))
+    everything = F.struct(*[F.col(f"`{name}`") for name in rows.columns])
+    latest = rows.groupBy(*key).agg(F.max_by(everything, rank).alias("_row"))
+    return latest.select("_row.*")
+
+
+def key_generator(table: HoodieTable) -> KeyGenerator:
+    """The table's key generator; keys that are stored already settle how they are spelled."""
+    config = table.config
+    keys = KeyGenerator.from_config(config)
+    if keys.qualified and len(keys.record_fields) == 1:
+        return KeyGenerator.from_config(config, stored_key=_any_stored_key(table))
+    return keys
+
+
+def partitions_to_delete(frame: DataFrame, table: HoodieTable) -> tuple[str, ...]:
+    """The partition paths of a frame's rows. Raises ConfigError for an unpartitioned table."""
+    keys = KeyGenerator.from_config(table.config)
+    if not keys.partition_fields:
+        raise ConfigError("the table has no partitions to delete", table=table.location.uri)
+    path = partition_path_column(keys, frame.schema).alias(PARTITION_PATH)
+    return tuple(sorted(row[0] for row in frame.select(path).distinct().collect()))
+
+
+def _any_stored_key(table: HoodieTable) -> str | None:
+    """The lowest key of some base file; None in an empty table or where footers do not tell."""
+    view = table.file_system_view(table.timeline())
+    for partition in view.partitions:
+        for file in view.latest_base_files(partition):
+            return base_file_footer(table.store, file).min_key
+    return None
+
+
+def _unique_columns(operation: WriteOperation, config: WriteConfig) -> tuple[str, ...]:
+    """What is to be unique in the batch before it is written, if no task can see to it."""
+    if config.index.type.is_global and (operation.tags_keys or config.combine_before_insert):
+        return (RECORD_KEY,)
+    is_bulk = operation is WriteOperation.BULK_INSERT and not config.index.type.places_by_hash
+    return (RECORD_KEY, PARTITION_PATH) if is_bulk and config.combine_before_insert else ()
+
+
+def _prepare(
+    frame: DataFrame,
+    table: HoodieTable,
+    keys: KeyGenerator,
+    operation: WriteOperation,
+    config: WriteConfig,
+) -> PreparedBatch:
+    """The batch in the table's shape; everything that can be refused without reading a row is."""
+    deletes = operation is WriteOperation.DELETE
+    key_fields, ordering = table.config.record_key_fields, table.config.ordering_fields
+    partial = config.partial_update_columns if operation is WriteOperation.UPSERT else None
+    require_columns(frame, key_fields, "record key field")
+    require_columns(frame, table.config.partition_fields, "partition field")
+    require_columns(frame, () if deletes else ordering, "ordering field")
+    _check_partial_update(frame, partial, config)
+    table_schema = table.table_schema(table.timeline())
+    if table_schema is None:
+        frame = spelled_as(frame, (*key_fields, *table.config.partition_fields, *ordering))
+    batch = prepare_batch(
+        frame, keys, table_schema, deletes_only=deletes, null_missing_columns=partial is not None
+    )
+    # Also refuses names and types that Hudi's schemas do not have.
+    arrow_to_avro(batch.schema.schema, name="checked", namespace="")
+    return batch
+
+
+def _check_partial_update(
+    frame: DataFrame, columns: tuple[str, ...] | None, config: WriteConfig
+) -> None:
+    if columns is None:
+        return
+    require_columns(frame, columns, "column to update")
+    if config.index.updates_partition_path:
+        raise ConfigError(
+            "a partial update cannot move rows to another partition; switch "
+            "hoodie.bloom.index.update.partition.path or hoodie.simple.index.update.partition.path "
+            "off",
+            value=",".join(columns),
+        )
