@@ -1,0 +1,130 @@
+"""What a bench reports: seconds of every round, medians, ratios, and whether a claim holds."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+
+@dataclass(slots=True)
+class Series:
+    """The rounds of one side: seconds of work, and the machine's load when each ended."""
+
+    name: str
+    seconds: list[float] = field(default_factory=list)
+    loads: list[float] = field(default_factory=list)
+
+    def add(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        self.loads.append(os.getloadavg()[0])
+
+    @property
+    def median_s(self) -> float:
+        return median(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One figure to reach, with what was measured.
+
+    With `faster_by`, the peer must take at least that many times as long as ours. With `within`,
+    ours may take at most that many times as long as the peer.
+    """
+
+    name: str
+    ours: Series
+    peer: Series
+    faster_by: float | None = None
+    within: float | None = None
+
+    @property
+    def ratio(self) -> float:
+        """Peer over ours for `faster_by`, ours over peer for `within`."""
+        if self.faster_by is not None:
+            return self.peer.median_s / self.ours.median_s
+        return self.ours.median_s / self.peer.median_s
+
+    @property
+    def holds(self) -> bool:
+        if self.faster_by is not None:
+            return self.ratio >= self.faster_by
+        return self.within is None or self.ratio <= self.within
+
+    @property
+    def wanted(self) -> str:
+        return f">= {self.faster_by:g}x" if self.faster_by is not None else f"<= {self.within:g}x"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A size to stay below, with the largest one seen."""
+
+    name: str
+    bytes_seen: int
+    bytes_max: int
+
+    @property
+    def holds(self) -> bool:
+        return 0 < self.bytes_seen < self.bytes_max
+
+
+def print_report(claims: Sequence[Claim], limits: Sequence[Limit]) -> None:
+    """A table for people."""
+    print(f"\n{'claim':<52}{'ours':>9}{'peer':>9}{'ratio':>8}{'wanted':>10}")
+    for claim in claims:
+        print(
+            f"{claim.name:<52}{claim.ours.median_s:>7.1f} s{claim.peer.median_s:>7.1f} s"
+            f"{claim.ratio:>7.2f}x{claim.wanted:>10}  {_verdict(claim.holds)}"
+        )
+    for limit in limits:
+        seen, allowed = limit.bytes_seen >> 20, limit.bytes_max >> 20
+        print(f"{limit.name:<52}{seen:>5} MiB{'':>17}{f'< {allowed} MiB':>10}", end="  ")
+        print(_verdict(limit.holds))
+
+
+def report_json(claims: Sequence[Claim], limits: Sequence[Limit]) -> str:
+    """The same for machines, with every round and the load of the machine."""
+    return json.dumps(
+        {
+            "cores": os.cpu_count(),
+            "claims": [_claim_object(claim) for claim in claims],
+            "limits": [
+                {
+                    "name": limit.name,
+                    "bytesSeen": limit.bytes_seen,
+                    "bytesMax": limit.bytes_max,
+                    "holds": limit.holds,
+                }
+                for limit in limits
+            ],
+        },
+        indent=2,
+    )
+
+
+def _claim_object(claim: Claim) -> dict[str, Any]:
+    return {
+        "name": claim.name,
+        "ratio": round(claim.ratio, 3),
+        "wanted": claim.wanted,
+        "holds": claim.holds,
+        "ours": _series_object(claim.ours),
+        "peer": _series_object(claim.peer),
+    }
+
+
+def _series_object(series: Series) -> dict[str, Any]:
+    return {
+        "name": series.name,
+        "medianSeconds": round(series.median_s, 3),
+        "seconds": [round(value, 3) for value in series.seconds],
+        "loads": [round(value, 2) for value in series.loads],
+    }
+
+
+def _verdict(holds: bool) -> str:
+    return "reached" if holds else "MISSED"

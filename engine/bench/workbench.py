@@ -1,0 +1,96 @@
+"""What every bench needs: the input, both sides warm, a scratch folder, and how often to measure.
+
+One side runs at a time, in turns, and each turn starts from the same state of its table. A round
+before the first counted one warms both sides up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.data import BenchInput, prepare_input
+from bench.hudi_side import HudiSide
+from bench.measurement import Claim, Limit, print_report, report_json
+from bench.tideline_side import TidelineSide
+from tideline.spark.cache_directory import cache_directory
+
+ROUNDS = 5
+ROUNDS_QUICK = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """Both sides, ready; `scratch` is gone when the bench ends."""
+
+    input: BenchInput
+    scratch: Path
+    rounds: int
+    tideline: TidelineSide
+    hudi: HudiSide
+
+    def fresh_copy(self, table: Path, name: str) -> Path:
+        """A copy of a table at `name`, replacing what was there."""
+        target = self.fresh(name)
+        shutil.copytree(table, target)
+        return target
+
+    def fresh(self, name: str) -> Path:
+        """A path below the scratch folder where nothing is."""
+        target = self.scratch / name
+        shutil.rmtree(target, ignore_errors=True)
+        return target
+
+    def turns(self) -> Iterator[int | None]:
+        """None for the round that only warms up, then the number of each counted round."""
+        yield None
+        for number in range(self.rounds):
+            print(f"  round {number + 1} of {self.rounds}", flush=True)
+            yield number
+
+
+Measure = Callable[[Workbench], tuple[Sequence[Claim], Sequence[Limit]]]
+
+
+@contextmanager
+def open_workbench(*, rows: int, rounds: int) -> Iterator[Workbench]:
+    """Generate the input if need be and start both sides."""
+    directory = cache_directory() / "bench"
+    prepared = prepare_input(directory, rows=rows)
+    with tempfile.TemporaryDirectory(dir=directory, prefix="run-") as folder:
+        scratch = Path(folder)
+        ours, theirs = scratch / "tideline-process", scratch / "hudi-process"
+        ours.mkdir()
+        theirs.mkdir()
+        with TidelineSide(ours) as tideline, HudiSide(theirs) as hudi:
+            yield Workbench(prepared, scratch, rounds, tideline, hudi)
+
+
+def run(measures: Sequence[Measure]) -> int:
+    """Measure, print a table, and write the JSON; returns 1 when a figure is not reached."""
+    parser = argparse.ArgumentParser(description="Tideline beside Hudi, on this machine")
+    parser.add_argument("--quick", action="store_true", help=f"{ROUNDS_QUICK} rounds, not {ROUNDS}")
+    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the table")
+    parser.add_argument("--json", type=Path, help="also write every round to this file")
+    arguments = parser.parse_args()
+    claims: list[Claim] = []
+    limits: list[Limit] = []
+    rounds = ROUNDS_QUICK if arguments.quick else ROUNDS
+    with open_workbench(rows=arguments.rows, rounds=rounds) as bench:
+        for measure in measures:
+            print(measure.__module__.removeprefix("bench."), flush=True)
+            measured, bounded = measure(bench)
+            claims += measured
+            limits += bounded
+    print_report(claims, limits)
+    if arguments.json:
+        arguments.json.write_text(report_json(claims, limits))
+    else:
+        print(report_json(claims, limits))
+    reached = all(claim.holds for claim in claims) and all(limit.holds for limit in limits)
+    return 0 if reached else 1
