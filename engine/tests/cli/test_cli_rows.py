@@ -1,0 +1,130 @@
+"""`write` and `read`: rows in and out, through Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tideline.cli.main import run
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+
+@pytest.fixture
+def uri(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    uri = str(tmp_path / "table")
+    columns = ["--record-key", "id", "--partition-by", "day", "--ordering", "n"]
+    assert run(["create", uri, *columns]) == 0
+    capsys.readouterr()
+    return uri
+
+
+def landed(tmp_path: Path, rows: list[dict[str, Any]], name: str = "batch.parquet") -> str:
+    path = tmp_path / name
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return str(path)
+
+
+def printed_json(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def read_rows(capsys: pytest.CaptureFixture[str], uri: str, *arguments: str) -> list[Any]:
+    assert run(["read", uri, *arguments, "--json"]) == 0
+    return list(printed_json(capsys)["rows"])
+
+
+def test_written_rows_are_read_back_in_three_ways(
+    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = landed(tmp_path, [{"id": "a", "day": "mon", "n": 1}, {"id": "b", "day": "tue", "n": 1}])
+    assert run(["write", uri, "--source", first, "--json"]) == 0
+    report = printed_json(capsys)
+    assert (report["rows_inserted"], report["rows_updated"]) == (2, 0)
+    second = landed(tmp_path, [{"id": "a", "day": "mon", "n": 2}])
+    assert run(["write", uri, "--source", second]) == 0
+    assert "0 inserted, 1 updated, 0 deleted" in capsys.readouterr().out
+
+    query = "select id, n from t order by id"
+    assert read_rows(capsys, uri, "--sql", query) == [{"id": "a", "n": 2}, {"id": "b", "n": 1}]
+    before = read_rows(capsys, uri, "--sql", query, "--as-of", report["instant"])
+    assert before == [{"id": "a", "n": 1}, {"id": "b", "n": 1}]
+    changed = read_rows(capsys, uri, "--after", report["instant"])
+    assert changed == [{"id": "a", "day": "mon", "n": 2}]
+
+
+@pytest.mark.parametrize(
+    ("source_format", "text"),
+    [("csv", "id,day,n\na,mon,1\nb,mon,2\n"), ("json", '{"id":"a","day":"mon","n":1}\n'
+                                                        '{"id":"b","day":"mon","n":2}\n')],
+)  # fmt: skip
+def test_text_files_are_taken_in(
+    source_format: str,
+    text: str,
+    uri: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = tmp_path / f"rows.{source_format}"
+    source.write_text(text)
+    assert run(["write", uri, "--source", str(source), "--format", source_format]) == 0
+    capsys.readouterr()
+    assert read_rows(capsys, uri, "--sql", "select id, n from t order by id") == [
+        {"id": "a", "n": 1},
+        {"id": "b", "n": 2},
+    ]
+
+
+def test_a_delete_takes_rows_away(
+    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": "a", "day": "mon", "n": 1}, {"id": "b", "day": "mon", "n": 1}]
+    assert run(["write", uri, "--source", landed(tmp_path, rows)]) == 0
+    gone = landed(tmp_path, rows[:1], "gone.parquet")
+    assert run(["write", uri, "--source", gone, "--operation", "delete"]) == 0
+    capsys.readouterr()
+    assert [row["id"] for row in read_rows(capsys, uri)] == ["b"]
+
+
+def test_a_limit_is_announced_and_meta_columns_come_on_request(
+    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": str(n), "day": "mon", "n": n} for n in range(5)]
+    assert run(["write", uri, "--source", landed(tmp_path, rows)]) == 0
+    capsys.readouterr()
+    assert run(["read", uri, "--limit", "3"]) == 0
+    output = capsys.readouterr().out
+    assert "the first 3 rows" in output
+    assert "_hoodie" not in output
+    assert len(read_rows(capsys, uri, "--limit", "0")) == 5
+    assert "_hoodie_commit_time" in read_rows(capsys, uri, "--meta", "--limit", "1")[0]
+
+
+def test_a_query_spark_refuses_is_a_usage_error(
+    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["write", uri, "--source", landed(tmp_path, [{"id": "a", "day": "m", "n": 1}])]) == 0
+    capsys.readouterr()
+    for query in ("select nothing from t", "selectt", "select * from elsewhere"):
+        assert run(["read", uri, "--sql", query]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert "Spark refuses the query" in error
+
+
+def test_an_unreadable_source_leaves_the_table_as_it_was(
+    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1 and then nothing")
+    before = sorted(str(path) for path in Path(uri).rglob("*"))
+    assert run(["write", uri, "--source", str(broken)]) == 1
+    error = capsys.readouterr().err
+    assert "broken.parquet" in error
+    assert error.count("\n") == 1
+    assert sorted(str(path) for path in Path(uri).rglob("*")) == before

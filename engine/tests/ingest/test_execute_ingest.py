@@ -1,0 +1,346 @@
+"""Ingest operations against real tables: rows, checkpoint, bad files, races and deaths."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tideline.ingest.checkpoint import Checkpoint
+from tideline.ingest.column_type import Column, ColumnType
+from tideline.ingest.execute import execute_operation
+from tideline.ingest.ingest_files import FILES_KEY, current_checkpoints
+from tideline.ingest.landing import FileFormat, Landing, list_landing
+from tideline.ingest.operation import (
+    CreateTable,
+    IngestFiles,
+    Operation,
+    OperationResult,
+    Outcome,
+    Place,
+    RollBack,
+    TableTarget,
+)
+from tideline.ingest.plan import plan_batch
+from tideline.ingest.table_access import locate, open_table
+from tideline.lake_table import LakeTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+NOW_MS = 4_000_000_000_000
+
+
+@dataclass
+class Feed:
+    """A landing folder, a table, and the operations between them."""
+
+    folder: Path
+    spark: SparkSession
+    target: TableTarget
+    file_format: FileFormat = FileFormat.CSV
+
+    @property
+    def landing_folder(self) -> Path:
+        return self.folder / "landing"
+
+    @property
+    def place(self) -> Place:
+        location = locate(Place(str(self.landing_folder)))
+        return Place(location.uri)
+
+    def land(self, name: str, text: str, at_s: int) -> None:
+        path = self.landing_folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        os.utime(path, (at_s, at_s))
+
+    def listing(self) -> Landing:
+        return list_landing(locate(self.place).open(), self.file_format)
+
+    def checkpoint(self, name: str = "landing") -> Checkpoint | None:
+        return current_checkpoints(open_table(self.target), name).get(name)
+
+    def plan(self, *, files_max: int = 100, name: str = "landing", **work: Any) -> Operation:
+        checkpoint = self.checkpoint(name)
+        batch = plan_batch(
+            self.listing(), checkpoint, files_max=files_max, now_ms=NOW_MS, settle_ms=0
+        )
+        ingest = IngestFiles(
+            name=name,
+            landing=self.place,
+            file_format=self.file_format,
+            files=batch.files,
+            generation=checkpoint.generation if checkpoint else 0,
+        )
+        return Operation(f"feed-ingest-{name}", self.target, replace(ingest, **work))
+
+    def execute(self, operation: Operation) -> OperationResult:
+        return execute_operation(operation, session_factory=lambda _: self.spark)
+
+    def run(self, **plan: Any) -> OperationResult:
+        return self.execute(self.plan(**plan))
+
+    def table(self) -> LakeTable:
+        table = open_table(self.target)
+        assert table is not None
+        return table
+
+    def rows(self, *columns: str) -> list[tuple[Any, ...]]:
+        frame = self.table().snapshot(self.spark).select(*(columns or ("id", "v")))
+        return sorted(tuple(row) for row in frame.collect())
+
+    def commits(self) -> int:
+        return len(self.table().timeline().completed())
+
+
+@pytest.fixture
+def feed(spark: SparkSession, tmp_path: Path) -> Feed:
+    target = TableTarget(
+        name="feed",
+        location=Place(f"file://{tmp_path}/table"),
+        record_key=("id",),
+        ordering=("ts",),
+    )
+    return Feed(tmp_path, spark, target)
+
+
+def columns(**types: str) -> tuple[Column, ...]:
+    return tuple(Column(name, ColumnType.parse(kind)) for name, kind in types.items())
+
+
+def test_batches_become_commits_and_nothing_goes_in_twice(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n1,1,a\n2,1,b\n", 10)
+    feed.land("2.csv", "id,ts,v\n2,2,bb\n3,1,c\n", 20)
+    feed.land("3.csv", "id,ts,v\n1,0,too old\n4,1,d\n", 30)
+    first = feed.run(files_max=2)
+    assert (first.outcome, first.source_files, first.rows_inserted) == (Outcome.SUCCEEDED, 2, 3)
+    second = feed.run(files_max=2)
+    assert (second.source_files, second.rows_inserted) == (1, 1)
+    assert feed.plan().work.files == ()  # type: ignore[union-attr]
+    assert feed.rows() == [(1, "a"), (2, "bb"), (3, "c"), (4, "d")]
+    last = feed.table().timeline().completed().last()
+    assert last is not None
+    extra = feed.table().hoodie_table.timelines.read_commit(last).extra_metadata
+    assert extra[FILES_KEY] == '["3.csv"]'
+
+
+def test_of_equal_ordering_values_the_later_file_and_the_later_row_win(feed: Feed) -> None:
+    feed.land("b.csv", "id,ts,v\n1,5,first\n2,5,x\n2,5,later row\n", 10)
+    feed.land("a.csv", "id,ts,v\n1,5,later file\n", 20)
+    feed.run()
+    assert feed.rows() == [(1, "later file"), (2, "later row")]
+
+
+def test_a_file_that_arrives_late_with_an_old_time_is_not_lost(feed: Feed) -> None:
+    feed.land("new.csv", "id,ts,v\n1,1,a\n", 1_000_000)
+    feed.run()
+    feed.land("old.csv", "id,ts,v\n2,1,b\n", 10)
+    feed.run()
+    assert feed.rows() == [(1, "a"), (2, "b")]
+
+
+def test_a_plan_that_somebody_else_overtook_does_nothing(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
+    stale = feed.plan(write_operation="insert")
+    feed.run(write_operation="insert")
+    result = feed.execute(stale)
+    assert result.outcome is Outcome.NOTHING
+    assert "generation 1, planned with 0" in result.message
+    assert feed.rows() == [(1, "a")]
+
+
+def test_a_file_that_changed_after_the_plan_waits_for_the_next(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
+    feed.land("2.csv", "id,ts,v\n2,1,half", 20)
+    planned = feed.plan()
+    feed.land("2.csv", "id,ts,v\n2,1,whole\n", 30)
+    result = feed.execute(planned)
+    assert (result.source_files, len(result.notes)) == (1, 1)
+    feed.run()
+    assert feed.rows() == [(1, "a"), (2, "whole")]
+
+
+def test_bad_files_are_set_aside_and_the_others_go_in(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
+    feed.land("2.csv", "id,ts,v\n2,1\n", 20)
+    feed.land("3.csv", "id,ts,v\n3,1,c\n", 30)
+    result = feed.run()
+    assert [(file.path, file.reason) for file in result.skipped] == [
+        ("2.csv", "Malformed CSV record: 2,1")
+    ]
+    assert (result.outcome, result.source_files) == (Outcome.SUCCEEDED, 2)
+    assert [file.path for file in feed.listing().quarantined] == ["2.csv"]
+    assert feed.commits() == 1
+    feed.land("2.csv", "id,ts,v\n2,1,mended\n", 40)
+    feed.run()
+    assert feed.rows() == [(1, "a"), (2, "mended"), (3, "c")]
+
+
+def test_only_bad_files_make_no_commit_and_no_second_try(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
+    feed.run()
+    feed.land("2.csv", "id,ts,v\n2\n", 20)
+    result = feed.run()
+    assert (result.outcome, len(result.skipped)) == (Outcome.NOTHING, 1)
+    assert feed.commits() == 1
+    assert feed.plan().work.files == ()  # type: ignore[union-attr]
+
+
+def test_with_the_policy_fail_the_file_is_named_and_nothing_changes(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
+    feed.run()
+    feed.land("2.csv", "id,ts,v\n2\n", 20)
+    feed.land("3.csv", "id,ts,v\n3,1,c\n", 30)
+    result = feed.run(quarantines=False)
+    assert (result.outcome, result.exit_code, result.error) == (Outcome.FAILED, 1, "InvalidData")
+    assert "landing/2.csv" in result.message
+    assert "Malformed CSV record: 2" in result.message
+    assert (feed.commits(), feed.listing().quarantined) == (1, ())
+
+
+def test_rows_that_do_not_fit_fail_the_batch_and_leave_the_table(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
+    feed.run()
+    feed.land("2.csv", "id,ts,v\n,1,no key\n", 20)
+    result = feed.run()
+    assert (result.outcome, result.exit_code) == (Outcome.FAILED, 1)
+    assert "Ingest 'landing': 1 of the incoming rows have a null or empty record key" in (
+        result.message
+    )
+    assert "path=2.csv" in result.message
+    assert (feed.rows(), feed.commits()) == ([(1, "a")], 1)
+
+
+def test_a_condition_deletes_and_a_later_report_inserts_again(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n1,1,here\n2,1,here\n", 10)
+    feed.run(delete_when="v = 'gone'")
+    feed.land("2.csv", "id,ts,v\n1,2,gone\n", 20)
+    assert feed.run(delete_when="v = 'gone'").rows_deleted == 1
+    assert feed.rows() == [(2, "here")]
+    feed.land("3.csv", "id,ts,v\n1,3,back\n", 30)
+    feed.run(delete_when="v = 'gone'")
+    assert feed.rows() == [(1, "back"), (2, "here")]
+
+
+def test_a_delete_feed_deletes_and_without_a_table_says_so(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n1,1,a\n2,1,b\n", 10)
+    early = feed.run(write_operation="delete", name="removals")
+    assert (early.outcome, early.exit_code) == (Outcome.FAILED, 1)
+    assert "nothing to delete from" in early.message
+    feed.run()
+    removals = replace(feed.target, name="feed")
+    operation = feed.plan(write_operation="delete", name="removals")
+    assert feed.execute(replace(operation, table=removals)).rows_deleted == 2
+    assert feed.rows() == []
+
+
+def test_two_ingests_of_one_table_carry_each_others_checkpoint(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
+    feed.run(name="one")
+    feed.run(name="two")
+    checkpoints = current_checkpoints(feed.table(), "two")
+    assert {name: item.generation for name, item in checkpoints.items()} == {"one": 1, "two": 1}
+
+
+def test_columns_may_come_and_stay_away(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
+    feed.run()
+    feed.land("2.csv", "id,ts,v,extra\n2,1,b,7\n", 20)
+    feed.run()
+    feed.land("3.csv", "v,id,ts\nc,3,1\n", 30)
+    feed.run()
+    assert feed.rows("id", "v", "extra") == [(1, "a", None), (2, "b", 7), (3, "c", None)]
+
+
+def test_a_declared_schema_settles_the_types_before_any_batch(feed: Feed) -> None:
+    schema = columns(id="long", ts="int", v="string")
+    feed.target = replace(feed.target, schema=schema)
+    created = feed.execute(Operation("feed-create-1", feed.target, CreateTable()))
+    assert created.outcome is Outcome.SUCCEEDED
+    again = feed.execute(Operation("feed-create-1", feed.target, CreateTable()))
+    assert again.outcome is Outcome.NOTHING
+    feed.land("1.csv", "id,ts,v\n1,1,007\n", 10)
+    feed.run()
+    assert feed.rows() == [(1, "007")]
+
+
+def test_a_first_batch_without_rows_asks_for_a_schema(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n", 10)
+    result = feed.run()
+    assert (result.outcome, result.exit_code) == (Outcome.FAILED, 1)
+    assert "declare spec.schema" in result.message
+    assert open_table(feed.target) is None
+
+
+def test_a_batch_that_a_transform_empties_is_still_taken_in(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
+    query = "select * from source where v <> 'noise'"
+    feed.run(transform=query)
+    feed.land("2.csv", "id,ts,v\n2,1,noise\n", 20)
+    result = feed.run(transform=query)
+    assert (result.outcome, result.rows_inserted) == (Outcome.SUCCEEDED, 0)
+    assert feed.plan().work.files == ()  # type: ignore[union-attr]
+
+
+def test_what_a_transform_reads_keeps_the_types_of_its_first_batch(feed: Feed) -> None:
+    query = "select id, ts, concat(code, '!') as v from source"
+    feed.land("1.csv", "id,ts,code\n1,1,x1\n", 10)
+    feed.run(transform=query)
+    feed.land("2.csv", "id,ts,code\n2,1,007\n", 20)
+    feed.run(transform=query)
+    assert feed.rows() == [(1, "x1!"), (2, "007!")]
+
+
+def test_a_transform_that_does_not_fit_is_a_usage_error(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
+    result = feed.run(transform="select nothing from source")
+    assert (result.exit_code, result.error) == (2, "ConfigError")
+
+
+def test_once_remembers_that_the_prefix_was_drained(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
+    feed.land("2.csv", "id,ts,v\n2,1,b\n", 20)
+    feed.run(files_max=1, once_number=0)
+    first = feed.checkpoint()
+    assert first is not None
+    assert first.drained is None
+    feed.run(files_max=1, once_number=0)
+    second = feed.checkpoint()
+    assert second is not None
+    assert second.drained == 0
+
+
+def test_a_run_that_dies_between_plan_and_commit_loses_nothing(feed: Feed) -> None:
+    feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
+
+    def dying(_: Iterable[Any]) -> SparkSession:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        execute_operation(feed.plan(), session_factory=dying)
+    feed.run()
+    assert feed.rows() == [(1, "a")]
+
+
+def test_rolling_back_where_nothing_failed_is_nothing(feed: Feed) -> None:
+    rollback = Operation("feed-rollback-1", feed.target, RollBack(("20260101000000000",)))
+    assert feed.execute(rollback).outcome is Outcome.NOTHING
+    feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
+    feed.run()
+    assert feed.execute(rollback).outcome is Outcome.NOTHING
+
+
+def test_json_lines_with_missing_fields_and_parquet_go_in_alike(feed: Feed) -> None:
+    feed.file_format = FileFormat.JSON
+    feed.land("1.json", '{"id": 1, "ts": 1, "v": "a", "n": {"x": 1}}\n{"id": 2, "ts": 1}\n', 10)
+    feed.run()
+    feed.land("2.json", '{"id": 3, "ts": 1}\n', 20)
+    feed.run()
+    assert feed.rows() == [(1, "a"), (2, None), (3, None)]

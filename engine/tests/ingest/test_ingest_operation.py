@@ -1,0 +1,123 @@
+"""Operations and results as JSON, and the ids of operations."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tideline.errors import ConfigError
+from tideline.ingest.column_type import Column, ColumnType
+from tideline.ingest.landing import FileFormat, LandingFile
+from tideline.ingest.operation import (
+    RESULT_BYTES_MAX,
+    CreateTable,
+    IngestFiles,
+    Operation,
+    OperationKind,
+    OperationResult,
+    Outcome,
+    Place,
+    RollBack,
+    SkippedFile,
+    TableTarget,
+    Work,
+    operation_id,
+)
+
+TARGET = TableTarget(
+    name="flights",
+    location=Place("s3://lake/flights", (("endpoint", "https://s3.local"),)),
+    record_key=("carrier", "flight"),
+    partition_by=("month",),
+    ordering=("updated_at",),
+    schema=(Column("carrier", ColumnType.parse("string"), nullable=False),),
+    creation_properties={"hoodie.index.type": "BLOOM"},
+)
+INGEST = IngestFiles(
+    name="landing",
+    landing=Place("s3://lake/landing"),
+    file_format=FileFormat.CSV,
+    files=(LandingFile("a ü.csv", 10, 5), LandingFile("b.csv", 11, 6)),
+    generation=3,
+    options={"sep": ";"},
+    source_schema=(Column("fares", ColumnType.parse("map<string,decimal(10,2)>")),),
+    transform="select 1",
+    delete_when="gone",
+    quarantines=False,
+    once_number=2,
+)
+
+
+@pytest.mark.parametrize("work", [CreateTable(), RollBack(("20260101000000000",)), INGEST])
+def test_an_operation_survives_the_way_to_json_and_back(work: Work) -> None:
+    operation = Operation("flights-x-1", TARGET, work)
+    text = json.dumps(operation.to_json_object())
+    assert Operation.from_json_object(json.loads(text)) == operation
+
+
+@pytest.mark.parametrize(
+    "content", [None, [], {}, {"version": 2}, {"version": 1, "id": "x", "kind": "compact"}]
+)
+def test_what_is_no_operation_is_refused(content: object) -> None:
+    with pytest.raises(ConfigError, match="operation"):
+        Operation.from_json_object(content)
+
+
+@given(st.text(max_size=80), st.text(max_size=20))
+def test_an_id_is_deterministic_and_fit_for_a_job_name(name: str, basis: str) -> None:
+    first = operation_id(name, OperationKind.INGEST, basis)
+    assert first == operation_id(name, OperationKind.INGEST, basis)
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", first)
+    assert len(first) <= 63
+
+
+def test_ids_tell_operations_apart() -> None:
+    made = {
+        operation_id("a", OperationKind.INGEST, "x"),
+        operation_id("b", OperationKind.INGEST, "x"),
+        operation_id("a", OperationKind.ROLLBACK, "x"),
+        operation_id("a", OperationKind.INGEST, "x", "y"),
+        operation_id("a", OperationKind.INGEST, "xy"),
+    }
+    assert len(made) == 5
+
+
+def test_a_result_survives_the_way_to_json_and_back() -> None:
+    result = OperationResult(
+        "flights-ingest-1",
+        Outcome.SUCCEEDED,
+        instant="20260101000000000",
+        rows_inserted=5,
+        seconds=1.5,
+        skipped=(SkippedFile("bad.csv", "Malformed"),),
+        notes=("a note",),
+        rolled_back=("20250101000000000",),
+    )
+    assert OperationResult.from_json_object(json.loads(result.to_json())) == result
+
+
+@given(
+    st.text(max_size=6000),
+    st.lists(st.tuples(st.text(max_size=300), st.text(max_size=300)), max_size=100),
+    st.lists(st.text(max_size=2000), max_size=30),
+)
+def test_a_result_always_fits_a_termination_message(
+    message: str, skipped: list[tuple[str, str]], notes: list[str]
+) -> None:
+    result = OperationResult(
+        "x" * 63,
+        Outcome.FAILED,
+        message=message,
+        exit_code=1,
+        skipped=tuple(SkippedFile(*item) for item in skipped),
+        notes=tuple(notes),
+        rolled_back=tuple("20260101000000000" for _ in range(200)),
+    )
+    text = result.to_json()
+    assert len(text.encode()) <= RESULT_BYTES_MAX
+    read = OperationResult.from_json_object(json.loads(text))
+    assert (read.id, read.outcome, read.exit_code) == ("x" * 63, Outcome.FAILED, 1)

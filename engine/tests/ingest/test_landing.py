@@ -1,0 +1,102 @@
+"""What a landing prefix shows, and how files are kept out of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tideline.ingest.landing import (
+    FileFormat,
+    Landing,
+    LandingFile,
+    list_landing,
+    note_path,
+    quarantine,
+)
+from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectInfo, ObjectStore
+
+
+@pytest.fixture(params=["local", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    uri = f"memory://{tmp_path.name}" if request.param == "memory" else str(tmp_path / "landing")
+    return StoreLocation.of(uri).open()
+
+
+def paths(landing: Landing) -> list[str]:
+    return [file.path for file in landing.files]
+
+
+def objects(*found: tuple[str, int, int]) -> list[ObjectInfo]:
+    return [ObjectInfo(path, size, modified, None) for path, size, modified in found]
+
+
+def test_a_prefix_that_does_not_exist_is_empty(store: ObjectStore) -> None:
+    assert list_landing(store, FileFormat.PARQUET) == Landing()
+
+
+def test_hidden_and_empty_files_are_not_looked_at(store: ObjectStore) -> None:
+    for path in ("a.csv", "day=1/b.csv", "_SUCCESS.csv", ".c.csv", "_tmp/d.csv", "x/.y/e.csv"):
+        store.put(path, b"id\n1\n")
+    store.put("empty.csv", b"")
+    assert sorted(paths(list_landing(store, FileFormat.CSV))) == ["a.csv", "day=1/b.csv"]
+
+
+@pytest.mark.parametrize(
+    ("file_format", "taken", "left"),
+    [
+        (FileFormat.PARQUET, ["a.parquet", "B.PARQUET", "c.snappy.parquet"], ["d.csv", "parquet"]),
+        (FileFormat.CSV, ["a.csv", "b.csv.gz", "c.CSV.BZ2", "d.csv.zst"], ["e.tsv", "f.gz"]),
+        (FileFormat.JSON, ["a.json", "b.jsonl", "c.ndjson.gz"], ["d.txt"]),
+    ],
+)
+def test_files_with_other_endings_are_left_alone_and_counted(
+    file_format: FileFormat, taken: list[str], left: list[str]
+) -> None:
+    found = Landing.of(objects(*[(path, 1, 0) for path in (*taken, *left)]), file_format)
+    assert sorted(paths(found)) == sorted(taken)
+    assert found.strangers == tuple(sorted(left))
+    described = found.describe_strangers(file_format)
+    assert described is not None
+    assert described.startswith(f"{len(left)} files are left alone")
+    assert left[0] in described
+
+
+def test_files_come_in_order_of_time_then_path() -> None:
+    found = Landing.of(objects(("b.csv", 1, 5), ("a.csv", 1, 5), ("c.csv", 1, 4)), FileFormat.CSV)
+    assert paths(found) == ["c.csv", "a.csv", "b.csv"]
+
+
+def test_touching_replacing_or_renaming_a_file_makes_it_another() -> None:
+    file = LandingFile("a", 10, 5)
+    others = [LandingFile("b", 10, 5), LandingFile("a", 11, 5), LandingFile("a", 10, 6)]
+    assert len({item.identity for item in (file, *others)}) == 4
+    assert LandingFile("a", 10, 5).identity == file.identity
+
+
+def test_a_quarantined_file_stays_and_is_kept_out_until_its_note_goes(store: ObjectStore) -> None:
+    store.put("in/good.csv", b"id\n1\n")
+    store.put("in/bad #1.csv", b"id\n1,2\n")
+    bad = next(f for f in list_landing(store, FileFormat.CSV).files if "bad" in f.path)
+    quarantine(store, bad, reason="Malformed", now_ms=7)
+    quarantine(store, bad, reason="Malformed", now_ms=8)
+    landing = list_landing(store, FileFormat.CSV)
+    assert paths(landing) == ["in/good.csv"]
+    assert landing.quarantined == (bad,)
+    note = json.loads(store.get(note_path(bad)))
+    assert (note["file"], note["reason"]) == ("in/bad #1.csv", "Malformed")
+    store.delete(note_path(bad))
+    assert len(list_landing(store, FileFormat.CSV).files) == 2
+
+
+def test_a_corrected_file_needs_no_help_to_leave_quarantine(tmp_path: Path) -> None:
+    store = StoreLocation.of(str(tmp_path)).open()
+    store.put("a.csv", b"id\n1,2\n")
+    (bad,) = list_landing(store, FileFormat.CSV).files
+    quarantine(store, bad, reason="Malformed", now_ms=7)
+    store.put("a.csv", b"id\n12\n")
+    os.utime(tmp_path / "a.csv", ns=(1, 1_000_000_000))
+    assert paths(list_landing(store, FileFormat.CSV)) == ["a.csv"]

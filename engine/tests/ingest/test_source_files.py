@@ -1,0 +1,274 @@
+"""Reading source files on Spark: schemas across files, order of arrival, files at fault."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tideline.errors import ConfigError, InvalidData
+from tideline.spark.landed_rows import (
+    column_types,
+    fit_to_table,
+    known_types,
+    mark_deletes,
+    struct_of,
+    transform_rows,
+)
+from tideline.spark.sources import (
+    SourceSettings,
+    UnreadableFiles,
+    find_unreadable,
+    read_files,
+    read_source,
+    types_of,
+)
+from tideline.storage.location import StoreLocation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+SEQUENCE = "_tideline_sequence"
+
+
+def settings(folder: Path, file_format: str = "csv", **fields: Any) -> SourceSettings:
+    return SourceSettings(StoreLocation.of(str(folder)), file_format, **fields)
+
+
+def put(folder: Path, files: Mapping[str, str | bytes]) -> list[str]:
+    for name, body in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body.encode() if isinstance(body, str) else body)
+    return list(files)
+
+
+def in_order(frame: DataFrame) -> list[tuple[Any, ...]]:
+    """The rows in order of arrival, without the column that tells it."""
+    return [tuple(row)[:-1] for row in frame.orderBy(SEQUENCE).collect()]
+
+
+def test_rows_come_in_order_of_file_and_position_whatever_the_names(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    names = ["z.csv", "a b%20ü#1.csv", "day=1/g{1}[2]*?.csv"]
+    paths = put(tmp_path, {name: f"id,f\n2,{at}\n1,{at}\n" for at, name in enumerate(names)})
+    frame = read_files(spark, paths, settings(tmp_path))
+    assert in_order(frame) == [(2, 0), (1, 0), (2, 1), (1, 1), (2, 2), (1, 2)]
+
+
+def test_order_holds_across_the_parts_that_spark_splits_a_file_into(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = 450_000
+    body = "id,filler\n" + "".join(f"{number},{'x' * 20}\n" for number in range(rows))
+    paths = put(tmp_path, {"big.csv": body, "small.csv": "id,filler\n-1,y\n"})
+    frame = read_files(spark, paths, settings(tmp_path))
+    assert frame.rdd.getNumPartitions() > 1
+    ids = [row[0] for row in frame.orderBy(SEQUENCE).select("id").toLocalIterator()]
+    assert ids == [*range(rows), -1]
+    assert frame.select(SEQUENCE).distinct().count() == rows + 1
+
+
+def test_parquet_files_with_other_columns_and_narrower_types_become_one_schema(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({"id": pa.array([1, 2], pa.int32()), "a": ["x", "y"]}),
+                   tmp_path / "1.parquet")  # fmt: skip
+    pq.write_table(pa.table({"b": [1.5], "ID": pa.array([3], pa.int64())}), tmp_path / "2.parquet")
+    frame = read_files(spark, ["1.parquet", "2.parquet"], settings(tmp_path, "parquet"))
+    found = [(row.id, row.a, row.b) for row in frame.orderBy(SEQUENCE).collect()]
+    assert found == [(1, "x", None), (2, "y", None), (3, None, 1.5)]
+    assert dict(column_types(frame)) == {"id": "bigint", "a": "string", "b": "double"}
+
+
+def test_nanoseconds_become_microseconds_rounded_down(spark: SparkSession, tmp_path: Path) -> None:
+    nanos = [1_700_000_000_000_000_999, -1]
+    table = pa.table(
+        {
+            "zoned": pa.array(nanos, pa.timestamp("ns", tz="Asia/Tokyo")),
+            "plain": pa.array(nanos, pa.timestamp("ns")),
+        }
+    )
+    pq.write_table(table, tmp_path / "1.parquet")
+    frame = read_files(spark, ["1.parquet"], settings(tmp_path, "parquet"))
+    assert dict(column_types(frame)) == {"zoned": "timestamp", "plain": "timestamp_ntz"}
+    micros = frame.orderBy(SEQUENCE).selectExpr(
+        "unix_micros(zoned)", "unix_micros(cast(plain as timestamp))"
+    )
+    assert [tuple(row) for row in micros.collect()] == [(1_700_000_000_000_000,) * 2, (-1, -1)]
+    pq.write_table(pa.table({"s": pa.array([[nanos[0]]], pa.list_(pa.timestamp("ns")))}),
+                   tmp_path / "2.parquet")  # fmt: skip
+    with pytest.raises(UnreadableFiles, match="column s holds times in nanoseconds inside"):
+        read_files(spark, ["2.parquet"], settings(tmp_path, "parquet"))
+
+
+def test_parquet_files_whose_types_clash_are_refused_naming_the_column(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"id": ["x"]}), tmp_path / "2.parquet")
+    with pytest.raises(InvalidData, match="id"):
+        read_files(spark, ["1.parquet", "2.parquet"], settings(tmp_path, "parquet"))
+
+
+def test_csv_headers_may_differ_in_order_and_columns(spark: SparkSession, tmp_path: Path) -> None:
+    paths = put(
+        tmp_path,
+        {
+            "1.csv": "id,d,v\n1,2026-01-31,a\n",
+            "2.csv": "v,id\r\nb,2\r\n",
+            "3.csv": "d,id,v,n,nothing\n,3,c,9,",
+        },
+    )
+    frame = read_files(spark, paths, settings(tmp_path))
+    found = [(row.id, row.d, row.v, row.n) for row in frame.orderBy(SEQUENCE).collect()]
+    assert found == [(1, date(2026, 1, 31), "a", None), (2, None, "b", None), (3, None, "c", 9)]
+    assert dict(column_types(frame))["id"] == "bigint"
+
+
+def test_known_types_win_over_what_one_batch_looks_like(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    known = types_of(pa.schema({"zip": pa.string(), "n": pa.float64()}))
+    paths = put(tmp_path, {"1.csv": "zip,n,new\n01234,1,7\n"})
+    frame = read_files(spark, paths, settings(tmp_path, known=known))
+    assert in_order(frame) == [("01234", 1.0, 7)]
+    paths = put(tmp_path, {"1.json": '{"ZIP": "01234", "n": 1, "new": {"a": 1}}\n'})
+    frame = read_files(spark, paths, settings(tmp_path, "json", known=known))
+    assert dict(column_types(frame)) == {"ZIP": "string", "n": "double", "new": "struct<a:bigint>"}
+
+
+def test_declared_columns_are_all_there_is(spark: SparkSession, tmp_path: Path) -> None:
+    declared = struct_of(pa.schema({"id": pa.int32(), "v": pa.string()}))
+    paths = put(tmp_path, {"1.csv": "noise,v,id\nx,007,1\n"})
+    frame = read_files(spark, paths, settings(tmp_path, declared=declared))
+    assert frame.columns == ["v", "id", SEQUENCE]
+    assert in_order(frame) == [("007", 1)]
+    paths = put(tmp_path, {"2.csv": "1,a\n2,b\n"})
+    headless = settings(tmp_path, declared=declared, options={"header": "false"})
+    assert in_order(read_files(spark, paths, headless)) == [(1, "a"), (2, "b")]
+    with pytest.raises(ConfigError, match="declared schema"):
+        read_files(spark, paths, settings(tmp_path, options={"header": "false"}))
+
+
+BAD_CSV: dict[str, tuple[str | bytes, str]] = {
+    "short.csv": ("id,v\n1,a\n2", "Malformed CSV record: 2"),
+    "long.csv": ("id,v\n1,a,b\n", "Malformed CSV record"),
+    "type.csv": ("id,v\nx,a\n", '"x"'),
+    "cut.csv.gz": (gzip.compress(b"id,v\n" + b"".join(b"%d,%d\n" % (n, n * n % 997) for n in
+                                                       range(4000)))[:6000], "end of input"),
+    "text.csv.gz": ("id,v\n" + "1,a\n" * 999, "gzip"),
+}  # fmt: skip
+
+
+def test_only_the_csv_files_at_fault_are_found_each_with_a_reason(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    good = {f"good{number}.csv": "id,v\n1,a\n" for number in range(6)}
+    paths = put(tmp_path, {**good, **{name: body for name, (body, _) in BAD_CSV.items()}})
+    known = types_of(pa.schema({"id": pa.int64(), "v": pa.string()}))
+    bad = find_unreadable(spark, sorted(paths), settings(tmp_path, known=known))
+    assert set(bad) == set(BAD_CSV)
+    for name, (_, reason) in BAD_CSV.items():
+        assert reason in bad[name]
+        assert "\n" not in bad[name]
+
+
+def test_only_the_json_files_at_fault_are_found(spark: SparkSession, tmp_path: Path) -> None:
+    paths = put(
+        tmp_path,
+        {"good.json": '{"id": 1}\n{"id": 2}', "cut.json": '{"id": 1}\n{"id": ', "no.json": "hello"},
+    )
+    assert set(find_unreadable(spark, paths, settings(tmp_path, "json"))) == {"cut.json", "no.json"}
+
+
+def test_parquet_files_at_fault_are_found_by_footer_or_by_page(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = pa.table({"id": list(range(50_000))})
+    for name in ("good", "cut", "torn"):
+        pq.write_table(table, tmp_path / f"{name}.parquet", compression="none")
+    whole = (tmp_path / "good.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(whole[:-50])
+    (tmp_path / "torn.parquet").write_bytes(whole[:4] + b"\x55" * 5_000 + whole[5_004:])
+    (tmp_path / "text.parquet").write_text("hello")
+    paths = ["good.parquet", "cut.parquet", "torn.parquet", "text.parquet"]
+    with pytest.raises(UnreadableFiles) as raised:
+        read_files(spark, paths, settings(tmp_path, "parquet"))
+    assert set(raised.value.reasons) == {"cut.parquet", "text.parquet"}
+    bad = find_unreadable(spark, paths, settings(tmp_path, "parquet"))
+    assert set(bad) == {"cut.parquet", "torn.parquet", "text.parquet"}
+
+
+def test_a_transform_sees_the_rows_as_source_and_may_keep_their_order(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    paths = put(tmp_path, {"1.csv": "id,v\n1,a\n2,\n"})
+    rows = read_files(spark, paths, settings(tmp_path))
+    kept = transform_rows(spark, rows, "select * from source where v is not null")
+    assert in_order(kept) == [(1, "a")]
+    assert not spark.catalog.tableExists("source")
+    for query in ("select nothing from source", "selekt", "select * from elsewhere"):
+        with pytest.raises(ConfigError, match="transform"):
+            transform_rows(spark, rows, query)
+
+
+def test_a_condition_marks_deletes_and_null_does_not_delete(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    paths = put(tmp_path, {"1.csv": "id,v\n1,gone\n2,here\n3,\n"})
+    rows = mark_deletes(read_files(spark, paths, settings(tmp_path)), "v = 'gone'")
+    found = {row.id: row._hoodie_is_deleted for row in rows.collect()}
+    assert found == {1: True, 2: False, 3: False}
+    with pytest.raises(ConfigError, match="deleteWhen"):
+        mark_deletes(rows, "no_such_column = 1")
+
+
+def test_rows_are_given_the_columns_they_lack_and_text_the_types_of_the_table(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    paths = put(tmp_path, {"1.csv": "id,t\n1,2026-01-31\n"})
+    rows = read_files(
+        spark, paths, settings(tmp_path, known=types_of(pa.schema({"t": pa.string()})))
+    )
+    table = pa.schema(
+        [
+            pa.field("id", pa.int32()),
+            pa.field("t", pa.date32()),
+            pa.field("absent", pa.float64()),
+            pa.field("needed", pa.int64(), nullable=False),
+            pa.field("_hoodie_is_deleted", pa.bool_()),
+        ]
+    )
+    fitted = fit_to_table(rows, table, is_text=True)
+    assert dict(column_types(fitted)) == {
+        "id": "int", "t": "date", "absent": "double", "_hoodie_is_deleted": "boolean"
+    }  # fmt: skip
+    assert [row._hoodie_is_deleted for row in fitted.collect()] == [False]
+    untouched = fit_to_table(rows, table, is_text=False)
+    assert dict(column_types(untouched))["t"] == "string"
+
+
+def test_types_survive_being_remembered(spark: SparkSession) -> None:
+    schema = "a bigint, m map<string,decimal(10,2)>, s struct<x:int,y:array<date>>"
+    frame = spark.createDataFrame([], schema)
+    assert known_types(column_types(frame)) == {item.name: item.dataType for item in frame.schema}
+
+
+def test_a_file_or_a_folder_is_read_as_one_source(spark: SparkSession, tmp_path: Path) -> None:
+    put(tmp_path, {"in/b.csv": "id\n2\n", "in/a.csv": "id\n1\n", "in/_hidden.csv": "x\ny\n"})
+    folder = read_source(spark, StoreLocation.of(str(tmp_path / "in")), "csv")
+    assert in_order(folder) == [(1,), (2,)]
+    single = read_source(spark, StoreLocation.of(str(tmp_path / "in/b.csv")), "csv")
+    assert in_order(single) == [(2,)]
+    with pytest.raises(InvalidData, match="No source file"):
+        read_source(spark, StoreLocation.of(str(tmp_path / "none")), "csv")

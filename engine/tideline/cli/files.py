@@ -1,0 +1,53 @@
+"""`tideline files`: the files that make up a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tideline.cli.options import table_options
+from tideline.cli.output import print_json, print_line, print_table, size_text
+from tideline.storage.location import StoreLocation
+from tideline.table.file_group import FileSlice
+from tideline.table.hoodie_table import HoodieTable
+from tideline.timeline.instant_time import InstantTime
+
+
+@click.command("files")
+@table_options
+@click.option("--partition", metavar="PATH", help="Only one partition, by its path.")
+@click.option("--as-of", metavar="INSTANT", help="The files as they were at an instant.")
+def files_command(
+    uri: str, storage: dict[str, str], as_json: bool, partition: str | None, as_of: str | None
+) -> None:
+    """List the newest file of every file group of the table at URI."""
+    table = HoodieTable.open(StoreLocation.of(uri, storage))
+    wanted = None if partition is None else [partition]
+    view = table.file_system_view(table.timeline(), wanted)
+    until = None if as_of is None else InstantTime.parse(as_of)
+    rows = [_describe(one) for name in view.partitions for one in view.latest_slices(name, until)]
+    if as_json:
+        print_json({"files": rows})
+        return
+    print_table(
+        ("partition", "file", "instant", "size", "logs"),
+        [
+            (row["partition"], row["base_file"], row["instant"], size_text(row["size_bytes"]),
+             len(row["log_files"]))
+            for row in rows
+        ],
+    )  # fmt: skip
+    total = size_text(sum(row["size_bytes"] for row in rows))
+    print_line(f"{len(rows)} file groups, {total}")
+
+
+def _describe(one: FileSlice) -> dict[str, Any]:
+    return {
+        "partition": one.group.partition,
+        "file_id": one.group.file_id,
+        "instant": str(one.base_instant),
+        "base_file": None if one.base_file is None else one.base_file.path,
+        "log_files": [log.path for log in one.log_files],
+        "size_bytes": one.size_bytes,
+    }

@@ -1,0 +1,147 @@
+"""Entry point: finds the command, runs it, turns errors into one line and an exit code.
+
+Commands are named here with their one-line help and imported when called, so `tideline --help` and
+the commands that move no rows start without Spark or Arrow. Other packages add commands through the
+entry point group `tideline.commands`.
+
+Exit codes: 0 done, 1 the table or data is at fault, 2 usage, 3 conflict (safe to retry), 4 storage
+unreachable (safe to retry). With TIDELINE_DEBUG=1 in the environment an error also prints its
+traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+
+import click
+
+from tideline.errors import ConfigError, TidelineError
+
+_COMMANDS = {
+    "create": ("tideline.cli.create:create_command", "Create an empty table."),
+    "show": ("tideline.cli.show:show_command", "Describe a table: keys, schema, counts."),
+    "timeline": ("tideline.cli.timeline:timeline_command", "List what was done to a table."),
+    "files": ("tideline.cli.files:files_command", "List the files a reader sees."),
+    "write": ("tideline.cli.write:write_command", "Write source files into a table."),
+    "read": ("tideline.cli.read:read_command", "Print rows, or the answer to a query."),
+    "plan": ("tideline.cli.execute:plan_command", "Say what a service would do, and why."),
+    "execute": ("tideline.cli.execute:execute_command", "Run a service, or a planned operation."),
+}
+_ENTRY_POINT_GROUP = "tideline.commands"
+_INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """A click group that imports a command's module when the command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return [*_added_commands(), *_COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name in _COMMANDS:
+            module_name, attribute = _COMMANDS[cmd_name][0].split(":")
+            command = getattr(import_module(module_name), attribute)
+        elif cmd_name in (added := _added_commands()):
+            command = _load_added(added[cmd_name])
+        else:
+            return None
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        rows = [(name, _short_help(entry)) for name, entry in _added_commands().items()]
+        rows += [(name, text) for name, (_, text) in _COMMANDS.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tideline", prog_name="tideline")
+def tideline_command() -> None:
+    """Keep Apache Hudi tables healthy: write, read, inspect and maintain them.
+
+    Every command takes a table URI (a plain path, file:// or s3://) and --json for machines.
+    Credentials come from the environment only, never from arguments.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with its exit code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    logging.basicConfig(format="tideline: %(message)s", level=logging.WARNING)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        # Not click's own main(): it would end the process where a pipe is closed.
+        with tideline_command.make_context("tideline", list(arguments)) as context:
+            outcome = tideline_command.invoke(context)
+        sys.stdout.flush()
+        return outcome if isinstance(outcome, int) else 0
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return ConfigError.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        print("tideline: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader of a pipe went away; keep the interpreter from failing again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return _report(error, as_json="--json" in arguments)
+
+
+def _report(error: Exception, *, as_json: bool) -> int:
+    """One line on stderr, JSON when the caller asked for JSON."""
+    if os.environ.get("TIDELINE_DEBUG"):
+        traceback.print_exception(error)
+    exit_code = error.exit_code if isinstance(error, TidelineError) else 1
+    line = _one_line(error)
+    if as_json:
+        document = {"error": type(error).__name__, "message": line, "exit_code": exit_code}
+        print(json.dumps(document, ensure_ascii=False), file=sys.stderr)
+    else:
+        print(f"tideline: {line}", file=sys.stderr)
+    return exit_code
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, TidelineError):
+        return text
+    first = (str(error).strip().splitlines() or [""])[0]
+    return f"unexpected {type(error).__name__}: {first} (TIDELINE_DEBUG=1 shows the traceback)"
+
+
+def _added_commands() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=_ENTRY_POINT_GROUP)}
+
+
+def _load_added(entry: EntryPoint) -> object:
+    try:
+        return entry.load()
+    except ImportError as error:
+        raise ConfigError(
+            f"The command {entry.name!r} cannot be loaded: {error}. "
+            "Is the extra that brings it installed?"
+        ) from error
+
+
+def _short_help(entry: EntryPoint) -> str:
+    try:
+        command = entry.load()
+    except ImportError:
+        return "(not installed)"
+    return str(command.get_short_help_str(limit=70))

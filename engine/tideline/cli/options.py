@@ -1,0 +1,104 @@
+"""Arguments that several commands share: the table's URI, how to reach its store, and --json."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec
+
+import click
+
+from tideline.errors import ConfigError
+
+P = ParamSpec("P")
+
+_STORAGE_OPTIONS = (
+    click.option(
+        "--endpoint",
+        envvar=["TIDELINE_S3_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"],
+        metavar="URL",
+        help="S3 endpoint, for anything but AWS itself.",
+    ),
+    click.option(
+        "--region",
+        envvar=["AWS_REGION", "AWS_DEFAULT_REGION"],
+        help="S3 region.",
+    ),
+    click.option(
+        "--path-style/--virtual-host-style",
+        default=None,
+        envvar="TIDELINE_S3_PATH_STYLE",
+        help="How the bucket appears in S3 addresses.",
+    ),
+    click.option(
+        "--allow-http/--https-only",
+        default=None,
+        envvar="TIDELINE_S3_ALLOW_HTTP",
+        help="Whether S3 may be spoken to without TLS.",
+    ),
+    click.option(
+        "--ca-bundle",
+        envvar="AWS_CA_BUNDLE",
+        metavar="FILE",
+        help="Certificate authorities to trust, PEM.",
+    ),
+)
+
+
+def storage_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the S3 connection options; the command gets them as one mapping, `storage`."""
+
+    @wraps(command)
+    def gathered(
+        *args: Any,
+        endpoint: str | None,
+        region: str | None,
+        path_style: bool | None,
+        allow_http: bool | None,
+        ca_bundle: str | None,
+        **kwargs: Any,
+    ) -> None:
+        given = {
+            "endpoint": endpoint,
+            "region": region,
+            "path_style": _flag(path_style),
+            "allow_http": _flag(allow_http),
+            "ca_bundle": ca_bundle,
+        }
+        storage = {name: value for name, value in given.items() if value is not None}
+        command(*args, storage=storage, **kwargs)
+
+    decorated: Callable[..., None] = gathered
+    for option in reversed(_STORAGE_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def table_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add URI, the storage options and --json: the arguments `uri`, `storage` and `as_json`."""
+    return click.argument("uri")(json_option(storage_options(command)))
+
+
+def json_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --json, the argument `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")(command)
+
+
+def parse_pairs(pairs: tuple[str, ...], *, option: str) -> dict[str, str]:
+    """`name=value` arguments as a mapping. Raises ConfigError for one without '='."""
+    parsed = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name.strip():
+            raise ConfigError(f"{option} takes NAME=VALUE", value=pair)
+        parsed[name.strip()] = value.strip()
+    return parsed
+
+
+def split_names(text: str | None) -> tuple[str, ...]:
+    """Comma-separated column names."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def _flag(value: bool | None) -> str | None:
+    return None if value is None else str(value).lower()

@@ -1,0 +1,52 @@
+"""`tideline read`: rows of a table, or the answer to a query over it."""
+
+from __future__ import annotations
+
+import click
+
+from tideline.cli.options import table_options
+from tideline.cli.output import print_json, print_line, print_table
+from tideline.errors import ConfigError
+from tideline.lake_table import LakeTable
+from tideline.spark.query import query_rows
+from tideline.spark.session import get_session
+
+
+@click.command("read")
+@table_options
+@click.option("--as-of", metavar="TIME", help="Rows as they were at an instant.")
+@click.option("--after", metavar="INSTANT", help="Only rows written after an instant.")
+@click.option("--until", metavar="INSTANT", help="With --after: rows written up to an instant.")
+@click.option("--sql", metavar="QUERY", help='A query over the table "t".')
+@click.option("--limit", default=20, show_default=True, help="At most N rows; 0 for all.")
+@click.option("--meta", is_flag=True, help="With Hudi's own columns (_hoodie_commit_time, ...).")
+def read_command(
+    uri: str,
+    storage: dict[str, str],
+    as_json: bool,
+    as_of: str | None,
+    after: str | None,
+    until: str | None,
+    sql: str | None,
+    limit: int,
+    meta: bool,
+) -> None:
+    """Print rows of the table at URI."""
+    if as_of and after:
+        raise ConfigError("--as-of and --after exclude each other")
+    if until and not after:
+        raise ConfigError("--until needs --after")
+    table = LakeTable.open(uri, storage_options=storage)
+    spark = get_session("tideline read", locations=[table.hoodie_table.location])
+    if after:
+        frame = table.incremental(spark, after=after, until=until)
+    else:
+        frame = table.snapshot(spark, as_of=as_of)
+    answer = query_rows(frame, sql=sql, limit=limit, with_meta_columns=meta)
+    if as_json:
+        rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+        print_json({"columns": answer.columns, "rows": rows, "complete": answer.complete})
+        return
+    print_table(answer.columns, answer.rows)
+    if not answer.complete:
+        print_line(f"... the first {limit} rows; --limit 0 prints all.")

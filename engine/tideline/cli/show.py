@@ -1,0 +1,75 @@
+"""`tideline show`: what a table is and how much there is of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tideline.cli.options import table_options
+from tideline.cli.output import print_facts, print_json, print_line, print_table, size_text
+from tideline.cli.schema_file import avro_columns
+from tideline.storage.location import StoreLocation
+from tideline.table.hoodie_table import HoodieTable
+from tideline.timeline.active import ActiveTimeline
+
+
+@click.command("show")
+@table_options
+def show_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
+    """Describe the table at URI: what it is, its columns, how much there is."""
+    table = HoodieTable.open(StoreLocation.of(uri, storage))
+    description = describe_table(table)
+    if as_json:
+        print_json(description)
+        return
+    columns = description.pop("columns")
+    properties = description.pop("properties")
+    description["size"] = size_text(description.pop("size_bytes"))
+    print_facts({name.replace("_", " "): value for name, value in description.items()})
+    print_line()
+    if columns is None:
+        print_line("No columns yet: the first write decides.")
+    else:
+        print_table(
+            ("column", "type", "null"),
+            [(c["name"], c["type"], "yes" if c["nullable"] else "no") for c in columns],
+        )
+    print_line()
+    print_table(("property", "value"), properties.items())
+
+
+def describe_table(table: HoodieTable) -> dict[str, Any]:
+    """What `show` prints: definition, schema and counts, from properties, timeline and listing."""
+    config = table.config
+    timeline = table.timeline()
+    schema_json = table.table_schema_json(timeline)
+    return {
+        "name": config.name,
+        "uri": table.uri,
+        "type": str(config.table_type),
+        "version": config.version,
+        "record_key": ",".join(config.record_key_fields),
+        "partition_by": ",".join(config.partition_fields) or None,
+        "ordering": ",".join(config.ordering_fields) or None,
+        "key_generator": str(config.key_generator),
+        "merge_mode": str(config.merge_mode),
+        "index": config.index_type,
+        **_counts(table, timeline),
+        "columns": None if schema_json is None else avro_columns(schema_json),
+        "properties": dict(sorted(config.properties.items())),
+    }
+
+
+def _counts(table: HoodieTable, timeline: ActiveTimeline) -> dict[str, Any]:
+    view = table.file_system_view(timeline)
+    slices = [one for partition in view.partitions for one in view.latest_slices(partition)]
+    newest = timeline.writes().completed().last()
+    return {
+        "commits": len(timeline.writes().completed()),
+        "pending": len(timeline.pending()),
+        "latest_commit": None if newest is None else str(newest.time),
+        "partitions": len({one.group.partition for one in slices}),
+        "file_groups": len(slices),
+        "size_bytes": sum(one.size_bytes for one in slices),
+    }

@@ -1,0 +1,118 @@
+"""The worker of `tideline run`: one process that keeps a warm Spark session and does as it is told.
+
+JSON lines. In: `{"locations": [...]}` once, then `{"operation": {...}}`, one at a time. Out:
+`{"ready": true}`, `{"progress": text, "id": id}`, `{"result": {...}}`. Only the protocol goes to
+the original standard output; whatever else prints there lands on standard error.
+
+It ends when its input ends. Should that happen in the middle of an operation, the process that
+asked for it is gone: the work is abandoned at once, and the pending instant is rolled back by the
+next writer once its heartbeat is dead. On SIGTERM or SIGINT the write under way is undone first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TextIO
+
+from tideline.ingest.execute import execute_operation, failed_result
+from tideline.ingest.operation import Operation, OperationResult, Outcome, Place
+from tideline.ingest.table_access import locate
+from tideline.spark.landed_rows import is_alive
+from tideline.spark.session import get_session
+from tideline.storage.location import StoreLocation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPARK_DIED = 70
+"""Exit code when Spark does not answer any more: only a new process has a new Java."""
+
+
+class Worker:
+    """Reads commands, carries them out one by one, answers."""
+
+    def __init__(self, commands: TextIO, answers: TextIO) -> None:
+        self._commands = commands
+        self._answers = answers
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._busy = threading.Event()
+        self._locations: tuple[StoreLocation, ...] = ()
+        self._session: SparkSession | None = None
+
+    def run(self) -> int:
+        """Serve until the input ends; returns the exit code."""
+        threading.Thread(target=self._listen, name="commands", daemon=True).start()
+        self._answer({"ready": True})
+        while (command := self._queue.get()) is not None:
+            if "locations" in command:
+                self._locations = tuple(
+                    locate(Place(item["uri"], tuple(sorted(item["options"].items()))))
+                    for item in command["locations"]
+                )
+                continue
+            self._busy.set()
+            result = self._execute(command["operation"])
+            self._answer({"result": result.to_json_object()})
+            self._busy.clear()
+            if result.outcome is Outcome.FAILED and self._is_spark_dead():
+                return SPARK_DIED
+        return 0
+
+    def _listen(self) -> None:
+        with contextlib.suppress(ValueError, OSError):
+            for line in self._commands:
+                self._queue.put(json.loads(line))
+        if self._busy.is_set():
+            # Nobody waits for the answer, and another may soon do the same work.
+            os._exit(1)
+        self._queue.put(None)
+
+    def _execute(self, content: Any) -> OperationResult:
+        operation = Operation.from_json_object(content)
+        try:
+            return execute_operation(
+                operation,
+                session_factory=self._open_session,
+                progress=lambda text: self._answer({"progress": text, "id": operation.id}),
+            )
+        except Exception as error:
+            traceback.print_exc()
+            return failed_result(operation.id, error)
+
+    def _open_session(self, locations: Iterable[StoreLocation]) -> SparkSession:
+        wanted = tuple(dict.fromkeys((*self._locations, *locations)))
+        self._session = get_session("tideline run", locations=wanted)
+        return self._session
+
+    def _is_spark_dead(self) -> bool:
+        return self._session is not None and not is_alive(self._session)
+
+    def _answer(self, message: dict[str, Any]) -> None:
+        try:
+            self._answers.write(json.dumps(message, ensure_ascii=False) + "\n")
+            self._answers.flush()
+        except OSError:
+            os._exit(1)
+
+
+def main() -> int:
+    """Serve standard input and output."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        return Worker(sys.stdin, answers).run()
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""The table an operation is about: opening it, or creating it as declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from tideline.errors import ObjectNotFound
+from tideline.ingest.arrow_schema import arrow_schema
+from tideline.ingest.operation import Place, TableTarget
+from tideline.lake_table import LakeTable
+from tideline.storage.location import StoreLocation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SessionFactory = Callable[[Iterable[StoreLocation]], "SparkSession"]
+"""Gives the warm Spark session, connected to the locations."""
+
+Progress = Callable[[str], None]
+"""Hears, in words, what is being done."""
+
+
+def locate(place: Place) -> StoreLocation:
+    """The store at `place`. Raises ConfigError when it cannot be one."""
+    return StoreLocation.of(place.uri, dict(place.options))
+
+
+def open_table(target: TableTarget) -> LakeTable | None:
+    """The table, or None when there is none."""
+    try:
+        return LakeTable.open(target.location.uri, storage_options=dict(target.location.options))
+    except ObjectNotFound:
+        return None
+
+
+def create_declared_table(target: TableTarget) -> LakeTable:
+    """Create the table; without a declared schema the first write decides it."""
+    return LakeTable.create(
+        target.location.uri,
+        name=target.name,
+        record_key=target.record_key,
+        schema=arrow_schema(target.schema) if target.schema else None,
+        partition_by=target.partition_by,
+        ordering=target.ordering,
+        table_type=target.table_type,
+        properties=target.creation_properties,
+        storage_options=dict(target.location.options),
+    )

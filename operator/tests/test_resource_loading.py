@@ -1,0 +1,162 @@
+"""Resource files as a whole: places, references between documents, what contradicts what."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tideline.errors import ConfigError
+from tideline.ingest.operation import Place
+from tideline_operator.resources.loading import load_resources
+from tideline_operator.table_files import TableFiles
+
+TABLE = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeTable
+metadata: {name: %(name)s}
+spec:
+  location: %(location)s
+  storeRef: %(store)s
+  recordKey: [id]
+  ingest:
+  - name: landing
+    source: {format: parquet, path: %(landing)s}
+"""
+STORE = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeStore
+metadata: {name: minio}
+spec:
+  endpoint: http://minio:9000
+  region: eu-1
+  credentials: {secretName: minio-credentials}
+"""
+
+
+def table(
+    name: str = "people", location: str = "table", landing: str = "in/", store: str = "null"
+) -> str:
+    return textwrap.dedent(TABLE) % {
+        "name": name, "location": location, "landing": landing, "store": store
+    }  # fmt: skip
+
+
+def write(folder: Path, *documents: str, name: str = "tables.yaml") -> Path:
+    path = folder / name
+    path.write_text("---\n".join(documents))
+    return path
+
+
+def refusal(*paths: Path) -> str:
+    with pytest.raises(ConfigError) as raised:
+        load_resources(paths)
+    return str(raised.value)
+
+
+def test_relative_paths_start_at_the_folder_of_their_file(tmp_path: Path) -> None:
+    folder = tmp_path / "conf"
+    folder.mkdir()
+    (found,) = load_resources([write(folder, table(location="../data/t", landing="in"))]).tables
+    assert found.name == "default/people"
+    assert found.location == Place(f"file://{tmp_path}/data/t")
+    assert found.landings == {"landing": Place(f"file://{folder}/in")}
+
+
+def test_a_store_reference_brings_the_connection_and_no_credentials(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, table(location="s3://lake/t", landing="s3://lake/in", store="minio"), STORE
+    )
+    (found,) = load_resources([path], ca_bundle="/etc/ca.pem").tables
+    assert found.location.uri == "s3://lake/t"
+    assert dict(found.location.options) == {
+        "endpoint": "http://minio:9000",
+        "region": "eu-1",
+        "path_style": "true",
+        "allow_http": "true",
+        "ca_bundle": "/etc/ca.pem",
+    }
+    assert found.landings["landing"].options == found.location.options
+
+
+def test_where_credentials_come_from_is_said_and_what_is_missing(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, table(location="s3://lake/t", landing="s3://lake/in", store="minio"), STORE
+    )
+    files = TableFiles([path], ca_bundle=None)
+    (note,) = files.notes({"AWS_ACCESS_KEY_ID": "x"})
+    assert "not from Secret minio-credentials; missing: AWS_SECRET_ACCESS_KEY" in note
+
+
+def test_a_folder_gives_all_its_yaml_files_and_other_kinds_are_passed_over(tmp_path: Path) -> None:
+    write(tmp_path, table("one", "a", "ia"), name="1.yaml")
+    namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: lake}\n"
+    write(tmp_path, namespace, table("two", "b", "ib"), name="2.yml")
+    (tmp_path / "notes.txt").write_text("not: yaml: at all")
+    found = load_resources([tmp_path])
+    assert [item.name for item in found.tables] == ["default/one", "default/two"]
+    assert found.passed_over == (f"Namespace ({tmp_path / '2.yml'}, document 1)",)
+
+
+@pytest.mark.parametrize(
+    ("documents", "complaint"),
+    [
+        ((table(), table()), "LakeTable default/people is already in"),
+        ((table("one"), table("two", landing="other")), "already belongs to LakeTable default/one"),
+        ((table(landing="table/in"),), "spec.ingest[0].source.path: 'table/in' and the table's"),
+        ((table(location="data/t", landing="data"),), "overlap; keep them apart"),
+        (
+            (table(location="s3://lake/t", landing="s3://lake/in", store="ceph"), STORE),
+            "spec.location: there is no LakeStore 'ceph' in namespace default; the files given "
+            "have: minio",
+        ),
+        ((table(landing="s3://lake/in"),), "spec.ingest[0].source.path: an s3:// location needs a"),
+        ((table(location="ftp://x/y"),), "spec.location: Unknown storage scheme"),
+        ((table().replace("v1alpha1", "v1"),), "apiVersion: 'tideline.dev/v1'; allowed: tideline."),
+        ((table().replace("LakeTable", "LakeTabel"),), "kind: 'LakeTabel'; allowed: LakeTable, "
+         "LakeStore, did you mean LakeTable?"),
+        (("a: 1",), "document 1: apiVersion and kind are required, as text"),
+        (("[]",), "document 1: is no mapping"),
+        ((STORE,), "No LakeTable (apiVersion tideline.dev/v1alpha1) in"),
+        (("apiVersion: v1\nkind: Secret\n",), "No LakeTable"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_together_is_refused_with_its_place(
+    tmp_path: Path, documents: tuple[str, ...], complaint: str
+) -> None:
+    path = write(tmp_path, *documents)
+    message = refusal(path)
+    assert complaint in message
+    assert str(path) in message
+
+
+def test_problems_of_all_files_come_together(tmp_path: Path) -> None:
+    one = write(tmp_path, table(location="''"), name="1.yaml")
+    two = write(tmp_path, "a: [", name="2.yaml")
+    three = tmp_path / "3.yaml"
+    message = refusal(one, two, three)
+    assert "1.yaml, document 1, line 6: spec.location: is empty" in message
+    assert "2.yaml: no valid YAML" in message
+    assert "3.yaml: no such file" in message
+
+
+def test_changed_files_are_read_again_and_a_broken_change_keeps_the_last_state(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path, table())
+    files = TableFiles([path], ca_bundle=None)
+    held: list[str] = []
+
+    def reload() -> bool:
+        return files.reload_if_changed(lambda tables: held.extend(item.name for item in tables))
+
+    assert not reload()
+    write(tmp_path, table(), table("more", "b", "ib"))
+    assert reload()
+    assert held == ["default/people", "default/more"]
+    path.write_text("a: [")
+    with pytest.raises(ConfigError):
+        reload()
+    assert [item.name for item in files.tables] == ["default/people", "default/more"]
+    assert not reload(), "the same broken state is reported once"

@@ -1,0 +1,99 @@
+"""`tideline run` against a real MinIO: landing prefix and table in a bucket."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tideline.ingest.landing import FileFormat, list_landing
+from tideline.storage.location import StoreLocation
+from tideline.table.hoodie_table import HoodieTable
+
+WAIT_S = 300.0
+
+YAML = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeTable
+metadata: {name: people}
+spec:
+  location: %(root)s/table
+  storeRef: minio
+  recordKey: [id]
+  ordering: [ts]
+  ingest:
+  - name: landing
+    source: {format: csv, path: "%(root)s/landing/"}
+    maxFilesPerCommit: 2
+---
+apiVersion: tideline.dev/v1alpha1
+kind: LakeStore
+metadata: {name: minio}
+spec:
+  endpoint: %(endpoint)s
+  credentials: {secretName: minio-credentials}
+"""
+
+
+def run(folder: Path, root: str, endpoint: str) -> tuple[int, str, str]:
+    text = textwrap.dedent(YAML) % {"root": root, "endpoint": endpoint}
+    (folder / "table.yaml").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "tideline", "run", "-f", "table.yaml", "--once"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+        env=os.environ,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.minio
+@pytest.mark.spark
+def test_files_that_land_in_a_bucket_become_commits_and_bad_ones_a_note(
+    s3_location: StoreLocation, tmp_path: Path
+) -> None:
+    root = s3_location.uri.removesuffix("/table")
+    landing = StoreLocation.of(f"{root}/landing", dict(s3_location.options)).open()
+    for number in range(3):
+        landing.put(f"{number}.csv", f"id,ts,v\n{number},1,v\n".encode())
+    landing.put("a b/bad #1.csv", b"id,ts,v\n9\n")
+    endpoint = dict(s3_location.options)["endpoint"]
+    code, out, err = run(tmp_path, root, endpoint)
+    assert (code, out.count(" upsert: ")) == (0, 2), err
+    assert "here credentials come from the environment" in err
+    assert "set aside a b/bad #1.csv: Malformed CSV record: 9" in err
+    table = HoodieTable.open(s3_location)
+    assert len(table.timeline().completed()) == 2
+    listed = list_landing(landing, FileFormat.CSV)
+    assert [file.path for file in listed.quarantined] == ["a b/bad #1.csv"]
+    code, out, _ = run(tmp_path, root, endpoint)
+    assert (code, out) == (0, "default/people  next: landing: look for new files in 30 s\n")
+
+
+@pytest.mark.minio
+@pytest.mark.usefixtures("minio_credentials")
+def test_a_bucket_that_is_not_there_is_said_with_its_exit_code(
+    s3_location: StoreLocation, tmp_path: Path
+) -> None:
+    endpoint = dict(s3_location.options)["endpoint"]
+    code, out, _ = run(tmp_path, "s3://no-such-bucket", endpoint)
+    assert code in (2, 4)
+    assert "no-such-bucket" in out
+
+
+def test_an_endpoint_out_of_reach_is_said_with_its_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+    code, out, _ = run(tmp_path, "s3://lake", "http://127.0.0.1:9")
+    assert code == 4
+    assert "stopped: " in out
+    assert "next: look at the table again in 30 s" in out

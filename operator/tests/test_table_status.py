@@ -1,0 +1,179 @@
+"""The status: conditions, lag, operations, and its file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tideline.ingest.checkpoint import advance
+from tideline.ingest.landing import Landing
+from tideline.ingest.operation import OperationResult, Outcome
+from tideline_operator.observed import Observed, ObservedLanding, Problem
+from tideline_operator.planner import plan
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.status import (
+    OPERATIONS_MAX,
+    ConditionType,
+    LakeTableStatus,
+    OperationPhase,
+    Truth,
+)
+from tideline_operator.status import (
+    WORKER_DIED,
+    fresh_start,
+    observed_status,
+    operation_finished,
+    operation_started,
+    unresolved_failures,
+)
+from tideline_operator.status_file import read_status, write_status
+from tideline_operator.testing.table_states import (
+    EMPTY,
+    FILES,
+    NOW_MS,
+    TABLE,
+    pending,
+    resolved,
+    seen,
+    starts,
+)
+
+
+def look(
+    observed: Observed,
+    status: LakeTableStatus = EMPTY,
+    table: ResolvedTable | None = None,
+    now_ms: int = NOW_MS,
+) -> LakeTableStatus:
+    table = table or resolved()
+    actions = plan(table, status, observed, now_ms)
+    return observed_status(table, status, observed, actions, now_ms)
+
+
+def condition(status: LakeTableStatus, kind: ConditionType) -> tuple[Truth, str]:
+    found = next(item for item in status.conditions if item.type is kind)
+    return found.status, found.reason
+
+
+def attempt(
+    status: LakeTableStatus, result: Outcome, *, exit_code: int = 0, error: str | None = None
+) -> LakeTableStatus:
+    (start,) = starts(plan(resolved(), EMPTY, seen(*FILES), NOW_MS))
+    status = operation_started(status, start.operation, 1, NOW_MS)
+    done = OperationResult(start.operation.id, result, exit_code=exit_code, error=error)
+    return operation_finished(status, done, NOW_MS)
+
+
+def test_lag_counts_the_files_that_wait_and_their_bytes() -> None:
+    status = look(seen(*FILES)).ingest["landing"]
+    assert (status.lag_files, status.lag_bytes) == (5, 50)
+    checkpoint = advance(None, Landing(FILES), FILES[:2])
+    table = replace(TABLE, checkpoints={"landing": checkpoint})
+    later = look(seen(*FILES, table=table)).ingest["landing"]
+    assert (later.lag_files, later.checkpoint) == (3, "generation 1 up to f1.parquet")
+
+
+def test_lag_is_kept_while_the_prefix_is_not_looked_at() -> None:
+    status = look(seen(*FILES))
+    assert look(Observed(TABLE), status).ingest["landing"].lag_files == 5
+
+
+def test_the_timeline_in_short_names_what_is_pending() -> None:
+    table = replace(TABLE, completed=4, pending=(pending("1", is_dead=True),))
+    timeline = look(Observed(table)).timeline
+    assert (timeline.latest, timeline.completed) == (TABLE.latest, 4)
+    assert [(item.time, item.is_dead) for item in timeline.pending] == [("1", True)]
+
+
+@pytest.mark.parametrize(
+    ("observed", "kind", "expected"),
+    [
+        (seen(), ConditionType.READY, (Truth.TRUE, "Current")),
+        (seen(table=None), ConditionType.READY, (Truth.FALSE, "NoTable")),
+        (
+            Observed(problem=Problem("StorageUnavailable", "away", 4, is_transient=True)),
+            ConditionType.READY,
+            (Truth.FALSE, "StorageUnavailable"),
+        ),
+        (seen(), ConditionType.HEALTHY, (Truth.TRUE, "NoStuckInstant")),
+        (
+            Observed(replace(TABLE, pending=(pending("1", is_dead=True),))),
+            ConditionType.HEALTHY,
+            (Truth.FALSE, "DeadWriter"),
+        ),
+        (seen(), ConditionType.INGESTING, (Truth.TRUE, "Current")),
+        (
+            Observed(TABLE, {"landing": ObservedLanding(Landing((), FILES[:1]))}),
+            ConditionType.INGESTING,
+            (Truth.TRUE, "Quarantined"),
+        ),
+        (seen(), ConditionType.PAUSED, (Truth.FALSE, "Running")),
+    ],
+)
+def test_conditions_say_how_the_table_is(
+    observed: Observed, kind: ConditionType, expected: tuple[Truth, str]
+) -> None:
+    assert condition(look(observed), kind) == expected
+
+
+def test_a_failed_operation_makes_the_table_not_ready_until_one_succeeds() -> None:
+    failed = look(seen(), attempt(EMPTY, Outcome.FAILED, exit_code=1))
+    assert condition(failed, ConditionType.READY) == (Truth.FALSE, "OperationFailed")
+    assert len(unresolved_failures(failed)) == 1
+    good = look(seen(), attempt(failed, Outcome.SUCCEEDED))
+    assert condition(good, ConditionType.READY) == (Truth.TRUE, "Current")
+    assert unresolved_failures(good) == ()
+
+
+def test_a_condition_keeps_the_time_it_changed() -> None:
+    first = look(seen(), now_ms=NOW_MS)
+    second = look(seen(), first, now_ms=NOW_MS + 1)
+    assert second.conditions == first.conditions
+    third = look(seen(table=None), second, now_ms=NOW_MS + 2)
+    changed = next(item for item in third.conditions if item.type is ConditionType.READY)
+    assert changed.last_transition_time.ms == NOW_MS + 2
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "error", "is_safe"),
+    [(3, "Conflict", True), (4, "StorageUnavailable", True), (1, WORKER_DIED, True),
+     (1, "InvalidData", False), (2, "ConfigError", False)],
+)  # fmt: skip
+def test_a_failure_says_whether_trying_again_may_help(
+    exit_code: int, error: str, is_safe: bool
+) -> None:
+    (entry,) = attempt(EMPTY, Outcome.FAILED, exit_code=exit_code, error=error).operations
+    assert (entry.phase, entry.is_safe_to_retry) == (OperationPhase.FAILED, is_safe)
+
+
+def test_operations_are_kept_newest_last_and_bounded() -> None:
+    status = EMPTY
+    for number in range(OPERATIONS_MAX + 5):
+        spec = resolved(properties={"hoodie.n": str(number)})
+        (start,) = starts(plan(spec, EMPTY, seen(*FILES), NOW_MS))
+        status = operation_started(status, start.operation, 1, NOW_MS)
+    assert len(status.operations) == OPERATIONS_MAX
+    assert status.operations[-1].id == start.operation.id
+
+
+def test_a_status_file_is_read_back_and_a_damaged_or_foreign_one_is_empty(tmp_path: Path) -> None:
+    table = resolved()
+    status = look(seen(*FILES), attempt(EMPTY, Outcome.SUCCEEDED))
+    assert read_status(tmp_path / "none", table) == EMPTY
+    write_status(tmp_path, table, status)
+    assert read_status(tmp_path, table) == status
+    elsewhere = replace(table, location=replace(table.location, uri="memory://other"))
+    assert read_status(tmp_path, elsewhere) == EMPTY
+    (file,) = tmp_path.iterdir()
+    file.write_text(file.read_text()[:50])
+    assert read_status(tmp_path, table) == EMPTY
+
+
+def test_a_new_process_looks_at_once_and_tries_again_but_keeps_to_a_cron_trigger() -> None:
+    status = look(seen(*FILES), attempt(EMPTY, Outcome.FAILED, exit_code=1))
+    fresh = fresh_start(resolved(), status)
+    assert (fresh.operations, dict(fresh.ingest)) == ((), {})
+    by_cron = resolved({"cron": "0 * * * *"})
+    assert fresh_start(by_cron, status).ingest == status.ingest

@@ -1,0 +1,1 @@
+"""The operator: observe, plan, act, report. `tideline run` is its embedded form."""

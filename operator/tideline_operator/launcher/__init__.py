@@ -1,0 +1,1 @@
+"""Launchers carry operations out: local processes here, Jobs on Kubernetes later."""

@@ -1,0 +1,129 @@
+"""From a resource to the operations the engine carries out.
+
+The id of an operation is a digest of everything in it, so the same plan made twice is one
+operation, and a changed spec or another set of files makes a new one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from tideline.ingest.column_type import Column
+from tideline.ingest.landing import FileFormat, LandingFile
+from tideline.ingest.operation import (
+    CreateTable,
+    IngestFiles,
+    Operation,
+    RollBack,
+    TableTarget,
+    Work,
+    operation_id,
+)
+from tideline_operator.resources.ingest import BadFilePolicy, ColumnSpec, Ingest
+from tideline_operator.resources.lake_table import IndexKind, KeyGeneration, LakeTableSpec
+from tideline_operator.resources.resolved import ResolvedTable
+
+_UPDATE_PARTITION_PATH = {
+    IndexKind.GLOBAL_BLOOM: "hoodie.bloom.index.update.partition.path",
+    IndexKind.GLOBAL_SIMPLE: "hoodie.simple.index.update.partition.path",
+}
+_TIMESTAMP_PREFIX = "hoodie.keygen.timebased."
+
+
+def create_operation(table: ResolvedTable) -> Operation:
+    """Create the table as declared."""
+    return _operation(table, CreateTable())
+
+
+def rollback_operation(table: ResolvedTable, instants: tuple[str, ...]) -> Operation:
+    """Roll back these instants of dead writers."""
+    return _operation(table, RollBack(instants))
+
+
+def ingest_operation(
+    table: ResolvedTable, ingest: Ingest, files: tuple[LandingFile, ...], *, generation: int
+) -> Operation:
+    """Take `files` in, on top of a checkpoint of `generation`."""
+    source = ingest.source
+    work = IngestFiles(
+        name=ingest.name,
+        landing=table.landings[ingest.name],
+        file_format=FileFormat(source.format.value),
+        files=files,
+        generation=generation,
+        write_operation=ingest.operation.value,
+        options=dict(source.options),
+        source_schema=_columns(source.schema),
+        transform=ingest.transform,
+        delete_when=ingest.delete_when,
+        quarantines=ingest.on_bad_file is BadFilePolicy.QUARANTINE,
+        once_number=once_number(table.spec, ingest) if ingest.trigger.once else None,
+    )
+    return _operation(table, work)
+
+
+def once_number(spec: LakeTableSpec, ingest: Ingest) -> int:
+    """The number of the `once` run that is asked for; a greater one runs it again."""
+    return spec.rerun.get(ingest.name, 0)
+
+
+def _operation(table: ResolvedTable, work: Work) -> Operation:
+    unnamed = Operation("", _target(table), work)
+    content = json.dumps(unnamed.to_json_object(), sort_keys=True)
+    name = table.resource.metadata.name
+    return replace(unnamed, id=operation_id(name, unnamed.kind, content))
+
+
+def _target(table: ResolvedTable) -> TableTarget:
+    spec = table.spec
+    written = _write_properties(spec)
+    return TableTarget(
+        name=table.resource.metadata.name.replace("-", "_"),
+        location=table.location,
+        record_key=spec.record_key,
+        partition_by=spec.partition_by,
+        ordering=spec.ordering,
+        table_type=spec.type.value,
+        schema=_columns(spec.schema),
+        creation_properties={**_key_properties(spec.key_generator), **written},
+        write_properties=written,
+    )
+
+
+def _write_properties(spec: LakeTableSpec) -> dict[str, str]:
+    """Settings of every write; the table keeps them as well, for writers that are not ours."""
+    properties: dict[str, str] = {}
+    if spec.index is not None:
+        properties["hoodie.index.type"] = spec.index.type.value
+        if spec.index.buckets is not None:
+            properties["hoodie.bucket.index.num.buckets"] = str(spec.index.buckets)
+        if spec.index.update_partition_path is not None:
+            moves = str(spec.index.update_partition_path).lower()
+            properties[_UPDATE_PARTITION_PATH[spec.index.type]] = moves
+    return properties | dict(spec.properties)
+
+
+def _key_properties(keys: KeyGeneration) -> dict[str, str]:
+    properties = {}
+    if keys.type is not None:
+        properties["hoodie.table.keygenerator.type"] = keys.type.value
+    if keys.hive_style:
+        properties["hoodie.datasource.write.hive_style_partitioning"] = "true"
+    if keys.url_encode:
+        properties["hoodie.datasource.write.partitionpath.urlencode"] = "true"
+    if keys.timestamp is not None:
+        time = keys.timestamp
+        named = {
+            "timestamp.type": time.type.value,
+            "output.dateformat": time.output_format,
+            "input.dateformat": time.input_format,
+            "timezone": time.timezone,
+            "timestamp.scalar.time.unit": time.scalar_unit,
+        }
+        properties |= {f"{_TIMESTAMP_PREFIX}{name}": text for name, text in named.items() if text}
+    return properties
+
+
+def _columns(columns: tuple[ColumnSpec, ...]) -> tuple[Column, ...]:
+    return tuple(Column(column.name, column.type, column.nullable) for column in columns)

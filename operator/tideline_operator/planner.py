@@ -1,0 +1,241 @@
+"""The planner: what to do about one table, from its spec, its status and what was observed.
+
+A pure function of values, computed anew each time; nothing is remembered between two plans but
+the status, and losing that only means looking again.
+
+1. Suspended: nothing. Not observable: try again. Not ours to touch: say why.
+2. No table and a declared schema: create it. Otherwise the first batch creates it.
+3. Roll back what dead writers left, before anything builds on the table.
+4. For each ingest whose landing prefix was looked at: take the next files in, in order of arrival.
+5. Whatever is not due now has a moment to wait for.
+
+An operation that failed is tried again with growing delays; one that ended well and is planned
+again all the same is delayed likewise, so that no mistake here becomes a hot loop.
+"""
+
+from __future__ import annotations
+
+from tideline.ingest.operation import Operation
+from tideline.ingest.plan import Batch, plan_batch
+from tideline_operator.actions import Action, Blocked, Priority, Start, Wait, WaitKind
+from tideline_operator.observed import Observed, ObservedLanding, ObservedTable
+from tideline_operator.operation import (
+    create_operation,
+    ingest_operation,
+    rollback_operation,
+)
+from tideline_operator.resources.ingest import Ingest
+from tideline_operator.resources.lake_table import LakeTableSpec, TableFormat, TableType
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.status import LakeTableStatus, OperationPhase
+from tideline_operator.triggers import next_poll_ms
+
+OBSERVE_RETRY_MS = 30_000
+CHANGED_PAUSE_MS = 10_000
+"""After a failure, how long at most before other files, or a changed spec, are tried."""
+
+
+def plan(
+    table: ResolvedTable, status: LakeTableStatus, observed: Observed, now_ms: int
+) -> tuple[Action, ...]:
+    """Actions in the order in which they matter: what to start, what to wait for, what is stuck."""
+    spec = table.spec
+    blocked = _standstill(spec, observed)
+    if blocked is not None:
+        return (blocked, *_look_again(observed, now_ms))
+    planner = _Planner(table, status, observed, now_ms)
+    actions = planner.plan()
+    return tuple(sorted(actions, key=_order))
+
+
+def batch_of(ingest: Ingest, observed: Observed, now_ms: int) -> Batch | None:
+    """The next files of an ingest; None when its landing prefix was not looked at."""
+    seen = observed.landings.get(ingest.name)
+    if seen is None or seen.problem is not None:
+        return None
+    checkpoint = observed.table.checkpoints.get(ingest.name) if observed.table else None
+    return plan_batch(
+        seen.landing,
+        checkpoint,
+        files_max=ingest.max_files_per_commit,
+        now_ms=now_ms,
+        settle_ms=seen.settle_ms,
+    )
+
+
+def _order(action: Action) -> tuple[int, int]:
+    match action:
+        case Start():
+            return 0, action.priority
+        case Wait():
+            return 1, action.until_ms
+        case Blocked():
+            return 2, 0
+
+
+def _standstill(spec: LakeTableSpec, observed: Observed) -> Blocked | None:
+    """What keeps the whole table from being worked on."""
+    if spec.suspend:
+        return Blocked("Paused", "paused by spec.suspend or the annotation tideline.dev/paused")
+    if observed.problem is not None:
+        problem = observed.problem
+        return Blocked(problem.reason, problem.message, exit_code=problem.exit_code)
+    if spec.format is TableFormat.ICEBERG:
+        message = "spec.format Iceberg: this version keeps Hudi tables only"
+        return Blocked("Unsupported", message, exit_code=1)
+    if spec.type is TableType.MERGE_ON_READ:
+        message = "spec.type MERGE_ON_READ: this version writes COPY_ON_WRITE tables only"
+        return Blocked("Unsupported", message, exit_code=1)
+    difference = _difference(spec, observed.table) if observed.table is not None else None
+    if difference is not None:
+        return Blocked("TableMismatch", difference, exit_code=2)
+    return None
+
+
+def _look_again(observed: Observed, now_ms: int) -> tuple[Wait, ...]:
+    if observed.problem is None or not observed.problem.is_transient:
+        return ()
+    until_ms = now_ms + OBSERVE_RETRY_MS
+    return (Wait("", WaitKind.RETRY, until_ms, "look at the table again"),)
+
+
+def _difference(spec: LakeTableSpec, table: ObservedTable) -> str | None:
+    """How the table at the location differs from the spec in what can never change."""
+    keys = spec.key_generator
+    fields = (
+        ("recordKey", list(spec.record_key), list(table.record_key)),
+        ("partitionBy", _without_kinds(spec.partition_by), _without_kinds(table.partition_by)),
+        ("ordering", list(spec.ordering), list(table.ordering)),
+        ("type", spec.type.value, table.table_type),
+        ("keyGenerator.hiveStyle", keys.hive_style, table.hive_style),
+        ("keyGenerator.urlEncode", keys.url_encode, table.url_encode),
+    )
+    for field, wanted, found in fields:
+        if wanted != found:
+            return (
+                f"spec.{field} is {wanted}, but the table at the location was created with {found};"
+                " this cannot be changed: correct the spec or give another location"
+            )
+    return None
+
+
+def _without_kinds(columns: tuple[str, ...]) -> list[str]:
+    return [column.partition(":")[0] for column in columns]
+
+
+class _Planner:
+    """One plan in the making."""
+
+    def __init__(
+        self, table: ResolvedTable, status: LakeTableStatus, observed: Observed, now_ms: int
+    ) -> None:
+        self._table = table
+        self._spec = table.spec
+        self._status = status
+        self._observed = observed
+        self._now_ms = now_ms
+
+    def plan(self) -> list[Action]:
+        if self._observed.table is None and self._spec.schema:
+            reason = "there is no table at the location yet"
+            return self._admit(create_operation(self._table), Priority.CREATE, reason)
+        if self._observed.table is None and not self._spec.ingest:
+            message = "there is no table at the location, and neither spec.schema nor spec.ingest"
+            return [Blocked("NoTable", f"{message} to make one from")]
+        first = self._roll_back()
+        if any(isinstance(action, Start) for action in first):
+            return first
+        return first + self._ingests()
+
+    def _roll_back(self) -> list[Action]:
+        pending = self._observed.table.pending if self._observed.table is not None else ()
+        dead = tuple(instant.time for instant in pending if instant.is_dead)
+        actions: list[Action] = []
+        for instant in pending:
+            if not instant.is_dead and instant.dead_at_ms is not None:
+                reason = f"see whether the writer of {instant.time} ({instant.action}) still lives"
+                actions.append(Wait("", WaitKind.HEARTBEAT, instant.dead_at_ms + 1, reason))
+        if dead and not self._observed.running:
+            reason = f"the writer of {', '.join(dead)} is gone"
+            operation = rollback_operation(self._table, dead)
+            actions += self._admit(operation, Priority.ROLLBACK, reason)
+        return actions
+
+    def _ingests(self) -> list[Action]:
+        if self._spec.restore_to is not None:
+            message = "spec.restoreTo is set: nothing is taken in until it is removed"
+            return [Blocked("Fenced", message)]
+        if self._spec.fenced:
+            return [Blocked("Fenced", "spec.fenced is set: nothing is written")]
+        return [action for ingest in self._spec.ingest for action in self._ingest(ingest)]
+
+    def _ingest(self, ingest: Ingest) -> list[Action]:
+        seen = self._observed.landings.get(ingest.name)
+        if seen is None:
+            return self._next_look(ingest, None)
+        if seen.problem is not None:
+            problem = seen.problem
+            blocked = Blocked(problem.reason, problem.message, ingest.name, problem.exit_code)
+            until_ms = self._now_ms + OBSERVE_RETRY_MS
+            return [
+                blocked,
+                Wait(ingest.name, WaitKind.RETRY, until_ms, "look at the landing prefix again"),
+            ]
+        batch = batch_of(ingest, self._observed, self._now_ms)
+        if batch is None or not batch.files:
+            if batch is None or batch.settled_at_ms is None:
+                return self._next_look(ingest, seen)
+            reason = f"{batch.unsettled_files} files may still be being written"
+            return [Wait(ingest.name, WaitKind.SETTLE, batch.settled_at_ms, reason)]
+        checkpoint = self._observed.table and self._observed.table.checkpoints.get(ingest.name)
+        operation = ingest_operation(
+            self._table,
+            ingest,
+            batch.files,
+            generation=checkpoint.generation if checkpoint else 0,
+        )
+        waiting = f" of {len(batch.files) + batch.backlog_files}" if batch.backlog_files else ""
+        reason = f"{len(batch.files)}{waiting} new files"
+        return self._admit(operation, Priority.INGEST, reason)
+
+    def _next_look(self, ingest: Ingest, seen: ObservedLanding | None) -> list[Action]:
+        """Wait for the trigger. A prefix that was looked at just now counts as polled now."""
+        status = self._status.ingest.get(ingest.name)
+        table = self._observed.table
+        at_ms = next_poll_ms(self._spec, ingest, status, table, self._now_ms)
+        if at_ms is None:
+            return []
+        if seen is not None:
+            every = ingest.trigger.every
+            cron = ingest.trigger.cron
+            if cron is not None:
+                at_ms = cron.next_after(self._now_ms) or self._now_ms
+            else:
+                at_ms = self._now_ms + (every.ms if every else OBSERVE_RETRY_MS)
+        missing = ", which does not exist yet" if seen is not None and not seen.exists else ""
+        return [Wait(ingest.name, WaitKind.POLL, at_ms, f"look for new files{missing}")]
+
+    def _admit(self, operation: Operation, priority: Priority, reason: str) -> list[Action]:
+        """Start it, unless it is running or has to wait after what happened last."""
+        if operation.id in self._observed.running:
+            return []
+        last = next((item for item in self._status.operations if item.id == operation.id), None)
+        retry_at = last.retry_at if last is not None else self._pause_of(operation)
+        if retry_at is not None and retry_at.ms > self._now_ms:
+            again = "try again" if last is not None else "try the next files"
+            subject = operation.subject or operation.kind.value
+            return [Wait(subject, WaitKind.RETRY, retry_at.ms, again, operation_id=operation.id)]
+        attempt = last.attempt + 1 if last is not None else 1
+        return [Start(operation, priority, reason, attempt)]
+
+    def _pause_of(self, operation: Operation) -> Timestamp | None:
+        """After a failure of another operation on the same subject: its pause, cut short."""
+        for item in reversed(self._status.operations):
+            if (item.kind, item.subject) != (operation.kind.value, operation.subject):
+                continue
+            failed = item.phase is OperationPhase.FAILED
+            if not failed or item.retry_at is None or item.finished_at is None:
+                return None
+            return min(item.retry_at, Timestamp(item.finished_at.ms + CHANGED_PAUSE_MS))
+        return None

@@ -1,0 +1,1 @@
+"""Typed resources: one definition for the command line, the operator and the CRDs."""

@@ -1,0 +1,63 @@
+"""What a resource's fields say about themselves: description and constraints.
+
+Every field of a resource is declared with `described(...)`. The strict parser checks the same
+constraints that the CustomResourceDefinition is generated from, so there is one definition.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+_RULE = "rule"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRule:
+    """Description and constraints of one field; lengths are in characters or items."""
+
+    description: str
+    minimum: int | None = None
+    maximum: int | None = None
+    pattern: str | None = None
+    pattern_meaning: str = ""
+    length_max: int | None = None
+    items_min: int | None = None
+    items_max: int | None = None
+    may_be_empty: bool = False
+    immutable: bool = False
+    free_form: bool = False
+
+
+def described(
+    description: str,
+    *,
+    default: Any = dataclasses.MISSING,
+    default_factory: Callable[[], Any] | None = None,
+    **constraints: Any,
+) -> Any:
+    """A dataclass field with a `FieldRule`; without a default the field is required."""
+    metadata = {_RULE: FieldRule(description, **constraints)}
+    if default_factory is not None:
+        return dataclasses.field(default_factory=default_factory, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def rule_of(field: dataclasses.Field[Any]) -> FieldRule:
+    """The rule `field` was declared with."""
+    rule = field.metadata[_RULE]
+    assert isinstance(rule, FieldRule)
+    return rule
+
+
+def json_name(field_name: str) -> str:
+    """`max_files_per_commit` -> `maxFilesPerCommit`, the name in YAML and JSON."""
+    return re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), field_name)
+
+
+def is_required(field: dataclasses.Field[Any]) -> bool:
+    """True when the field has no default."""
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

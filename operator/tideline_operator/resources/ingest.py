@@ -1,0 +1,152 @@
+"""The ingest part of a LakeTable: what lands where, when it is taken in, and how."""
+
+# ruff: noqa: RUF009 -- described() makes a dataclass field
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from tideline.ingest.column_type import ColumnType
+from tideline_operator.resources.field import described
+from tideline_operator.resources.metadata import NAME_MEANING, NAME_PATTERN
+from tideline_operator.resources.schedule import Cron, Duration
+
+COLUMN_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
+COLUMN_MEANING = "a column name; a dot leads into a struct"
+LOCATION_LENGTH_MAX = 1024
+FILES_PER_COMMIT_MAX = 5000
+
+
+class SourceFormat(Enum):
+    """File formats that can land."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSON = "json"
+
+
+class IngestOperation(Enum):
+    """How a batch is written. No overwrites: batch by batch they would undo each other."""
+
+    UPSERT = "upsert"
+    INSERT = "insert"
+    BULK_INSERT = "bulk_insert"
+    DELETE = "delete"
+
+
+class BadFilePolicy(Enum):
+    """What happens to a file that cannot be read."""
+
+    QUARANTINE = "Quarantine"
+    FAIL = "Fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnSpec:
+    """One column of a declared schema."""
+
+    name: str = described(
+        "Column name.", pattern=r"[A-Za-z_][A-Za-z0-9_]*", pattern_meaning="letters, digits and _",
+        length_max=255,
+    )  # fmt: skip
+    type: ColumnType = described(
+        "Spark's type name: boolean, int, long, float, double, string, binary, date, timestamp, "
+        "timestamp_ntz, decimal(p,s), array<T>, map<string,T>, struct<a:T,...>.",
+        length_max=4096,
+    )
+    nullable: bool = described("Whether the column may hold nulls.", default=True)
+    description: str = described(
+        "What the column means.", default="", length_max=1024, may_be_empty=True
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where files land and how they are read."""
+
+    format: SourceFormat = described("parquet, csv (with a header line) or json (one per line).")
+    path: str = described(
+        "Landing prefix: s3://bucket/prefix/, or a folder, relative to the YAML file.",
+        length_max=LOCATION_LENGTH_MAX,
+    )
+    store_ref: str | None = described(
+        "LakeStore of the landing prefix when it is not the table's.", default=None, length_max=63
+    )
+    options: Mapping[str, str] = described(
+        "Spark's read options for the format, such as sep or timestampFormat. Never credentials.",
+        default_factory=dict,
+        items_max=50,
+        may_be_empty=True,
+    )
+    schema: tuple[ColumnSpec, ...] = described(
+        "Columns of the files, for csv and json; inferred otherwise.", default=(), items_max=2000
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """When the landing prefix is looked at: exactly one of the three."""
+
+    every: Duration | None = described("Interval, such as 30s.", default=None, length_max=16)
+    cron: Cron | None = described("Five-field cron expression, UTC.", default=None, length_max=128)
+    once: bool = described(
+        "Take in what is there, then no more; spec.rerun.<ingest name> starts it again.",
+        default=False,
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Exactly one of every, cron and once is set."""
+        chosen = [self.every is not None, self.cron is not None, self.once]
+        if sum(chosen) != 1:
+            yield "", "give exactly one of every, cron and once"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingest:
+    """One landing prefix and what becomes of its files."""
+
+    name: str = described(
+        "Name of the ingest. Its checkpoint is kept under this name: a new name starts over.",
+        pattern=NAME_PATTERN,
+        pattern_meaning=NAME_MEANING,
+        length_max=40,
+    )
+    source: Source = described("Where files land and how they are read.")
+    operation: IngestOperation = described(
+        "How a batch is written.", default=IngestOperation.UPSERT
+    )
+    transform: str | None = described(
+        "Spark SQL over the view `source`, run before writing. Carry the column "
+        "_tideline_sequence through it so that of two rows with equal keys and equal ordering "
+        "values the one that arrived later wins.",
+        default=None,
+        length_max=16384,
+    )
+    delete_when: str | None = described(
+        "Spark SQL condition over the transformed rows: rows for which it holds delete their key, "
+        "such as `status = 'cancelled'`.",
+        default=None,
+        length_max=4096,
+    )
+    trigger: Trigger = described(
+        "When the landing prefix is looked at.",
+        default_factory=lambda: Trigger(every=Duration(30_000)),
+    )
+    on_bad_file: BadFilePolicy = described(
+        "What happens to a file that cannot be read. Quarantine leaves it where it is, notes the "
+        "reason in <landing>/_quarantine/ and goes on; deleting the note tries the file again. "
+        "Fail stops this ingest, naming the file.",
+        default=BadFilePolicy.QUARANTINE,
+    )
+    max_files_per_commit: int = described(
+        "Largest number of files in one commit.",
+        default=1000,
+        minimum=1,
+        maximum=FILES_PER_COMMIT_MAX,
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """A delete batch deletes all its keys already."""
+        if self.delete_when is not None and self.operation is not IngestOperation.UPSERT:
+            yield "deleteWhen", "only the operation upsert can delete some of its rows"

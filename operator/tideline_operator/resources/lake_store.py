@@ -1,0 +1,65 @@
+"""LakeStore: a reusable connection to an S3 endpoint. Credentials are only ever named, not held."""
+
+# ruff: noqa: RUF009 -- described() makes a dataclass field
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tideline_operator.resources.field import described
+from tideline_operator.resources.metadata import ObjectMeta
+
+_SECRET_KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCredentials:
+    """Where the credentials are."""
+
+    secret_name: str = described(
+        f"Secret in the same namespace with the keys {_SECRET_KEYS}. `tideline run` reads the "
+        "environment variables of those names instead.",
+        length_max=253,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreTls:
+    """How the endpoint's certificate is checked."""
+
+    ca_secret_name: str = described(
+        "Secret whose key ca.crt holds the authorities to trust. `tideline run` reads the file "
+        "that AWS_CA_BUNDLE names instead.",
+        length_max=253,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeStoreSpec:
+    """An S3 endpoint."""
+
+    endpoint: str | None = described(
+        "URL of the S3 endpoint; without it, AWS's own for the region.",
+        default=None,
+        pattern=r"https?://[^\s/?#]+/?",
+        pattern_meaning="http:// or https:// and a host, with a port if needed, and no path",
+        length_max=512,
+    )
+    region: str = described("Region to sign requests for.", default="us-east-1", length_max=64)
+    path_style: bool = described(
+        "Address buckets in the path and not in the host name, as MinIO needs.", default=True
+    )
+    credentials: StoreCredentials | None = described(
+        "Credentials; without them those of the environment or the pod's identity.", default=None
+    )
+    tls: StoreTls | None = described("TLS settings.", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeStore:
+    """The resource."""
+
+    KIND: ClassVar[str] = "LakeStore"
+
+    metadata: ObjectMeta = described("Standard metadata.")
+    spec: LakeStoreSpec = described("The connection.")

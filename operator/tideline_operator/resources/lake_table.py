@@ -1,0 +1,359 @@
+"""LakeTable: the one definition of a table's desired state, for the CLI and the operator alike."""
+
+# ruff: noqa: RUF009 -- described() makes a dataclass field
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+from tideline_operator.resources.field import described
+from tideline_operator.resources.ingest import (
+    COLUMN_MEANING,
+    COLUMN_PATTERN,
+    LOCATION_LENGTH_MAX,
+    ColumnSpec,
+    Ingest,
+)
+from tideline_operator.resources.metadata import NAME_MEANING, NAME_PATTERN, ObjectMeta
+from tideline_operator.resources.services import Services
+from tideline_operator.resources.status import LakeTableStatus
+
+INGESTS_MAX = 32
+_QUANTITY_PATTERN = r"[0-9]{1,12}(\.[0-9]{1,6})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?"
+_QUANTITY_MEANING = "a Kubernetes quantity such as 500m or 2Gi"
+_SERVICES = ("compaction", "clustering", "cleaning", "archiving")
+
+
+class TableFormat(Enum):
+    """Table formats."""
+
+    HUDI = "Hudi"
+    ICEBERG = "Iceberg"
+
+
+class TableType(Enum):
+    """Hudi's table types."""
+
+    COPY_ON_WRITE = "COPY_ON_WRITE"
+    MERGE_ON_READ = "MERGE_ON_READ"
+
+
+class IndexKind(Enum):
+    """Indexes that find a key's file group."""
+
+    SIMPLE = "SIMPLE"
+    BLOOM = "BLOOM"
+    GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
+    GLOBAL_BLOOM = "GLOBAL_BLOOM"
+    BUCKET = "BUCKET"
+
+
+class KeyGenerator(Enum):
+    """How record keys and partition paths are made; chosen from the key and partition columns."""
+
+    SIMPLE = "SIMPLE"
+    COMPLEX = "COMPLEX"
+    NON_PARTITION = "NON_PARTITION"
+    TIMESTAMP = "TIMESTAMP"
+    CUSTOM = "CUSTOM"
+
+
+class TimestampInput(Enum):
+    """What a timestamp key generator reads."""
+
+    UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
+    EPOCHMILLISECONDS = "EPOCHMILLISECONDS"
+    DATE_STRING = "DATE_STRING"
+    MIXED = "MIXED"
+    SCALAR = "SCALAR"
+
+
+class DeletionPolicy(Enum):
+    """What becomes of the data when the resource is deleted."""
+
+    RETAIN = "Retain"
+    DELETE = "Delete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """The index of the table."""
+
+    type: IndexKind = described("Kind of index.")
+    buckets: int | None = described(
+        "Number of buckets of a BUCKET index; fixed for the table's life.",
+        default=None,
+        minimum=1,
+        maximum=65_536,
+    )
+    update_partition_path: bool | None = described(
+        "Whether a global index moves a row whose partition changed (Hudi's default: yes).",
+        default=None,
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Each option belongs to the kinds that have it."""
+        if self.buckets is not None and self.type is not IndexKind.BUCKET:
+            yield "buckets", f"only a BUCKET index has buckets, not {self.type.value}"
+        is_global = self.type in (IndexKind.GLOBAL_SIMPLE, IndexKind.GLOBAL_BLOOM)
+        if self.update_partition_path is not None and not is_global:
+            yield "updatePartitionPath", f"only a global index moves rows, not {self.type.value}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimestampPartitioning:
+    """How a timestamp key generator makes a partition path of a time."""
+
+    type: TimestampInput = described("What the partition column holds.")
+    output_format: str = described(
+        "Joda pattern of the partition path, such as yyyy/MM/dd.", length_max=64
+    )
+    input_format: str | None = described(
+        "Joda pattern of the input, for DATE_STRING and MIXED.", default=None, length_max=256
+    )
+    timezone: str = described("Zone of the partition path.", default="UTC", length_max=64)
+    scalar_unit: str | None = described(
+        "Unit of a SCALAR column: DAYS, HOURS, MINUTES, SECONDS, MILLISECONDS, MICROSECONDS.",
+        default=None,
+        pattern="DAYS|HOURS|MINUTES|SECONDS|MILLISECONDS|MICROSECONDS",
+        pattern_meaning="a unit of java.util.concurrent.TimeUnit",
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Strings need their format, scalars their unit."""
+        reads_strings = self.type in (TimestampInput.DATE_STRING, TimestampInput.MIXED)
+        if reads_strings and self.input_format is None:
+            yield "inputFormat", f"is needed for type {self.type.value}"
+        if self.type is TimestampInput.SCALAR and self.scalar_unit is None:
+            yield "scalarUnit", "is needed for type SCALAR"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyGeneration:
+    """How record keys and partition paths are written."""
+
+    type: KeyGenerator | None = described(
+        "Key generator; without it the one Hudi chooses from the columns.", default=None
+    )
+    hive_style: bool = described("Partition paths as column=value.", default=False)
+    url_encode: bool = described("Percent-encode partition values.", default=False)
+    timestamp: TimestampPartitioning | None = described(
+        "Options of the TIMESTAMP generator.", default=None
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Timestamp options and the generators that read them come together."""
+        takes = self.type in (KeyGenerator.TIMESTAMP, KeyGenerator.CUSTOM)
+        if self.timestamp is not None and not takes:
+            yield "timestamp", "needs type TIMESTAMP or CUSTOM beside it"
+        if self.timestamp is None and self.type is KeyGenerator.TIMESTAMP:
+            yield "timestamp", "is needed for type TIMESTAMP"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointRequest:
+    """A savepoint to keep."""
+
+    name: str = described(
+        "Name of the savepoint.",
+        pattern=NAME_PATTERN,
+        pattern_meaning=NAME_MEANING,
+        length_max=63,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverResources:
+    """What a driver pod asks for."""
+
+    cpu: str = described(
+        "CPU.", default="500m", pattern=_QUANTITY_PATTERN, pattern_meaning=_QUANTITY_MEANING
+    )
+    memory: str = described(
+        "Memory of the whole container: JVM, Python and Arrow.",
+        default="1Gi",
+        pattern=_QUANTITY_PATTERN,
+        pattern_meaning=_QUANTITY_MEANING,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorResources:
+    """What executor pods ask for."""
+
+    cpu: str = described(
+        "CPU.", default="500m", pattern=_QUANTITY_PATTERN, pattern_meaning=_QUANTITY_MEANING
+    )
+    memory: str = described(
+        "Memory of the whole container: JVM, Python and Arrow.",
+        default="2Gi",
+        pattern=_QUANTITY_PATTERN,
+        pattern_meaning=_QUANTITY_MEANING,
+    )
+    min: int = described("Fewest executors.", default=0, minimum=0, maximum=10_000)
+    max: int = described("Most executors.", default=2, minimum=1, maximum=10_000)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """min <= max."""
+        if self.min > self.max:
+            yield "min", f"must not be greater than max ({self.max})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What the pods of an operation ask for; `tideline run` uses this machine as it is."""
+
+    driver: DriverResources = described("The driver.", default_factory=DriverResources)
+    executor: ExecutorResources = described("The executors.", default_factory=ExecutorResources)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeTableSpec:
+    """Desired state of one table."""
+
+    location: str = described(
+        "Where the table lives: s3://bucket/prefix, or a folder, relative to the YAML file.",
+        length_max=LOCATION_LENGTH_MAX,
+        immutable=True,
+    )
+    store_ref: str | None = described(
+        "LakeStore with the connection; needed for s3:// locations.", default=None, length_max=63
+    )
+    format: TableFormat = described(
+        "Hudi, or Iceberg for maintenance of a table that others write.",
+        default=TableFormat.HUDI,
+        immutable=True,
+    )
+    type: TableType = described("Hudi table type.", default=TableType.COPY_ON_WRITE, immutable=True)
+    record_key: tuple[str, ...] = described(
+        "Columns that identify a row.",
+        default=(),
+        pattern=COLUMN_PATTERN,
+        pattern_meaning=COLUMN_MEANING,
+        length_max=255,
+        items_max=16,
+        immutable=True,
+    )
+    partition_by: tuple[str, ...] = described(
+        "Columns whose values are the partition path.",
+        default=(),
+        pattern=COLUMN_PATTERN + r"(:(SIMPLE|TIMESTAMP))?",
+        pattern_meaning=COLUMN_MEANING + ", with :SIMPLE or :TIMESTAMP for a CUSTOM key generator",
+        length_max=255,
+        items_max=16,
+        immutable=True,
+    )
+    ordering: tuple[str, ...] = described(
+        "Columns that decide between two rows of one key: the higher value wins. Without them the "
+        "row that arrives later wins.",
+        default=(),
+        pattern=COLUMN_PATTERN,
+        pattern_meaning=COLUMN_MEANING,
+        length_max=255,
+        items_max=8,
+        immutable=True,
+    )
+    index: Index | None = described("Index of the table; Hudi's default otherwise.", default=None)
+    key_generator: KeyGeneration = described(
+        "How keys and partition paths are written.",
+        default_factory=KeyGeneration,
+        immutable=True,
+    )
+    schema: tuple[ColumnSpec, ...] = described(
+        "Columns of the table; without it the first batch decides.", default=(), items_max=2000
+    )
+    properties: Mapping[str, str] = described(
+        "Properties (hoodie.*, tideline.*) handed through as they are.",
+        default_factory=dict,
+        items_max=200,
+        may_be_empty=True,
+    )
+    ingest: tuple[Ingest, ...] = described(
+        "Landing prefixes to take files from.", default=(), items_max=INGESTS_MAX
+    )
+    services: Services = described("Table services.", default_factory=Services)
+    savepoints: tuple[SavepointRequest, ...] = described(
+        "Savepoints to keep.", default=(), items_max=32
+    )
+    restore_to: str | None = described(
+        "Savepoint or instant to go back to. Ingest stays fenced until this is removed.",
+        default=None,
+        length_max=63,
+    )
+    rerun: Mapping[str, int] = described(
+        "Service or ingest name and a number: a greater number than before runs it once more.",
+        default_factory=dict,
+        minimum=0,
+        items_max=64,
+    )
+    suspend: bool = described("Stop everything for this table.", default=False)
+    fenced: bool = described("No writers; services may go on.", default=False)
+    deletion_policy: DeletionPolicy = described(
+        "What becomes of the data when the resource is deleted.", default=DeletionPolicy.RETAIN
+    )
+    resources: Resources = described("What pods ask for.", default_factory=Resources)
+    pod_template: Mapping[str, object] = described(
+        "Pod template merged into every pod of this table; the one free-form field.",
+        default_factory=dict,
+        free_form=True,
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """What no single field can say."""
+        if self.format is TableFormat.HUDI and not self.record_key:
+            yield "recordKey", "is needed: the columns that identify a row"
+        if self.format is TableFormat.ICEBERG and self.ingest:
+            yield "ingest", "an Iceberg table is only maintained; others write it"
+        if self.location.startswith(("s3://", "s3a://")) and self.store_ref is None:
+            yield "storeRef", "is needed for an s3:// location: name a LakeStore"
+        yield from _repeated("recordKey", self.record_key)
+        yield from _repeated("partitionBy", self.partition_by)
+        yield from _repeated("ordering", self.ordering)
+        yield from _repeated("ingest", tuple(ingest.name for ingest in self.ingest))
+        yield from _repeated("savepoints", tuple(savepoint.name for savepoint in self.savepoints))
+        yield from _repeated("schema", tuple(column.name.lower() for column in self.schema))
+        yield from self._columns_missing_from_schema()
+        runnable = {*_SERVICES, *(ingest.name for ingest in self.ingest)}
+        for name in sorted(set(self.rerun) - runnable):
+            yield f"rerun.{name}", f"nothing of that name; allowed: {', '.join(sorted(runnable))}"
+        for name in self.properties:
+            if not re.fullmatch(r"(hoodie|tideline)\.[A-Za-z0-9._-]+", name):
+                yield f"properties.{name}", "only hoodie.* and tideline.* are handed through"
+
+    def _columns_missing_from_schema(self) -> Iterator[tuple[str, str]]:
+        if not self.schema:
+            return
+        declared = {column.name.lower() for column in self.schema}
+        named = (
+            ("recordKey", self.record_key),
+            ("partitionBy", self.partition_by),
+            ("ordering", self.ordering),
+            ("services.clustering.sortBy", self.services.clustering.sort_by),
+        )
+        for path, columns in named:
+            for position, column in enumerate(columns):
+                top = re.split(r"[.:]", column)[0]
+                if top.lower() not in declared:
+                    yield f"{path}[{position}]", f"spec.schema has no column {top!r}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeTable:
+    """The resource."""
+
+    KIND: ClassVar[str] = "LakeTable"
+
+    metadata: ObjectMeta = described("Standard metadata.")
+    spec: LakeTableSpec = described("Desired state.")
+    status: LakeTableStatus = described(
+        "Observed state; written by Tideline.", default_factory=LakeTableStatus
+    )
+
+
+def _repeated(path: str, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            yield f"{path}[{position}]", f"{name!r} is there twice"

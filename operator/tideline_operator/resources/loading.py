@@ -1,0 +1,224 @@
+"""Resource files of `tideline run`: read, checked as a whole, and resolved to real locations.
+
+Relative paths are taken from the folder of the file they stand in. Documents of other API groups
+(a Namespace, a Secret) are passed over and named in the result.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from tideline.errors import ConfigError
+from tideline.ingest.operation import Place
+from tideline.storage.location import StoreLocation
+from tideline_operator.resources.documents import Document, read_documents
+from tideline_operator.resources.lake_store import LakeStore
+from tideline_operator.resources.lake_table import LakeTable
+from tideline_operator.resources.metadata import API_VERSION
+from tideline_operator.resources.parsing import parse_resource
+from tideline_operator.resources.resolved import ResolvedTable
+
+_KINDS = (LakeTable.KIND, LakeStore.KIND)
+_GROUP = API_VERSION.split("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSet:
+    """Everything a set of files declares."""
+
+    tables: tuple[ResolvedTable, ...]
+    stores: tuple[LakeStore, ...]
+    files: tuple[Path, ...]
+    passed_over: tuple[str, ...]
+
+
+def load_resources(paths: Iterable[Path], *, ca_bundle: str | None = None) -> ResourceSet:
+    """Read every file, and every .yaml and .yml in every folder, of `paths`.
+
+    `ca_bundle` is the file with the authorities an S3 endpoint's certificate is checked against.
+    Raises ConfigError listing all that is wrong in all of them.
+    """
+    files = tuple(file for path in paths for file in _files_of(path))
+    problems: list[str] = []
+    parsed: list[tuple[Path, Document, LakeTable | LakeStore]] = []
+    passed_over: list[str] = []
+    for file in files:
+        for document in _read(file, problems):
+            try:
+                kind = _kind_of(document)
+                if kind is None:
+                    passed_over.append(_other_kind(document))
+                    continue
+                parsed.append((file, document, parse_resource(kind, document)))
+            except ConfigError as error:
+                problems.append(str(error))
+    tables = _resolve_all(parsed, ca_bundle, problems)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    if not tables:
+        shown = ", ".join(str(path) for path in files) or "no file"
+        raise ConfigError(f"No LakeTable (apiVersion {API_VERSION}) in {shown}")
+    stores = tuple(item for _, _, item in parsed if isinstance(item, LakeStore))
+    return ResourceSet(tuple(tables), stores, files, tuple(passed_over))
+
+
+def _files_of(path: Path) -> list[Path]:
+    if path.is_dir():
+        found = sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml"))
+        if not found:
+            raise ConfigError("No .yaml or .yml file in this folder", path=path)
+        return found
+    return [path]
+
+
+def _read(file: Path, problems: list[str]) -> tuple[Document, ...]:
+    try:
+        return read_documents(file.read_text(encoding="utf-8"), file=str(file))
+    except FileNotFoundError:
+        problems.append(f"{file}: no such file")
+    except (OSError, UnicodeDecodeError) as error:
+        problems.append(f"{file}: cannot be read: {error}")
+    except ConfigError as error:
+        problems.append(str(error))
+    return ()
+
+
+def _kind_of(document: Document) -> type[LakeTable] | type[LakeStore] | None:
+    place = f"{document.file}, document {document.number}"
+    if not isinstance(document.value, Mapping):
+        raise ConfigError(f"{place}: is no mapping; allowed: a resource with apiVersion and kind")
+    version, kind = document.value.get("apiVersion"), document.value.get("kind")
+    if not isinstance(version, str) or not isinstance(kind, str):
+        raise ConfigError(f"{place}: apiVersion and kind are required, as text")
+    if version != API_VERSION:
+        if version.split("/")[0] == _GROUP or kind in _KINDS:
+            raise ConfigError(f"{place}: apiVersion: {version!r}; allowed: {API_VERSION}")
+        return None
+    if kind == LakeTable.KIND:
+        return LakeTable
+    if kind == LakeStore.KIND:
+        return LakeStore
+    near = difflib.get_close_matches(kind, _KINDS, 1)
+    guess = f", did you mean {near[0]}?" if near else ""
+    raise ConfigError(f"{place}: kind: {kind!r}; allowed: {', '.join(_KINDS)}{guess}")
+
+
+def _other_kind(document: Document) -> str:
+    kind = cast("Mapping[str, object]", document.value)["kind"]
+    return f"{kind} ({document.file}, document {document.number})"
+
+
+def _resolve_all(
+    parsed: list[tuple[Path, Document, LakeTable | LakeStore]],
+    ca_bundle: str | None,
+    problems: list[str],
+) -> list[ResolvedTable]:
+    stores: dict[tuple[str, str], LakeStore] = {}
+    tables: list[ResolvedTable] = []
+    seen: dict[str, str] = {}
+    for _, document, resource in parsed:
+        name = f"{resource.KIND} {resource.metadata}"
+        if name in seen:
+            problems.append(f"{_where(document)}: {name} is already in {seen[name]}")
+        seen.setdefault(name, _where(document))
+        if isinstance(resource, LakeStore):
+            stores[(resource.metadata.namespace, resource.metadata.name)] = resource
+    locations: dict[str, str] = {}
+    for file, document, resource in parsed:
+        if isinstance(resource, LakeStore):
+            continue
+        resolver = _Resolver(resource, file, stores, ca_bundle)
+        try:
+            table = resolver.resolve()
+        except ConfigError as error:
+            problems.append(f"{_where(document)}: {error}")
+            continue
+        other = locations.setdefault(table.location.uri, table.name)
+        if other != table.name:
+            problems.append(
+                f"{_where(document)}: spec.location: {table.location.uri} already belongs to "
+                f"LakeTable {other}; one table has one LakeTable"
+            )
+        tables.append(table)
+    return tables
+
+
+def _where(document: Document) -> str:
+    return f"{document.file}, document {document.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolver:
+    """Turns the names in one LakeTable into locations."""
+
+    table: LakeTable
+    file: Path
+    stores: Mapping[tuple[str, str], LakeStore]
+    ca_bundle: str | None
+
+    def resolve(self) -> ResolvedTable:
+        spec = self.table.spec
+        location = self._locate(spec.location, spec.store_ref, "spec.location")
+        landings = {}
+        for position, ingest in enumerate(spec.ingest):
+            source = ingest.source
+            field = f"spec.ingest[{position}].source.path"
+            landing = self._locate(source.path, source.store_ref or spec.store_ref, field)
+            if _overlap(landing.uri, location.uri):
+                raise ConfigError(
+                    f"{field}: {source.path!r} and the table's location overlap; keep them apart"
+                )
+            landings[ingest.name] = landing
+        return ResolvedTable(self.table, location, landings)
+
+    def _locate(self, text: str, store_ref: str | None, field: str) -> Place:
+        try:
+            if "://" not in text:
+                return _place(str((self.file.parent / text).absolute()), {})
+            if not text.startswith(("s3://", "s3a://")):
+                return _place(text, {})
+            return _place(text, self._store_options(store_ref, field))
+        except ConfigError as error:
+            if error.message.startswith(field):
+                raise
+            raise ConfigError(f"{field}: {error}") from error
+
+    def _store_options(self, store_ref: str | None, field: str) -> dict[str, str]:
+        if store_ref is None:
+            raise ConfigError(f"{field}: an s3:// location needs a storeRef that names a LakeStore")
+        namespace = self.table.metadata.namespace
+        store = self.stores.get((namespace, store_ref))
+        if store is None:
+            known = sorted(name for where, name in self.stores if where == namespace)
+            raise ConfigError(
+                f"{field}: there is no LakeStore {store_ref!r} in namespace {namespace}; "
+                f"the files given have: {', '.join(known) or 'none'}"
+            )
+        return store_options(store, ca_bundle=self.ca_bundle)
+
+
+def store_options(store: LakeStore, *, ca_bundle: str | None) -> dict[str, str]:
+    """A LakeStore as the options of a StoreLocation."""
+    spec = store.spec
+    options = {"region": spec.region, "path_style": str(spec.path_style).lower()}
+    if spec.endpoint is not None:
+        options["endpoint"] = spec.endpoint.rstrip("/")
+        if spec.endpoint.startswith("http://"):
+            options["allow_http"] = "true"
+    if ca_bundle is not None:
+        options["ca_bundle"] = ca_bundle
+    return options
+
+
+def _place(uri: str, options: Mapping[str, str]) -> Place:
+    location = StoreLocation.of(uri, options)
+    return Place(location.uri, location.options)
+
+
+def _overlap(one: str, other: str) -> bool:
+    first, second = one.rstrip("/") + "/", other.rstrip("/") + "/"
+    return first.startswith(second) or second.startswith(first)

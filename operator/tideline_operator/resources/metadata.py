@@ -1,0 +1,48 @@
+"""What every resource has: API version, kind, name and namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tideline_operator.resources.field import described
+
+API_VERSION = "tideline.dev/v1alpha1"
+PAUSED_ANNOTATION = "tideline.dev/paused"
+
+NAME_PATTERN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+NAME_MEANING = "lower-case letters, digits and '-', beginning and ending with a letter or digit"
+NAME_LENGTH_MAX = 63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectMeta:
+    """The part of Kubernetes' metadata that Tideline reads; the rest is let through."""
+
+    name: str = described(
+        "Name of the resource.",
+        pattern=NAME_PATTERN,
+        pattern_meaning=NAME_MEANING,
+        length_max=NAME_LENGTH_MAX,
+    )
+    namespace: str = described(
+        "Namespace of the resource.",
+        default="default",
+        pattern=NAME_PATTERN,
+        pattern_meaning=NAME_MEANING,
+        length_max=NAME_LENGTH_MAX,
+    )
+    annotations: Mapping[str, str] = described(
+        'Free annotations; `tideline.dev/paused: "true"` suspends the table.',
+        default_factory=dict,
+        may_be_empty=True,
+    )
+    generation: int = described("Counts changes of the spec; set by Kubernetes.", default=0)
+
+    @property
+    def is_paused(self) -> bool:
+        """True when the pause annotation is set."""
+        return self.annotations.get(PAUSED_ANNOTATION, "").lower() == "true"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"

@@ -1,0 +1,29 @@
+"""A LakeTable together with the places it names: relative paths and store references resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tideline.ingest.operation import Place
+from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedTable:
+    """What the planner calls the spec: the resource and where everything it names really is."""
+
+    resource: LakeTable
+    location: Place
+    landings: Mapping[str, Place]
+
+    @property
+    def name(self) -> str:
+        """Namespace and name."""
+        return str(self.resource.metadata)
+
+    @property
+    def spec(self) -> LakeTableSpec:
+        """The spec, suspended when the pause annotation says so."""
+        paused = self.resource.metadata.is_paused
+        return replace(self.resource.spec, suspend=True) if paused else self.resource.spec

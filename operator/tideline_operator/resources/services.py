@@ -1,0 +1,136 @@
+"""The table-service part of a LakeTable."""
+
+# ruff: noqa: RUF009 -- described() makes a dataclass field
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from tideline_operator.resources.field import described
+from tideline_operator.resources.ingest import COLUMN_MEANING, COLUMN_PATTERN
+from tideline_operator.resources.schedule import Cron, Duration
+
+
+class ServiceMode(Enum):
+    """Who runs table services."""
+
+    AUTO = "Auto"
+    ADVISE = "Advise"
+    OFF = "Off"
+
+
+class CompactionStrategy(Enum):
+    """When a compaction is due; the names are Hudi's."""
+
+    NUM_COMMITS = "NUM_COMMITS"
+    TIME_ELAPSED = "TIME_ELAPSED"
+    NUM_AND_TIME = "NUM_AND_TIME"
+    NUM_OR_TIME = "NUM_OR_TIME"
+
+
+class CleaningPolicy(Enum):
+    """What cleaning keeps; the names are Hudi's."""
+
+    KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
+    KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+    KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionTrigger:
+    """When a compaction is due."""
+
+    strategy: CompactionStrategy = described(
+        "Which of the limits count.", default=CompactionStrategy.NUM_COMMITS
+    )
+    delta_commits: int = described(
+        "Delta commits since the last compaction.", default=5, minimum=1, maximum=10_000
+    )
+    elapsed: Duration = described(
+        "Time since the last compaction.", default=Duration(3_600_000), length_max=16
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """Merging of log files into base files."""
+
+    enabled: bool = described("Whether compactions run.", default=True)
+    trigger: CompactionTrigger = described("When one is due.", default_factory=CompactionTrigger)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clustering:
+    """Rewriting small files into large, sorted ones."""
+
+    enabled: bool = described("Whether clustering runs.", default=False)
+    sort_by: tuple[str, ...] = described(
+        "Columns to sort by.",
+        default=(),
+        pattern=COLUMN_PATTERN,
+        pattern_meaning=COLUMN_MEANING,
+        length_max=255,
+        items_max=20,
+    )
+    every_commits: int = described(
+        "Commits between two runs.", default=4, minimum=1, maximum=10_000
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaning:
+    """Removal of file versions nobody reads any more."""
+
+    enabled: bool = described("Whether cleaning runs.", default=True)
+    policy: CleaningPolicy = described("What is kept.", default=CleaningPolicy.KEEP_LATEST_COMMITS)
+    retain: int = described(
+        "How many commits, file versions or hours are kept.", default=10, minimum=1, maximum=100_000
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archiving:
+    """Moving old instants out of the active timeline."""
+
+    enabled: bool = described("Whether archiving runs.", default=True)
+    min_commits: int = described(
+        "Instants left after archiving.", default=20, minimum=1, maximum=100_000
+    )
+    max_commits: int = described(
+        "Instants beyond which archiving is due.", default=30, minimum=2, maximum=100_000
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """minCommits < maxCommits."""
+        if self.min_commits >= self.max_commits:
+            yield "minCommits", f"must be less than maxCommits ({self.max_commits})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Table services and when they may run."""
+
+    mode: ServiceMode = described(
+        "Auto runs what is due, Advise only plans and publishes, Off does neither.",
+        default=ServiceMode.AUTO,
+    )
+    compaction: Compaction = described("Compaction.", default_factory=Compaction)
+    clustering: Clustering = described("Clustering.", default_factory=Clustering)
+    cleaning: Cleaning = described("Cleaning.", default_factory=Cleaning)
+    archiving: Archiving = described("Archiving.", default_factory=Archiving)
+    maintenance_window: Cron | None = described(
+        "Minutes in which services may start, as a cron expression in UTC; always otherwise.",
+        default=None,
+        length_max=128,
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Archiving must leave the instants that cleaning still needs."""
+        by_commits = self.cleaning.policy is CleaningPolicy.KEEP_LATEST_COMMITS
+        both_run = self.cleaning.enabled and self.archiving.enabled
+        if by_commits and both_run and self.archiving.min_commits <= self.cleaning.retain:
+            yield (
+                "archiving.minCommits",
+                f"must be greater than cleaning.retain ({self.cleaning.retain})",
+            )

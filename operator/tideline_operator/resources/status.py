@@ -1,0 +1,153 @@
+"""LakeTable's status: what was observed and done. All of it can be computed again when lost."""
+
+# ruff: noqa: RUF009 -- described() makes a dataclass field
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from tideline_operator.resources.field import described
+from tideline_operator.resources.schedule import Timestamp
+
+OPERATIONS_MAX = 20
+_MESSAGE_LENGTH_MAX = 4096
+
+
+class ConditionType(Enum):
+    """Conditions of a table."""
+
+    READY = "Ready"
+    INGESTING = "Ingesting"
+    HEALTHY = "Healthy"
+    SERVICES_CURRENT = "ServicesCurrent"
+    PAUSED = "Paused"
+    SPEC_VALID = "SpecValid"
+
+
+class Truth(Enum):
+    """Whether a condition holds."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class OperationPhase(Enum):
+    """How far an operation has come."""
+
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One condition."""
+
+    type: ConditionType = described("Which condition.")
+    status: Truth = described("Whether it holds.")
+    reason: str = described("One word in CamelCase.", length_max=128)
+    message: str = described("A sentence for people.", default="", length_max=_MESSAGE_LENGTH_MAX)
+    last_transition_time: Timestamp = described("When `status` last changed.", length_max=40)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingInstant:
+    """An instant that is not complete."""
+
+    time: str = described("Instant time.", length_max=32)
+    action: str = described("Action.", length_max=32)
+    state: str = described("requested or inflight.", length_max=32)
+    is_dead: bool = described("Whether its writer's heartbeat has stopped.", default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineStatus:
+    """The timeline in short."""
+
+    latest: str | None = described("Newest completed instant.", default=None, length_max=32)
+    latest_action: str | None = described("Its action.", default=None, length_max=32)
+    completed: int = described("Completed instants in the active timeline.", default=0)
+    pending: tuple[PendingInstant, ...] = described(
+        "Instants under way or left behind.", default=(), items_max=100
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStatus:
+    """The table's files in short; sizes in bytes."""
+
+    files: int = described("Base files of the latest snapshot.", default=0)
+    bytes: int = described("Their size.", default=0)
+    small_file_percent: int = described("Share of files below the small-file limit.", default=0)
+    log_files: int = described("Log files that wait for compaction.", default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceStatus:
+    """One table service."""
+
+    is_due: bool = described("Whether it should run now.", default=False)
+    reason: str = described("Why it is due or not.", default="", length_max=1024)
+    last_run: Timestamp | None = described("Last run.", default=None, length_max=40)
+    last_result: str = described("Its result.", default="", length_max=1024)
+    next_run: Timestamp | None = described("Next run, if known.", default=None, length_max=40)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationStatus:
+    """One operation: written before it starts, updated when it ends."""
+
+    id: str = described("Deterministic id.", length_max=63)
+    kind: str = described("create, ingest or rollback.", length_max=32)
+    subject: str = described("Name of the ingest, if it is one.", default="", length_max=63)
+    phase: OperationPhase = described("How far it has come.")
+    attempt: int = described("Attempts so far, this one included.", default=1)
+    started_at: Timestamp = described("Start of this attempt.", length_max=40)
+    finished_at: Timestamp | None = described("End of it.", default=None, length_max=40)
+    retry_at: Timestamp | None = described(
+        "Next attempt, if it failed.", default=None, length_max=40
+    )
+    exit_code: int = described("0, or the exit code of its failure.", default=0)
+    is_safe_to_retry: bool = described("Whether trying again may help by itself.", default=False)
+    instant: str | None = described("Instant it committed.", default=None, length_max=32)
+    message: str = described("What came of it.", default="", length_max=_MESSAGE_LENGTH_MAX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestStatus:
+    """One ingest."""
+
+    polled_at: Timestamp | None = described("Last listing.", default=None, length_max=40)
+    checkpoint: str = described("Generation and watermark.", default="", length_max=2048)
+    lag_files: int = described("Files that wait.", default=0)
+    lag_bytes: int = described("Their size.", default=0)
+    unsettled_files: int = described(
+        "Files still being written, as far as one can tell.", default=0
+    )
+    quarantined_files: int = described("Files noted in <landing>/_quarantine/.", default=0)
+    late_files: int = described(
+        "Files that arrived with a time so old that they cannot be told from files taken in and "
+        "forgotten. Touch or copy the missing ones to have them taken in.",
+        default=0,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeTableStatus:
+    """Observed state of one table."""
+
+    observed_generation: int = described("Generation this status is about.", default=0)
+    conditions: tuple[Condition, ...] = described("Conditions.", default=(), items_max=16)
+    timeline: TimelineStatus = described("Timeline.", default_factory=TimelineStatus)
+    table: TableStatus | None = described("Files.", default=None)
+    services: Mapping[str, ServiceStatus] = described(
+        "Table services by name.", default_factory=dict, items_max=16
+    )
+    operations: tuple[OperationStatus, ...] = described(
+        "Operations, newest last.", default=(), items_max=OPERATIONS_MAX
+    )
+    ingest: Mapping[str, IngestStatus] = described(
+        "Ingests by name.", default_factory=dict, items_max=64
+    )

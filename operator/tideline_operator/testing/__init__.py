@@ -1,0 +1,1 @@
+"""What the operator's tests share."""
