@@ -1,0 +1,182 @@
+"""The project's shape, checked on its source: sizes, names, who imports which SDK.
+
+Which package may import which is import-linter's part (pyproject.toml).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = (ROOT / "engine" / "tideline", ROOT / "operator" / "tideline_operator")
+TEST_FOLDERS = (ROOT / "engine" / "tests", ROOT / "operator" / "tests")
+OTHER_FOLDERS = (ROOT / "engine" / "bench", ROOT / "examples")
+
+FILE_LINES_MAX = 500
+TEST_FILE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 60
+TEST_FUNCTION_LINES_MAX = 80
+BANNED_MODULE_NAMES = re.compile("utils?|helpers?|common|base|manager|misc|core|impl")
+SDK_HOMES = {
+    "obstore": ("engine/tideline/storage/",),
+    "fastavro": ("engine/tideline/formats/avro.py",),
+    "pyspark": ("engine/tideline/spark/", "engine/tideline/testing/"),
+    "py4j": ("engine/tideline/spark/", "engine/tideline/testing/"),
+    "kubernetes": ("operator/tideline_operator/kube.py",),
+    "minio": ("engine/tideline/testing/",),
+}
+# Imports put off until a function runs keep optional dependencies optional: these modules need
+# Spark or Arrow. Put off for any other reason an import hides a cycle.
+NEEDS_SPARK_OR_ARROW = (
+    "tideline.spark.",
+    "tideline.ingest.ingest_files.",
+    "tideline.table.schema",
+    "tideline.table.schema_resolver",
+)
+LAZY_FACADE = "engine/tideline/__init__.py"
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
+def python_files(*folders: Path) -> list[Path]:
+    return sorted(path for folder in folders for path in folder.rglob("*.py"))
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def imported_names(node: ast.AST) -> Iterator[str]:
+    """What the import statements below `node` name: modules, and names in modules."""
+    for child in ast.walk(node):
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.ImportFrom) and child.module:
+            yield from (f"{child.module}.{alias.name}" for alias in child.names)
+
+
+def is_own(module: str) -> bool:
+    return module.split(".")[0] in {"tideline", "tideline_operator"}
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def deferred_own_imports(path: Path) -> Iterator[str]:
+    """Own modules imported inside functions or under TYPE_CHECKING."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or is_type_checking(node):
+            yield from filter(is_own, imported_names(node))
+
+
+def test_no_file_is_too_long_to_hold_in_mind() -> None:
+    limits = dict.fromkeys(python_files(*PACKAGES, *OTHER_FOLDERS), FILE_LINES_MAX)
+    limits |= dict.fromkeys(python_files(*TEST_FOLDERS), TEST_FILE_LINES_MAX)
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in limits}
+    too_long = {relative(path): lengths[path] for path in limits if lengths[path] > limits[path]}
+    assert not too_long
+
+
+def test_every_function_fits_a_screen() -> None:
+    limits = dict.fromkeys(python_files(*PACKAGES, *OTHER_FOLDERS), FUNCTION_LINES_MAX)
+    limits |= dict.fromkeys(python_files(*TEST_FOLDERS), TEST_FUNCTION_LINES_MAX)
+    too_long = {
+        f"{relative(path)}:{node.name}": node.end_lineno - node.lineno + 1
+        for path, limit in limits.items()
+        for node in ast.walk(parsed(path))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno + 1 > limit
+    }
+    assert not too_long
+
+
+def test_modules_are_named_after_what_they_are() -> None:
+    modules = python_files(*PACKAGES)
+    banned = [relative(path) for path in modules if BANNED_MODULE_NAMES.fullmatch(path.stem)]
+    assert not banned
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [
+        relative(path)
+        for path in python_files(*PACKAGES, *OTHER_FOLDERS)
+        if not ast.get_docstring(parsed(path))
+    ]
+    assert not silent
+
+
+def test_test_files_have_unique_names_and_no_packages() -> None:
+    names = [path.name for path in python_files(*TEST_FOLDERS) if path.name != "conftest.py"]
+    assert sorted(set(names)) == sorted(names)
+    assert "__init__.py" not in names
+
+
+@pytest.mark.parametrize("sdk", sorted(SDK_HOMES))
+def test_an_sdk_is_imported_in_its_own_place_only(sdk: str) -> None:
+    strangers = {
+        relative(path)
+        for path in python_files(*PACKAGES)
+        if sdk in {name.split(".")[0] for name in runtime_imports(parsed(path))}
+        and not relative(path).startswith(SDK_HOMES[sdk])
+    }
+    assert not strangers
+
+
+def runtime_imports(tree: ast.Module) -> Iterator[str]:
+    """Imports that happen when the module runs: everything but those under TYPE_CHECKING."""
+    for_types = {name for node in ast.walk(tree) if is_type_checking(node)
+                 for name in map(id, ast.walk(node))}  # fmt: skip
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and id(node) not in for_types:
+            yield from imported_names(node)
+
+
+def test_imports_are_put_off_only_to_keep_dependencies_optional() -> None:
+    hidden = {
+        f"{relative(path)}: {module}"
+        for path in python_files(*PACKAGES)
+        if relative(path) != LAZY_FACADE
+        for module in deferred_own_imports(path)
+        if not module.startswith(NEEDS_SPARK_OR_ARROW)
+    }
+    assert not hidden
+
+
+def test_source_holds_no_notes_to_self() -> None:
+    notes = re.compile(r"#.*\b(TODO|FIXME|XXX|HACK)\b")
+    found = [
+        f"{relative(path)}:{number}"
+        for path in python_files(*PACKAGES, *OTHER_FOLDERS)
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1)
+        if notes.search(line)
+    ]
+    assert not found
+
+
+def test_no_committed_text_names_a_folder_of_the_machine_it_was_written_on() -> None:
+    machine_path = re.compile(r"(?<![\w.$}/-])/(work|root|home)/[A-Za-z.]")
+    texts = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml")]
+    texts += [*(ROOT / "docs").rglob("*.md"), *(ROOT / ".ci").iterdir()]
+    texts += python_files(*PACKAGES, *TEST_FOLDERS, *OTHER_FOLDERS)
+    texts.remove(Path(__file__))
+    found = [relative(path) for path in texts if machine_path.search(path.read_text("utf-8"))]
+    assert not found
+
+
+def test_architecture_page_names_files_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    named = re.findall(r"`((?:engine|operator|examples|docs|charts|images|e2e)/[\w./-]*)`", page)
+    assert named
+    missing = [name for name in named if not (ROOT / name).exists()]
+    assert not missing

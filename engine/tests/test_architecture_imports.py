@@ -1,0 +1,88 @@
+"""What importing costs: heavy dependencies stay out until something needs them.
+
+Each check runs in a process of its own, because this one has imported everything already.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+OPTIONAL_DEPENDENCIES = ("pyspark", "pyarrow", "pandas", "numpy", "kubernetes", "minio")
+
+
+def run_python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
+    )
+
+
+def test_importing_tideline_brings_in_no_optional_dependency() -> None:
+    done = run_python(
+        f"""
+        import sys
+        import tideline
+        print([name for name in {OPTIONAL_DEPENDENCIES} if name in sys.modules])
+        """
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_tideline_offers_its_names_lazily_and_no_others() -> None:
+    done = run_python(
+        """
+        import tideline
+        assert tideline.create.__self__ is tideline.LakeTable
+        assert tideline.open.__self__ is tideline.LakeTable
+        assert tideline.register.__module__ == "tideline.spark.data_source"
+        assert tideline.errors.Conflict.exit_code == 3
+        assert tideline.__version__
+        assert set(tideline.__all__) <= set(dir(tideline))
+        try:
+            tideline.nothing
+        except AttributeError as error:
+            print(error)
+        """
+    )
+    assert "no attribute 'nothing'" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "tideline.storage.s3",
+        "tideline.storage.lock",
+        "tideline.timeline.active",
+        "tideline.formats.avro",
+        "tideline.table.hoodie_table",
+        "tideline.services.rollback.execute",
+        "tideline.cli.main",
+        "tideline.cli.show",
+        "tideline.cli.timeline",
+        "tideline.cli.files",
+    ],
+)
+def test_work_that_moves_no_rows_needs_no_spark_and_no_arrow(module: str) -> None:
+    done = run_python(
+        f"""
+        import importlib, sys
+        sys.modules.update(dict.fromkeys({OPTIONAL_DEPENDENCIES}))  # importing one now fails
+        importlib.import_module({module!r})
+        """
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", ["tideline.cli.execute", "tideline.ingest.execute"])
+def test_rolling_back_needs_no_spark(module: str) -> None:
+    done = run_python(
+        f"""
+        import importlib, sys
+        sys.modules["pyspark"] = None
+        importlib.import_module({module!r})
+        """
+    )
+    assert done.returncode == 0, done.stderr
