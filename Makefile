@@ -12,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps
 FLIGHTS := examples/flights
-WORK := work
+WORK := out
 TESTS ?=
 
 ##@ Start

@@ -16,7 +16,7 @@ flights is sent once more, unchanged, weeks after the cancellation.
 Nothing here is random: a flight's position in the input decides, so every run writes the same
 files. File names sort in feed order and so do their modification times.
 
-    python examples/flights/make_landing.py work/flights/landing
+    python examples/flights/make_landing.py out/flights/landing
 """
 
 from __future__ import annotations

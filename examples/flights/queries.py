@@ -5,7 +5,7 @@ itself with plain pyarrow, knowing nothing of reports, batches or commits: a fli
 there in its final state, a cancelled one is gone, unless its old schedule was delivered once more
 after the cancellation. Exits with 1 when an answer differs.
 
-    python examples/flights/queries.py work/flights/table
+    python examples/flights/queries.py out/flights/table
 """
 
 from __future__ import annotations

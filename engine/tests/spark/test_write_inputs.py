@@ -16,10 +16,11 @@ from pyspark.sql import types as T
 
 from tideline.errors import InvalidData
 from tideline.lake_table import LakeTable
-from tideline.spark.write import is_cheap_to_repeat
+from tideline.spark.write import is_cheap_to_repeat, open_engine
 from tideline.testing.fixtures import fixture_table
 from tideline.testing.plain_reader import newest_commit, objects, stored_rows
 from tideline.testing.written_table import SMALL_BLOOM, WrittenTable
+from tideline.write.operation import WriteOperation
 
 pytestmark = pytest.mark.spark
 
@@ -128,21 +129,14 @@ def test_an_empty_batch_commits_and_changes_nothing(table: WrittenTable) -> None
 
 
 def test_an_input_that_changes_while_it_is_read_loses_no_row_unnoticed(
-    table: WrittenTable, parquet: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table: WrittenTable, parquet: DataFrame, tmp_path: Path
 ) -> None:
-    from tideline.spark import write
-
-    inspect = write.inspect_batch
-
-    def inspect_then_replace(*arguments: object) -> object:
-        facts = inspect(*arguments)  # type: ignore[arg-type]
-        whole = pq.read_table(tmp_path / "in" / "1.parquet")
-        pq.write_table(whole.slice(0, 3), tmp_path / "in" / "1.parquet")
-        return facts
-
-    monkeypatch.setattr(write, "inspect_batch", inspect_then_replace)
+    lake, config = table.lake, table.lake.write_config(None)
+    engine = open_engine(parquet, lake.hoodie_table, WriteOperation.INSERT, config)
+    whole = pq.read_table(tmp_path / "in" / "1.parquet")
+    pq.write_table(whole.slice(0, 3), tmp_path / "in" / "1.parquet")
     with pytest.raises(InvalidData, match="the input had 40 rows when inspected and 23 when"):
-        table.lake.write(parquet, "insert")
+        lake.write_with(engine, WriteOperation.INSERT, config, {})
     assert table.rows() == []
 
 
