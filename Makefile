@@ -35,8 +35,12 @@ run: setup ## Land a year of real flights in a Hudi table and query it.
 ##@ Check
 
 .PHONY: test
-test: lint peers ## Lint, then run every test (TESTS="path -k name" narrows it).
-	@$(BIN)/python -m pytest $(TESTS)
+test: lint peers ## Lint, then run all but the slow tests (TESTS="path -k name" narrows it).
+	@$(BIN)/python -m pytest -m "not slow" $(TESTS)
+
+.PHONY: slow
+slow: setup peers ## Run the tests that start processes with a Spark of their own.
+	@$(BIN)/python -m pytest -m slow $(TESTS)
 
 .PHONY: unit
 unit: setup ## Run only the tests that need no Spark, no MinIO and no other engine.

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 _SYSTEM_CLOCK = SystemClock()
 E = TypeVar("E", bound=Enum)
 CHECKPOINT_PREFIX = "tideline.checkpoint."
+Requirement = Callable[[ActiveTimeline], None]
+"""Asked under the table lock, just before a commit completes; raises to prevent it."""
 
 
 class LakeTable:
@@ -132,12 +134,14 @@ class LakeTable:
         *,
         extra_metadata: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
+        require: Requirement | None = None,
     ) -> CommitReport:
         """Write the rows of a Spark DataFrame as one commit.
 
         `operation` is insert, upsert, bulk_insert, delete, insert_overwrite,
         insert_overwrite_table or delete_partition (the last reads only the partition columns).
-        `options` are Hudi write settings (`hoodie.*`); `extra_metadata` goes into the commit.
+        `options` are Hudi write settings (`hoodie.*`); `extra_metadata` goes into the commit;
+        `require` is asked under the table lock just before the commit completes.
 
         Raises InvalidData when the rows do not fit, Conflict when another writer was faster
         (nothing of this write is visible; write again), ConfigError, UnsupportedTable. A conflict
@@ -155,7 +159,7 @@ class LakeTable:
         for attempts_left in range(config.conflict_retries, -1, -1):
             engine = open_engine(frame, self.hoodie_table, wanted, config)
             try:
-                return self.write_with(engine, wanted, config, extra_metadata or {})
+                return self.write_with(engine, wanted, config, extra_metadata or {}, require)
             except Conflict:
                 # The other writer's files are looked up anew in the next attempt.
                 if attempts_left == 0:
@@ -189,6 +193,7 @@ class LakeTable:
         operation: WriteOperation,
         config: WriteConfig,
         extra_metadata: Mapping[str, str],
+        require: Requirement | None = None,
     ) -> CommitReport:
         """Write a batch through an engine that holds it already; see `write`."""
         from tideline.table.schema import arrow_to_avro, record_name
@@ -200,6 +205,7 @@ class LakeTable:
             lambda transaction: execute_write(transaction, engine),
             json.dumps(arrow_to_avro(engine.schema, name=name, namespace=namespace)),
             extra_metadata,
+            require,
         )
 
     def snapshot(self, spark: SparkSession, as_of: Any = None) -> DataFrame:
@@ -267,6 +273,7 @@ class LakeTable:
         write: Callable[[WriteTransaction], Written],
         schema_json: str,
         extra_metadata: Mapping[str, str],
+        require: Requirement | None = None,
     ) -> CommitReport:
         """Run one transaction; whatever fails inside is undone before the error goes on."""
         table = self.hoodie_table
@@ -284,14 +291,17 @@ class LakeTable:
             sweep_leftovers(table, timeline, policy)
             return bool(rolled_back)
 
+        def metadata(now: ActiveTimeline) -> Mapping[str, str]:
+            if require is not None:
+                require(now)
+            carried = carried_metadata(table.timelines, now)
+            return {**carried, **extra_metadata, "schema": schema_json}
+
         transaction = WriteTransaction.begin(table, operation, config, recover=recover)
         try:
             written = write(transaction)
-            carried = carried_metadata(table.timelines, transaction.timeline)
             outcome = transaction.commit(
-                written.stats,
-                extra_metadata={**carried, **extra_metadata, "schema": schema_json},
-                replaced=written.replaced,
+                written.stats, extra_metadata=metadata, replaced=written.replaced
             )
         except (Exception, KeyboardInterrupt, SystemExit) as error:
             committed = _abort(transaction)
@@ -301,7 +311,7 @@ class LakeTable:
         if isinstance(outcome, Conflicted):
             _abort(transaction)
             raise Conflict(
-                "another write completed on the same file groups meanwhile; write again",
+                "another write got in the way meanwhile; write again",
                 table=self.uri,
                 instant=transaction.instant,
                 value=outcome.other,

@@ -208,6 +208,7 @@ def test_landed_files_become_commits_and_the_next_run_finds_nothing(workspace: W
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_table_that_differs_from_the_spec_is_a_usage_error(workspace: Workspace) -> None:
     workspace.land(1)
     workspace.run()
@@ -218,6 +219,7 @@ def test_a_table_that_differs_from_the_spec_is_a_usage_error(workspace: Workspac
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize("delay_s", [0.0, 1.0])
 def test_a_run_killed_at_any_moment_neither_loses_nor_repeats_a_file(
     workspace: Workspace, delay_s: float
@@ -235,6 +237,7 @@ def test_a_run_killed_at_any_moment_neither_loses_nor_repeats_a_file(
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_the_first_signal_lets_the_operation_finish_the_second_undoes_it(
     workspace: Workspace,
 ) -> None:
@@ -257,6 +260,7 @@ def test_the_first_signal_lets_the_operation_finish_the_second_undoes_it(
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_bad_file_is_set_aside_and_said(workspace: Workspace) -> None:
     workspace.land(1)
     (workspace.folder / "landing/bad.csv").write_text("id,ts,v\n9\n")

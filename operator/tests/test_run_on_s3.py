@@ -56,6 +56,7 @@ def run(folder: Path, root: str, endpoint: str) -> tuple[int, str, str]:
 
 @pytest.mark.minio
 @pytest.mark.spark
+@pytest.mark.slow
 def test_files_that_land_in_a_bucket_become_commits_and_bad_ones_a_note(
     s3_location: StoreLocation, tmp_path: Path
 ) -> None:

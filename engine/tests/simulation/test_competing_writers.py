@@ -85,11 +85,11 @@ def test_processes_on_a_local_folder(tmp_path: Path) -> None:
     location = StoreLocation.of(str(tmp_path / "table"))
     SmallTable.create(location).write("insert", batch(range(8), 1))
     processes = [
-        writer_process.start(write_until_done, location, batches_of(number, 3))
+        writer_process.start(write_until_done, location, batches_of(number, 2))
         for number in range(3)
     ]
     assert [writer_process.join(process) for process in processes] == [0, 0, 0]
-    check(location, 3, 3)
+    check(location, 3, 2)
 
 
 def test_a_process_that_is_killed_among_competing_ones_loses_only_its_own_write(

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from tideline.errors import ConfigError, Conflict, ObjectNotFound, StorageUnavailable, TidelineError
 from tideline.lake_table import LakeTable
+from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
 from tideline.table.create import TableDefinition, create_table
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
 from tideline.testing.small_table import SCHEMA, SmallTable, batch, memory_place
+from tideline.testing.stepping_store import Step, SteppingStore
 from tideline.testing.table_audit import (
     missing_files,
     open_fresh,
@@ -354,3 +357,94 @@ def test_a_reader_in_another_process_needs_nothing_but_the_store(prepared: Small
     name = prepared.location.uri.removeprefix("memory://")
     table = open_fresh(prepared.location, MemoryStore(name))
     assert [row["id"] for row in read_rows(table)] == [f"k{number:03d}" for number in range(9)]
+
+
+def losing_the_reply(table: SmallTable, away_for_calls: int) -> SteppingStore:
+    """A store that makes the commit visible, says that it is away, and stays so for some calls."""
+    left = [0]
+
+    def before(_step: Step) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise StorageUnavailable("away")
+
+    def after(step: Step) -> None:
+        if step.method == "put_if_absent" and step.path.endswith(".commit"):
+            left[0] = away_for_calls
+            raise StorageUnavailable("reply lost")
+
+    return SteppingStore(table.store(), before, after)
+
+
+@pytest.mark.parametrize("calls", [0, 1, 2, 3, 4])
+def test_a_visible_commit_is_a_success_once_the_store_is_back(
+    prepared: SmallTable, calls: int
+) -> None:
+    """Found out by repeating the write, or, when even that fails, by reading the timeline."""
+    table = prepared.copy()
+    store = losing_the_reply(table, calls)
+    table.write("upsert", OPERATIONS["upsert"], store=store)
+    assert ("k012", 2) in table.values()
+    assert_sound(table, f"away for {calls} calls")
+
+
+def test_a_commit_whose_fate_is_unknown_is_not_undone(prepared: SmallTable) -> None:
+    """The store takes it and stays away: undoing it would leave a commit without files."""
+    table = prepared.copy()
+    with pytest.raises(StorageUnavailable, match="the timeline tells"):
+        table.write("upsert", OPERATIONS["upsert"], store=losing_the_reply(table, 1000))
+    seen = table.values()
+    assert ("k012", 2) in seen
+    table.fake_clock.advance(LONG_S)
+    assert table.write("upsert", NEXT).rolled_back == ()
+    assert ("k012", 2) in table.values()
+    assert_sound(table, "after the next writer")
+
+
+def test_a_commit_that_may_still_arrive_keeps_its_heartbeat(prepared: SmallTable) -> None:
+    """So nobody rolls it back before the request can no longer be on its way."""
+    table = prepared.copy()
+
+    def refuse(step: Step) -> None:
+        if step.method == "put_if_absent" and step.path.endswith(".commit"):
+            raise StorageUnavailable("no answer")
+
+    before = table.values()
+    with pytest.raises(StorageUnavailable, match="the timeline tells"):
+        table.write("upsert", OPERATIONS["upsert"], store=SteppingStore(table.store(), refuse))
+    assert table.write("insert", batch([30], 3)).rolled_back == ()
+    table.fake_clock.advance(LONG_S)
+    assert len(table.write("upsert", NEXT).rolled_back) == 1
+    assert table.values() == sorted((dict(before) | {"k000": 9, "k030": 3, "k050": 9}).items())
+    assert_sound(table, "after the next writer")
+
+
+@pytest.mark.parametrize("reason", [KeyboardInterrupt, SystemExit, ValueError, MemoryError])
+def test_a_write_that_is_interrupted_undoes_itself(
+    prepared: SmallTable, reason: type[BaseException]
+) -> None:
+    def interrupt() -> None:
+        raise reason
+
+    table = prepared.copy()
+    before = table.values()
+    with pytest.raises(reason):
+        table.write("upsert", OPERATIONS["upsert"], after_files=interrupt)
+    assert table.values() == before
+    assert_sound(table, str(reason))
+
+
+def test_a_full_disk_is_no_reason_to_wait(tmp_path: Path) -> None:
+    """Nothing is on its way to a local folder, so a refused commit is undone at once."""
+    table = SmallTable.create(StoreLocation.of(str(tmp_path / "table")))
+    table.write("insert", batch(range(4), 1))
+    before = table.values()
+
+    def refuse(step: Step) -> None:
+        if step.method == "put_if_absent" and step.path.endswith(".commit"):
+            raise StorageUnavailable("no space left on device")
+
+    with pytest.raises(StorageUnavailable, match="no space left"):
+        table.write("upsert", batch([1, 9], 2), store=SteppingStore(table.store(), refuse))
+    assert table.values() == before
+    assert_sound(table, "after the refused commit")

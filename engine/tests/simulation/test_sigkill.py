@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -79,7 +80,7 @@ def rehearsed(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Seque
         "upsert",
         UPSERT,
         store=store,
-        before_files=lambda: writer_process._lose_an_attempt(table, store),
+        before_files=lambda: writer_process.lose_an_attempt(table, store),
     )
     return store.writes
 
@@ -94,6 +95,10 @@ def number_of(point: str, writes: Sequence[RecordedWrite]) -> int:
         and (wanted != ".commit" or write.path.endswith(wanted))
         and (FINALIZE in write.path) == (point == "finalize")
     )
+
+
+def folder_of(table: SmallTable) -> Path:
+    return Path(table.location.uri.removeprefix("file://"))
 
 
 def pending(table: SmallTable) -> list[Instant]:
@@ -125,7 +130,26 @@ def test_a_writer_killed_right_after(
     assert missing_files(hoodie) == []
     for instant in dead:
         assert traces_of(hoodie.store, instant) == []
-    assert not list(Path(table.location.uri[7:]).rglob(".tmp-*"))
+    assert not list(folder_of(table).rglob(".tmp-*"))
+
+
+@pytest.mark.parametrize("moment", range(8))
+def test_a_writer_killed_at_any_moment(moment: int, table: SmallTable) -> None:
+    """Not only between two calls on the store: also in the middle of one."""
+    task = WriterTask(table.location, "upsert", UPSERT, FaultPlan())
+    process = writer_process.start(run_writer, task)
+    time.sleep(Random(moment).uniform(0.01, 0.2))
+    writer_process.kill(process)
+
+    seen = table.values()
+    assert seen in (OLD, NEW)
+    table.write("upsert", NEXT)
+    assert table.values() == sorted((dict(seen) | {"k000": 9, "k050": 9}).items())
+    hoodie = open_fresh(table.location)
+    hoodie.update_properties({})
+    assert unexplained_objects(hoodie) == []
+    assert missing_files(hoodie) == []
+    assert not list(folder_of(table).rglob(".tmp-*"))
 
 
 def wait_for(file: Path) -> None:
@@ -164,7 +188,7 @@ def test_a_stopped_process_is_alive_until_its_heartbeat_is_old(
     try:
         assert table.write("upsert", NEXT).rolled_back == ()
         (stopped,) = pending(table)
-        heartbeat = Path(table.location.uri[7:]) / ".hoodie/.heartbeat" / str(stopped.time)
+        heartbeat = folder_of(table) / ".hoodie/.heartbeat" / str(stopped.time)
         old_s = SystemClock().now_ms() / 1000 - 3600
         os.utime(heartbeat, (old_s, old_s))
         report = table.write("upsert", batch([52], 9))

@@ -83,6 +83,7 @@ def test_the_shim_is_made_once_and_per_runtime(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_spark_runs_quietly_on_the_java_of_the_wheel(tmp_path: Path) -> None:
     """A machine without Java: a session in a process of its own counts rows in Python."""
     program = (

@@ -62,6 +62,7 @@ def copy_table(source: HandWrittenTable, target: StoreLocation) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.minio
 @pytest.mark.usefixtures("s3a_jars")
 def test_a_table_on_s3_is_read(

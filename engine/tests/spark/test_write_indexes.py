@@ -89,17 +89,9 @@ def test_a_row_moves_to_the_partition_it_comes_with(index: str, create: Create) 
     assert [row[0] for row in table.rows("id")] == ["b", "c", "d", "n"]
 
 
-@pytest.mark.parametrize(
-    ("index", "option"),
-    [
-        ("GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path"),
-        ("GLOBAL_BLOOM", "hoodie.bloom.index.update.partition.path"),
-    ],
-)
-def test_a_row_stays_where_it_is_when_moving_is_off(
-    index: str, option: str, create: Create
-) -> None:
-    table = create(index, properties={option: "false"})
+def test_a_row_stays_where_it_is_when_moving_is_off(create: Create) -> None:
+    option = "hoodie.bloom.index.update.partition.path"
+    table = create("GLOBAL_BLOOM", properties={option: "false"})
     # Doubled by inserts: what is not new must not make a new key look like one of them.
     for version in ("1", "2"):
         table.write(rows("abc", "north", 5, version), "bulk_insert")

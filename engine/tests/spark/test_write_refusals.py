@@ -92,16 +92,13 @@ def test_key_and_ordering_columns_have_to_be_there(table: WrittenTable) -> None:
         table.lake.write(frame, "merge")
 
 
-@pytest.mark.parametrize(
-    "region", ["../up", "a/../b", "/top", "a//b", "a/", ".", ".hoodie/x", "a\nb", "a\x00b"]
-)
-def test_partition_values_that_leave_the_table_are_refused(
-    region: str, table: WrittenTable
-) -> None:
-    with refused(table, InvalidData, "a partition value makes no path inside the table"):
-        table.lake.write(table.frame([("b", region, 1, "")]), "upsert")
-    if region in ("../up", ".hoodie/x"):
-        with refused(table, InvalidData, "makes no path inside the table", started=True):
+def test_partition_values_that_leave_the_table_are_refused(table: WrittenTable) -> None:
+    message = "a partition value makes no path inside the table"
+    for region in ("../up", "a/../b", "/top", "a//b", "a/", ".", ".hoodie/x", "a\nb", "a\x00b"):
+        with refused(table, InvalidData, message):
+            table.lake.write(table.frame([("b", region, 1, "")]), "upsert")
+    for region in ("../up", ".hoodie/x"):
+        with refused(table, InvalidData, message, started=True):
             table.lake.write(table.frame([("b", region, 1, "")]), "bulk_insert")
     assert list(table.folder.parent.iterdir()) == [table.folder]
 
@@ -159,7 +156,7 @@ def test_a_broken_base_file_is_named(table: WrittenTable) -> None:
     try:
         path.write_bytes(whole[: len(whole) // 2])
         for operation in ("upsert", "insert", "delete"):
-            with refused(table, CorruptTable, f"base file is no parquet file.*path={name}",
+            with refused(table, CorruptTable, f"base file .*path={name}",
                          started=True):  # fmt: skip
                 table.lake.write(table.frame(rows), operation)
         with refused(table, CorruptTable, "base file", started=True):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -61,7 +64,8 @@ def conflict(
     by_bucket: bool = False,
     unique_keys: UniqueKeys = UniqueKeys.NOWHERE,
 ) -> Conflicted | None:
-    bodies = {instant.time: body for instant, body in others}
+    bodies: dict[InstantTime, Any] = {time(10): wrote()}
+    bodies |= {instant.time: body for instant, body in others}
 
     def read_commit(instant: Instant) -> CommitMetadata:
         found = bodies[instant.time]
@@ -308,3 +312,34 @@ def test_what_we_started_from_being_restored_away_is_a_conflict() -> None:
 def test_so_many_commits_meanwhile_that_some_were_archived_is_a_conflict() -> None:
     start = TransactionStart(frozenset({time(3), time(4)}))
     assert conflict(wrote(("p", "a-0")), start=start) == Conflicted(at(4))
+
+
+def ingested(generation: int, *groups: tuple[str, str], ingest: str | None = "orders") -> Any:
+    """An insert whose commit carries the checkpoint of the ingest "orders"."""
+    extra = {"tideline.checkpoint.orders": json.dumps({"generation": generation})}
+    if ingest is not None:
+        extra["tideline.ingest"] = ingest
+    return replace(wrote(*groups, operation="INSERT", inserts=1), extra_metadata=extra)
+
+
+def test_two_runs_of_one_ingest_do_not_take_in_the_same_files() -> None:
+    mine = ingested(4, ("p", "a-0"))
+    assert conflict(mine, (at(51), ingested(4, ("q", "b-0")))) == Conflicted(at(51))
+    assert conflict(mine, (at(9), ingested(3, ("q", "b-0")))) is None
+
+
+def test_another_ingest_that_carries_our_checkpoint_on_is_no_conflict() -> None:
+    mine = ingested(4, ("p", "a-0"))
+    other = (at(51), ingested(3, ("q", "b-0"), ingest="returns"))
+    assert conflict(mine, (at(9), ingested(3, ("q", "c-0"))), other) is None
+
+
+def test_a_faster_run_is_found_behind_a_commit_that_carries_on_an_older_checkpoint() -> None:
+    faster = (at(51), ingested(4, ("q", "b-0")))
+    carrier = (at(52), ingested(3, ("r", "c-0"), ingest=None))
+    assert conflict(ingested(4, ("p", "a-0")), faster, carrier) == Conflicted(at(51))
+
+
+def test_a_pending_restore_is_a_conflict() -> None:
+    restore = pending(60, Action.RESTORE)
+    assert conflict(wrote(("p", "a-0")), (restore, b"")) == Conflicted(restore)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from tideline.clock import Clock
 from tideline.commit_report import CommitReport
-from tideline.errors import InvalidData, StorageUnavailable
+from tideline.errors import Conflict, InvalidData, StorageUnavailable
 from tideline.ingest.arrow_schema import arrow_schema
 from tideline.ingest.checkpoint import (
     CHECKPOINT_PREFIX,
@@ -65,6 +65,7 @@ from tideline.spark.sources import (
     types_of,
 )
 from tideline.storage.object_store import ObjectInfo
+from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import COMMIT_ACTIONS, Instant
 
 if TYPE_CHECKING:
@@ -144,6 +145,27 @@ def current_checkpoints(table: LakeTable | None, name: str) -> dict[str, Checkpo
         key.removeprefix(CHECKPOINT_PREFIX) for key in carried if key.startswith(CHECKPOINT_PREFIX)
     }
     return read_checkpoints(timeline, read, {name} | others)
+
+
+def require_generation(table: LakeTable, timeline: ActiveTimeline, work: IngestFiles) -> None:
+    """Raise Conflict when another driver of this ingest has committed since it was planned.
+
+    Asked under the table lock: two drivers write different file groups, so nothing else would
+    keep them from taking the same files in twice.
+    """
+    timelines = table.hoodie_table.timelines
+
+    def read(instant: Instant) -> Mapping[str, str]:
+        return timelines.read_commit(instant).extra_metadata
+
+    found = read_checkpoints(timeline, read, {work.name}).get(work.name)
+    generation = found.generation if found else 0
+    if generation != work.generation:
+        raise Conflict(
+            f"another driver of ingest {work.name!r} has committed meanwhile",
+            table=table.uri,
+            value=f"generation {generation}, planned with {work.generation}",
+        )
 
 
 def _still_there(
@@ -252,6 +274,7 @@ class _Attempt:
             operation=work.write_operation,
             extra_metadata=self._metadata(columns),
             options=target.write_properties,
+            require=lambda now: require_generation(table, now, work),
         )
 
     def _require_rows(self, rows: DataFrame) -> None:
@@ -278,8 +301,6 @@ class _Attempt:
         return work.file_format.is_text and work.transform is not None and not work.source_schema
 
     def _settings(self) -> SourceSettings:
-        from tideline.spark.sources import SourceSettings
-
         work = self.work
         checkpoint = self.checkpoints.get(work.name)
         known = {}

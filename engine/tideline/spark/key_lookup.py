@@ -184,7 +184,11 @@ class LookUpKeys:
             pa.repeat(pa.scalar(number, pa.int32()), len(found)),
         ]
         for field in list(self.answer)[3:]:
-            columns.append(column_at(stored, field.name).cast(field.type))
+            if field.name.split(".")[0] in stored.schema.names:
+                columns.append(column_at(stored, field.name).cast(field.type))
+            else:
+                # The column is younger than the file.
+                columns.append(pa.nulls(len(found), field.type))
         return pa.RecordBatch.from_arrays(columns, schema=self.answer)
 
 
@@ -225,18 +229,20 @@ def _empty(table: pa.Table) -> pa.RecordBatch:
 def open_base_file(store: ObjectStore, base: BaseFile) -> Iterator[pq.ParquetFile]:
     """Open one base file to read its footer and columns.
 
-    Raises CorruptTable naming the file when it is missing or no parquet file.
+    Raises CorruptTable naming the file when it is missing or cannot be read.
     """
     native = store.local_path(base.path)
     try:
         source = native or pa.PythonFile(store.open_reader(base.path), mode="r")
-        file = pq.ParquetFile(source, pre_buffer=native is None)
+        with pq.ParquetFile(source, pre_buffer=native is None) as file:
+            yield file
     except (ObjectNotFound, FileNotFoundError) as error:
-        raise _corrupt(store, base, "base file is missing") from error
-    except pa.ArrowInvalid as error:
-        raise _corrupt(store, base, "base file is no parquet file") from error
-    with file:
-        yield file
+        raise _corrupt(store, base, "base file is missing", None) from error
+    except (pa.ArrowInvalid, OSError) as error:
+        # Arrow reports bytes it cannot decode as an OSError without a number.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise _corrupt(store, base, "base file cannot be read as parquet", error) from error
 
 
 def base_file_footer(store: ObjectStore, base: BaseFile) -> BaseFileFooter:
@@ -245,5 +251,7 @@ def base_file_footer(store: ObjectStore, base: BaseFile) -> BaseFileFooter:
         return read_footer(file.metadata, path=base.path)
 
 
-def _corrupt(store: ObjectStore, base: BaseFile, message: str) -> CorruptTable:
-    return CorruptTable(message, table=store.uri, instant=base.instant, path=base.path)
+def _corrupt(
+    store: ObjectStore, base: BaseFile, message: str, value: Exception | None
+) -> CorruptTable:
+    return CorruptTable(message, table=store.uri, instant=base.instant, path=base.path, value=value)

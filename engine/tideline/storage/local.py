@@ -9,6 +9,8 @@
   starts again with the new one.
 - Hadoop's checksum sidecar (`.<name>.crc`) of a body we replace goes too, or Hadoop's readers would
   refuse the new one.
+- A process that dies in the middle leaves its `.tmp-` file, which no listing shows. While it lives
+  it holds an `flock` on it, so `remove_unfinished` knows which ones nobody will finish.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from tideline.storage.object_store import (
     Changed,
     Listing,
     ObjectInfo,
+    ObjectStore,
     VersionedBody,
     Written,
     carries_token,
@@ -204,12 +207,11 @@ class LocalStore:
         temporary = folder / f"{TEMPORARY_PREFIX}{uuid.uuid4()}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with temporary.open("xb", buffering=0) as file:
+            with temporary.open("xb", buffering=0) as file, _held(file):
                 if body:
                     _write_all(file, body)
                     os.fsync(file.fileno())
-                written = Written(_version(body, os.fstat(file.fileno())))
-            yield temporary, written
+                yield temporary, Written(_version(body, os.fstat(file.fileno())))
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -251,6 +253,26 @@ class LocalStore:
             raise _unavailable("write", self._root / path, error) from error
 
 
+def remove_unfinished(store: ObjectStore, directory: str) -> None:
+    """Remove what dead processes were writing into a directory of a local folder, one level."""
+    folder = store.local_path(directory)
+    if folder is None:
+        return
+    with suppress(OSError):
+        for file in sorted(Path(folder).glob(f"{TEMPORARY_PREFIX}*")):
+            with suppress(OSError):
+                _remove_unless_held(file)
+
+
+def _remove_unless_held(file: Path) -> None:
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
 def _while_folders_vanish(write: Callable[[], _T]) -> _T:
     """Start again when somebody removes the folder, and the unfinished file in it, meanwhile."""
     for _ in range(_VANISHED_FOLDERS_MAX):
@@ -275,6 +297,19 @@ def _locked(file: Path) -> Iterator[int | None]:
                 return
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def _held(file: io.FileIO) -> Iterator[None]:
+    """Show that somebody is still at work on a file, where the file system has locks."""
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        yield
+    finally:
+        # Explicitly: a forked child may still have the descriptor open.
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _is_still(file: Path, descriptor: int) -> bool:

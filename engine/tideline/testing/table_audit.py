@@ -41,7 +41,7 @@ def open_fresh(
 
 def read_rows(table: HoodieTable, timeline: ActiveTimeline | None = None) -> list[Row]:
     """Every stored row without Hudi's columns, doubled ones included, in one fixed order."""
-    view = table.file_system_view(timeline or table.timeline())
+    view = table.file_system_view(table.timeline() if timeline is None else timeline)
     rows: list[Row] = []
     for partition in view.partitions:
         for file in view.latest_base_files(partition):

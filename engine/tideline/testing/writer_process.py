@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -48,11 +49,11 @@ def run_writer(task: WriterTask) -> None:
     table = SmallTable(task.location)
     store = FaultyStore(table.store(), task.plan, kernel_locks=True)
     table.write(
-        task.operation, task.rows, store=store, before_files=lambda: _lose_an_attempt(table, store)
+        task.operation, task.rows, store=store, before_files=lambda: lose_an_attempt(table, store)
     )
 
 
-def _lose_an_attempt(table: SmallTable, store: FaultyStore) -> None:
+def lose_an_attempt(table: SmallTable, store: FaultyStore) -> None:
     """What a task leaves that is run again: a marked file that no write stat will name."""
     newest = table.lake().timeline().newest_time()
     name = f"11111111-1111-1111-1111-111111111111-0_7-0-0_{newest}.parquet"
@@ -66,9 +67,8 @@ def hold_a_write_open(task: WriterTask, ready: str) -> None:
     table = SmallTable(task.location)
 
     def wait() -> None:
-        with open(ready, "w"):  # noqa: PTH123
-            pass
-        while os.path.exists(ready):  # noqa: PTH110
+        Path(ready).touch()
+        while Path(ready).exists():
             time.sleep(0.01)
 
     table.write(task.operation, task.rows, after_files=wait)

@@ -7,7 +7,8 @@
    both may have inserted the same new key. The later committer loses; its write is undone and may
    be retried.
 4. Whatever undoes what we started from is a conflict as well: a pending rollback of our instant,
-   a completed write that is gone, writes that were archived before we could compare them.
+   a pending restore, a completed write that is gone, writes that were archived unseen.
+5. So is a commit of the same ingest with a checkpoint as new as ours: it took in the same files.
 
 Stricter than Hudi where Hudi loses or doubles rows: the file groups that delete_partition replaces
 count; an insert_overwrite conflicts with new files in the partitions it overwrites; in a bucket
@@ -20,6 +21,7 @@ Source: Hudi `TransactionUtils`, `SimpleConcurrentFileWritesConflictResolutionSt
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -33,6 +35,12 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
+
+INGEST_KEY = "tideline.ingest"
+"""Names, in a commit's extra metadata, the ingest whose rows the commit holds."""
+
+CHECKPOINT_PREFIX = "tideline.checkpoint."
+"""What comes before an ingest's name in the key of its checkpoint, JSON with a generation."""
 
 _OVERWRITES = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"})
 _COMPACT = "COMPACT"
@@ -165,9 +173,12 @@ def find_write_conflict(
     lost = _lost_sight_of(start, now)
     if lost is not None:
         return Conflicted(Instant(lost, Action.COMMIT, State.COMPLETED))
-    for rollback in now.pending().of(Action.ROLLBACK):
-        if _undoes(rollback, mine, read_plan):
-            return Conflicted(rollback)
+    for undoing in now.pending().of(Action.ROLLBACK, Action.RESTORE):
+        if undoing.action is Action.RESTORE or _undoes(undoing, mine, read_plan):
+            return Conflicted(undoing)
+    faster = _faster_ingest(now, metadata, read_commit)
+    if faster is not None:
+        return Conflicted(faster)
     others = (
         _footprint(candidate, read_commit, read_plan)
         for candidate in candidate_instants(start, now, mine)
@@ -280,6 +291,35 @@ def _undoes(rollback: Instant, mine: Instant, read_plan: Callable[[Instant], byt
     except CorruptTable:
         return True
     return (plan.get("instantToRollback") or {}).get("commitTime") == str(mine.time)
+
+
+def _faster_ingest(
+    now: ActiveTimeline,
+    metadata: CommitMetadata,
+    read_commit: Callable[[Instant], CommitMetadata],
+) -> Instant | None:
+    """A commit that already has the files of this one, taken in by another run of its ingest."""
+    name = metadata.extra_metadata.get(INGEST_KEY)
+    key = f"{CHECKPOINT_PREFIX}{name}"
+    ours = _generation(metadata.extra_metadata.get(key))
+    if name is None or ours is None:
+        return None
+    for instant in reversed(now.completed().of(*COMMIT_ACTIONS).instants):
+        extra = read_commit(instant).extra_metadata
+        theirs = _generation(extra.get(key))
+        if theirs is not None and theirs >= ours:
+            return instant
+        # Later commits may carry on an older checkpoint, those of the ingest itself do not.
+        if extra.get(INGEST_KEY) == name:
+            return None
+    return None
+
+
+def _generation(checkpoint: str | None) -> int | None:
+    try:
+        return int(json.loads(checkpoint or "")["generation"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _footprint(

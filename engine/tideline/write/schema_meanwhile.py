@@ -20,12 +20,12 @@ import json
 import pyarrow as pa
 
 from tideline.errors import InvalidData
+from tideline.table.column_type import stored_type
 from tideline.table.schema import (
     arrow_to_avro,
     avro_to_arrow,
     evolve,
     record_name,
-    stored_schema,
     without_meta_fields,
 )
 
@@ -36,9 +36,12 @@ def is_current(table_schema: pa.Schema | None, written: pa.Schema) -> bool:
         return True
     try:
         evolved = evolve(table_schema, written).schema
+        types = {
+            field.name: stored_type(field.type, field.name, keep_millis=True) for field in written
+        }
     except InvalidData:
         return False
-    return _types(evolved) == _types(stored_schema(written))
+    return _types(evolved) == types
 
 
 def agree_on_schema(before: str | None, now: str | None, mine: str, *, table: str) -> str:

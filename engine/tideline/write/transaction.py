@@ -103,7 +103,8 @@ class WriteTransaction:
         self._schema_json = schema_json
         self._was_rolled_back = False
         self._completing: Committed | None = None
-        """The commit, from when its completed object may be in the store."""
+        self._is_completing = False
+        """Whether a request to complete the instant was sent and not refused."""
 
     @property
     def instant(self) -> InstantTime:
@@ -166,11 +167,13 @@ class WriteTransaction:
         self,
         stats: Sequence[WriteStat],
         *,
-        extra_metadata: Mapping[str, str],
+        extra_metadata: Callable[[ActiveTimeline], Mapping[str, str]],
         replaced: Mapping[str, Sequence[str]] | None = None,
     ) -> Committed | Conflicted:
         """Complete the instant, unless another writer got in the way.
 
+        `extra_metadata` is asked under the lock and told the timeline as it is then; it may raise
+        Conflict when that is not what this write was made for.
         After Conflicted nothing of this write is visible; call `abort`. Raises Conflict when this
         writer was given up meanwhile: rolled back by another, heartbeat or lease expired.
         """
@@ -178,7 +181,7 @@ class WriteTransaction:
         with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s) as lease:
             timeline = self.table.timeline()
             self._require_pending(timeline)
-            metadata = self._metadata(stats, extra_metadata, replaced)
+            metadata = self._metadata(stats, extra_metadata(timeline), replaced)
             conflict = find_write_conflict(
                 self._start,
                 timeline,
@@ -219,14 +222,14 @@ class WriteTransaction:
                         break
                     self.table.clock.sleep(_RETRY_S)
         finally:
-            if self._completing is None:
-                self._heartbeat.stop()
-            else:
+            if self._may_still_complete:
                 self._heartbeat.lapse()
+            else:
+                self._heartbeat.stop()
         return committed
 
     def _settle(self, undo: Callable[[InstantTime, Instant | None], None]) -> Committed | None:
-        if self._completing is None and self.table.timeline().find(self.instant) is None:
+        if not self._is_completing and self.table.timeline().find(self.instant) is None:
             # What is left of it is nobody else's business, and the lock may be hard to get.
             undo(self.instant, None)
             return None
@@ -235,9 +238,14 @@ class WriteTransaction:
             if now is not None and now.is_completed:
                 self._tidy_up()
                 return self._completing
-            if self._completing is None:
+            if not self._may_still_complete:
                 undo(self.instant, now)
         return None
+
+    @property
+    def _may_still_complete(self) -> bool:
+        """Whether the completed object may still appear; nothing is on its way to a folder."""
+        return self._is_completing and self.table.store.local_path("") is None
 
     @property
     def was_given_up(self) -> bool:
@@ -249,7 +257,7 @@ class WriteTransaction:
         self._require_alive()
         _require_lease(lease, self.table, self.instant)
         token, body = uuid4().hex, committed.metadata.encode()
-        self._completing = committed
+        self._completing, self._is_completing = committed, True
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 self.table.timelines.complete(self._current, body, token)
@@ -257,7 +265,7 @@ class WriteTransaction:
             except Conflict:
                 if self._reads_back(committed.instant, body):
                     return
-                self._completing = None
+                self._is_completing = False
                 raise
             except StorageUnavailable as error:
                 has_time = not self.was_given_up and _has_time(lease)
@@ -266,9 +274,7 @@ class WriteTransaction:
                 self.table.clock.sleep(_RETRY_S)
 
     def _unknown_outcome(self, error: StorageUnavailable) -> StorageUnavailable:
-        if self.table.store.local_path("") is not None:
-            # Nothing is under way to a local folder: the last attempt failed for good.
-            self._completing = None
+        if not self._may_still_complete:
             return error
         return StorageUnavailable(
             "the store went away while the commit became visible; the timeline tells whether this "

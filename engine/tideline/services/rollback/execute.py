@@ -30,6 +30,7 @@ from tideline.services.rollback.plan import (
     plan_rollback,
 )
 from tideline.storage.heartbeat import delete_heartbeat, is_heartbeat_dead
+from tideline.storage.local import remove_unfinished
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.markers import delete_markers, list_markers
 from tideline.timeline.active import ActiveTimeline
@@ -185,6 +186,8 @@ def _perform(table: HoodieTable, rollback: Instant, plan: RollbackPlan) -> Rolle
     deleted = {path for paths in plan.paths.values() for path in paths}
     late = {marked_path(item, plan.instant) for item in list_markers(table.store, plan.instant)}
     table.store.delete_many(sorted(late - deleted))
+    for partition in plan.paths:
+        remove_unfinished(table.store, partition)
     delete_markers(table.store, plan.instant)
     delete_heartbeat(table.store, str(plan.instant))
     return RolledBack(plan.instant, plan.action, tuple(sorted(deleted | late)))

@@ -8,6 +8,7 @@ leaves files and their markers. None of that is in the timeline as pending, so n
 2. Pending instants are left alone: their writers are alive, or rolled back as a whole.
 3. Completed or archived: markers and heartbeat are deleted.
 4. Neither, and no living heartbeat: the marked files are deleted first, markers and heartbeat next.
+5. On a local folder the unfinished files of dead processes in `.hoodie` go as well.
 
 Died in between: the next sweep finds the rest. Call under the table lock.
 """
@@ -17,7 +18,12 @@ from __future__ import annotations
 from tideline.errors import CorruptTable, UnsupportedTable
 from tideline.services.rollback.execute import FailedWrites
 from tideline.services.rollback.plan import marked_path
-from tideline.storage.heartbeat import delete_heartbeat, list_heartbeats
+from tideline.storage.heartbeat import (
+    HEARTBEAT_DIRECTORY,
+    delete_heartbeat,
+    list_heartbeats,
+)
+from tideline.storage.local import remove_unfinished
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.markers import MARKER_DIRECTORY, delete_markers, list_markers
 from tideline.timeline.active import ActiveTimeline
@@ -28,6 +34,8 @@ def sweep_leftovers(
     table: HoodieTable, timeline: ActiveTimeline, policy: FailedWrites
 ) -> tuple[InstantTime, ...]:
     """Remove what dead writers left beside the timeline; returns the instants it was found of."""
+    for place in (table.timelines.layout.directory, HEARTBEAT_DIRECTORY):
+        remove_unfinished(table.store, place)
     directories = table.store.list_directory(MARKER_DIRECTORY).directories
     marked = {directory.rpartition("/")[2] for directory in directories}
     names = sorted(filter(is_instant_time, marked | list_heartbeats(table.store)))

@@ -1,0 +1,17 @@
+"""The operator runs where neither Spark nor Arrow nor a Kubernetes client is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+OPTIONAL = ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "kubernetes", "minio")
+
+
+def test_the_embedded_reconciler_needs_the_base_install_only() -> None:
+    code = (
+        "import sys, tideline_operator.run, tideline_operator.__main__\n"
+        f"print([name for name in {OPTIONAL} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stderr
