@@ -16,14 +16,14 @@ from pyspark.sql import types as T
 
 from tideline.errors import CorruptTable, InvalidData
 from tideline.formats.bloom import BloomFilter
-from tideline.formats.parquet_footer import BaseFileFooter
+from tideline.formats.parquet_footer import BaseFileFooter, read_footer
 from tideline.spark import key_lookup
 from tideline.spark.key_lookup import (
     CHUNK,
     LOCATED_FILE,
     LookUpKeys,
     LookupSettings,
-    base_file_footer,
+    any_stored_key,
     locate_keys,
 )
 from tideline.spark.task_errors import carried_errors, raised_errors
@@ -138,10 +138,22 @@ def test_key_ranges_are_compared_in_javas_order(stored: Stored) -> None:
     """Surrogate pairs come before U+E000 there, and after it as UTF-8 bytes."""
     stored.add(["😀", "z"])
     assert stored.look_up(["😀"], BLOOM) == [("😀", 0)]
-    assert base_file_footer(stored.location.open(), stored.files[0]).max_key == "😀"
+    assert read_footer(str(stored.path(0))).max_key == "😀"
     stored.add(["😀", "\ue000"])
     assert stored.look_up(["\ue000"], BLOOM) == [("\ue000", 1)]
     assert stored.look_up(["😀"], BLOOM) == [("😀", 0), ("😀", 1)]
+
+
+def test_any_key_of_a_file_tells_how_keys_are_spelled(stored: Stored) -> None:
+    store = stored.location.open()
+    stored.add(["id:b", "id:a"])
+    stored.add([])
+    assert [any_stored_key(store, file) for file in stored.files] == ["id:a", None]
+    lie(stored.path(0), BaseFileFooter())
+    assert any_stored_key(store, stored.files[0]) == "id:b"
+    bare = pq.read_table(stored.path(0)).select(["id"])
+    pq.write_table(bare, stored.path(0))
+    assert any_stored_key(store, stored.files[0]) is None
 
 
 def test_keys_of_files_without_meta_columns_are_computed(stored: Stored) -> None:

@@ -245,10 +245,18 @@ def open_base_file(store: ObjectStore, base: BaseFile) -> Iterator[pq.ParquetFil
         raise _corrupt(store, base, "base file cannot be read as parquet", error) from error
 
 
-def base_file_footer(store: ObjectStore, base: BaseFile) -> BaseFileFooter:
-    """The Hudi footer of one base file."""
+def any_stored_key(store: ObjectStore, base: BaseFile) -> str | None:
+    """Some record key of a base file; None for one without rows or without meta columns.
+
+    Raises CorruptTable when the file is missing or cannot be read.
+    """
     with open_base_file(store, base) as file:
-        return read_footer(file.metadata, path=base.path)
+        footer = read_footer(file.metadata, path=base.path)
+        if footer.min_key is not None or RECORD_KEY not in file.schema_arrow.names:
+            return footer.min_key
+        first = next(file.iter_batches(batch_size=1, columns=[RECORD_KEY]), None)
+        key: str | None = first.column(0)[0].as_py() if first else None
+        return key
 
 
 def _corrupt(

@@ -20,7 +20,7 @@ from tideline.spark.batch import (
     require_columns,
     spelled_as,
 )
-from tideline.spark.key_lookup import base_file_footer
+from tideline.spark.key_lookup import any_stored_key
 from tideline.spark.keys import column_of, partition_path_column
 from tideline.spark.write_engine import SparkWriteEngine
 from tideline.table.hoodie_table import HoodieTable
@@ -134,11 +134,12 @@ def partitions_to_delete(frame: DataFrame, table: HoodieTable) -> tuple[str, ...
 
 
 def _any_stored_key(table: HoodieTable) -> str | None:
-    """The lowest key of some base file; None in an empty table or where footers do not tell."""
     view = table.file_system_view(table.timeline())
     for partition in view.partitions:
         for file in view.latest_base_files(partition):
-            return base_file_footer(table.store, file).min_key
+            key = any_stored_key(table.store, file)
+            if key is not None:
+                return key
     return None
 
 
