@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -164,3 +165,39 @@ def test_buckets_may_hash_some_of_several_key_fields(create: Create) -> None:
         bucket = bucket_id_of_record_key(row["_hoodie_record_key"], ["ts"], 16)
         assert int(row["_hoodie_file_name"][:8]) == bucket
     assert len(live_files(table.folder)) == len({row["_hoodie_file_name"] for row in found}) <= 4
+
+
+TINY_FILES = {
+    "hoodie.copyonwrite.insert.auto.split": "false",
+    "hoodie.copyonwrite.insert.split.size": "13",
+    "hoodie.copyonwrite.record.size.estimate": "300",
+    "hoodie.parquet.small.file.limit": "7000",
+    "hoodie.parquet.max.file.size": "9000",
+    "hoodie.bucket.index.num.buckets": "5",
+}
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_BLOOM", "BUCKET"])
+def test_a_random_history_over_many_files_reads_as_a_dictionary(index: str, create: Create) -> None:
+    table = create(index, properties=TINY_FILES)
+    pick = random.Random(index)
+    keys = [f"k{number}" for number in range(100)] + [f"é😀{number}" for number in range(20)]
+    model: dict[Any, tuple[Any, ...]] = {}
+
+    def identity(row: tuple[Any, ...]) -> Any:
+        return row[0] if index.startswith("GLOBAL_") else row[:2]
+
+    for turn, operation in enumerate(["upsert", "upsert", "delete", "upsert"]):
+        batch = [
+            (pick.choice(keys), f"r{pick.randint(0, 2)}", pick.randint(0, 9), f"{turn}-{number}")
+            for number in range(80)
+        ]
+        table.write(batch, operation)
+        for row in sorted(batch, key=lambda row: row[2]):
+            if operation == "delete":
+                model.pop(identity(row), None)
+            elif model.get(identity(row), row)[2] <= row[2]:
+                model[identity(row)] = row
+        assert table.rows() == sorted(model.values(), key=lambda row: tuple(map(str, row)))
+    assert len(live_files(table.folder)) > 4
+    assert all(row["_hoodie_partition_path"] == row["region"] for row in stored_rows(table.folder))

@@ -15,7 +15,7 @@ from tideline.testing.written_table import WrittenTable
 pytestmark = pytest.mark.spark
 
 MIB = 1024 * 1024
-ROWS = 300_000
+ROWS = 800_000
 ROW_BYTES = 1_024
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("v", pa.string())])
 # Several row groups in one file, so that what is held at a time shows.
@@ -69,6 +69,6 @@ def test_a_large_file_group_is_rewritten_in_pieces(spark: SparkSession, tmp_path
     report = table.write([*changed, ("new", 2, "new")])
     assert (report.rows_updated, report.rows_inserted) == (1000, 1)
     peaks_mib = {pid: peak_bytes(pid) // MIB for pid in worker_pids()}
-    assert ROWS * ROW_BYTES > 300 * 1_000_000
-    # An idle worker has about 140; the rest is a few row groups' worth.
-    assert peaks_mib and max(peaks_mib.values()) < 400
+    # A worker that earlier tests used has up to 180 of its own; the rest is a few row groups.
+    assert ROWS * ROW_BYTES // MIB > 750
+    assert peaks_mib and max(peaks_mib.values()) < 500

@@ -7,17 +7,14 @@ rolled back lazily (by heartbeat) unless the table is declared single-writer by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeVar
 
 from tideline.errors import ConfigError
 from tideline.index.index_type import IndexType
+from tideline.table.settings import Settings
 from tideline.write.upsert_partitioner import Sizing
-
-T = TypeVar("T")
-E = TypeVar("E", bound=Enum)
 
 
 class FailedWritesPolicy(Enum):
@@ -121,7 +118,7 @@ class WriteConfig:
 
         Raises ConfigError naming the setting and its value when it cannot be read or honoured.
         """
-        read = _Reader(properties)
+        read = Settings(properties)
         sizing = _sizing(read)
         return cls(
             sizing=sizing,
@@ -151,7 +148,7 @@ class WriteConfig:
         )
 
 
-def _sizing(read: _Reader) -> Sizing:
+def _sizing(read: Settings) -> Sizing:
     return Sizing(
         small_file_limit_bytes=read.integer("hoodie.parquet.small.file.limit", 104_857_600),
         file_size_bytes_max=read.integer("hoodie.parquet.max.file.size", 125_829_120, at_least=1),
@@ -168,7 +165,7 @@ def _sizing(read: _Reader) -> Sizing:
     )
 
 
-def _parquet(read: _Reader, file_size_bytes_max: int) -> ParquetSettings:
+def _parquet(read: Settings, file_size_bytes_max: int) -> ParquetSettings:
     return ParquetSettings(
         codec=read.member("hoodie.parquet.compression.codec", ParquetCodec, ParquetCodec.SNAPPY),
         row_group_bytes_max=read.integer("hoodie.parquet.block.size", 125_829_120, at_least=1),
@@ -176,7 +173,7 @@ def _parquet(read: _Reader, file_size_bytes_max: int) -> ParquetSettings:
     )
 
 
-def _bloom(read: _Reader) -> BloomSettings:
+def _bloom(read: Settings) -> BloomSettings:
     kind = read.text("hoodie.bloom.index.filter.type", "DYNAMIC_V0")
     if kind != "DYNAMIC_V0":
         raise ConfigError(
@@ -189,7 +186,7 @@ def _bloom(read: _Reader) -> BloomSettings:
     )
 
 
-def _index(read: _Reader) -> IndexSettings:
+def _index(read: Settings) -> IndexSettings:
     kind = IndexType.parse(read.text("hoodie.index.type", IndexType.SIMPLE.value))
     moves = {
         IndexType.GLOBAL_BLOOM: "hoodie.bloom.index.update.partition.path",
@@ -207,64 +204,8 @@ def _index(read: _Reader) -> IndexSettings:
     )
 
 
-def _failed_writes_policy(read: _Reader) -> FailedWritesPolicy:
+def _failed_writes_policy(read: Settings) -> FailedWritesPolicy:
     name = "hoodie.clean.failed.writes.policy"
     if name not in read.properties:
         name = "hoodie.cleaner.policy.failed.writes"
     return read.member(name, FailedWritesPolicy, FailedWritesPolicy.LAZY)
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Typed access to string properties, with errors that name the property."""
-
-    properties: Mapping[str, str]
-
-    def text(self, name: str, default: str) -> str:
-        return self.properties.get(name, default).strip()
-
-    def names(self, name: str) -> tuple[str, ...]:
-        words = (word.strip() for word in self.properties.get(name, "").split(","))
-        return tuple(word for word in words if word)
-
-    def boolean(self, name: str, default: bool) -> bool:
-        def convert(text: str) -> bool:
-            return {"true": True, "false": False}[text.lower()]
-
-        return self._convert(name, default, convert, "true or false")
-
-    def integer(self, name: str, default: int, *, at_least: int = 0) -> int:
-        def convert(text: str) -> int:
-            number = int(text)
-            if number < at_least:
-                raise ValueError(text)
-            return number
-
-        return self._convert(name, default, convert, f"an integer of at least {at_least}")
-
-    def decimal(self, name: str, default: float) -> float:
-        def convert(text: str) -> float:
-            number = float(text)
-            if not 0 < number < float("inf"):
-                raise ValueError(text)
-            return number
-
-        return self._convert(name, default, convert, "a number above 0")
-
-    def member(self, name: str, kind: type[E], default: E) -> E:
-        words = ", ".join(str(member.value) for member in kind)
-
-        def convert(text: str) -> E:
-            by_word = {str(member.value).lower(): member for member in kind}
-            return by_word[text.lower()]
-
-        return self._convert(name, default, convert, f"one of {words}")
-
-    def _convert(self, name: str, default: T, convert: Callable[[str], T], expected: str) -> T:
-        text = self.properties.get(name)
-        if text is None:
-            return default
-        try:
-            return convert(text.strip())
-        except (KeyError, ValueError):
-            raise ConfigError(f"{name} must be {expected}", value=text) from None

@@ -1,0 +1,73 @@
+"""Settings by name, as Hudi spells them: text in properties and options, typed for us.
+
+Absent settings have the default the caller names; one that cannot be read is a ConfigError that
+tells its name, its value and what was expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from tideline.errors import ConfigError
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Typed access to `hoodie.*` and `tideline.*` settings; errors name the setting."""
+
+    properties: Mapping[str, str]
+
+    def text(self, name: str, default: str) -> str:
+        return self.properties.get(name, default).strip()
+
+    def names(self, name: str) -> tuple[str, ...]:
+        words = (word.strip() for word in self.properties.get(name, "").split(","))
+        return tuple(word for word in words if word)
+
+    def boolean(self, name: str, default: bool) -> bool:
+        def convert(text: str) -> bool:
+            return {"true": True, "false": False}[text.lower()]
+
+        return self._convert(name, default, convert, "true or false")
+
+    def integer(self, name: str, default: int, *, at_least: int = 0) -> int:
+        def convert(text: str) -> int:
+            number = int(text)
+            if number < at_least:
+                raise ValueError(text)
+            return number
+
+        return self._convert(name, default, convert, f"an integer of at least {at_least}")
+
+    def decimal(self, name: str, default: float) -> float:
+        def convert(text: str) -> float:
+            number = float(text)
+            if not 0 < number < float("inf"):
+                raise ValueError(text)
+            return number
+
+        return self._convert(name, default, convert, "a number above 0")
+
+    def member(self, name: str, kind: type[E], default: E) -> E:
+        words = ", ".join(str(member.value) for member in kind)
+
+        def convert(text: str) -> E:
+            by_word = {str(member.value).lower(): member for member in kind}
+            return by_word[text.lower()]
+
+        return self._convert(name, default, convert, f"one of {words}")
+
+    def _convert(self, name: str, default: T, convert: Callable[[str], T], expected: str) -> T:
+        text = self.properties.get(name)
+        if text is None:
+            return default
+        try:
+            return convert(text.strip())
+        except (KeyError, ValueError):
+            raise ConfigError(f"{name} must be {expected}", value=text) from None
