@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from bench.data import ORDERING, PARTITION_BY, RECORD_KEY
 from bench.tideline_side import SPARK_SETTINGS
-from tideline.testing.hudi_peer import HudiPeer
+from tideline.testing.hudi_peer import VERSION_6, HudiPeer
 from tideline.testing.peer_environment import prepare_hudi_peer
 
 TABLE_OPTIONS = {
@@ -20,6 +20,11 @@ TABLE_OPTIONS = {
     "hoodie.datasource.write.recordkey.field": RECORD_KEY,
     "hoodie.datasource.write.partitionpath.field": PARTITION_BY,
     "hoodie.datasource.write.precombine.field": ORDERING,
+}
+MERGE_ON_READ = {
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    # Compaction is measured apart.
+    "hoodie.compact.inline": "false",
 }
 ONE_FILE_PER_PARTITION = {"hoodie.bulkinsert.sort.mode": "PARTITION_PATH_REPARTITION"}
 
@@ -52,6 +57,19 @@ class HudiSide:
         """Seconds that one write takes, the reading of its source included."""
         merged = {**TABLE_OPTIONS, **options}
         return self._peer.write_file(str(table), source, operation=operation, options=merged)
+
+    def run_service(self, table: Path, call: str, options: Mapping[str, str]) -> float:
+        """Seconds of a procedure such as `run_compaction(op => 'scheduleAndExecute', ...)`.
+
+        `call` is the procedure's name and its own arguments; path and options are added.
+        """
+        settings = ",".join(f"{name}={value}" for name, value in {**VERSION_6, **options}.items())
+        procedure, _, arguments = call.partition("(")
+        statement = (
+            f"call {procedure}(path => '{table}', options => '{settings}', "
+            f"{arguments.removesuffix(')')})"
+        )
+        return self._peer.run_statement(statement)
 
     def aggregate(
         self, table: Path, statement: str, options: Mapping[str, str]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from bench import bulk_insert, snapshot_scan, upsert_cow
+from bench import bulk_insert, clustering, compaction, snapshot_scan, upsert_cow, upsert_mor
 from bench.workbench import run
 
 if __name__ == "__main__":
-    sys.exit(run([upsert_cow.measure, bulk_insert.measure, snapshot_scan.measure]))
+    claims = (upsert_cow, bulk_insert, snapshot_scan, upsert_mor, compaction, clustering)
+    sys.exit(run([claim.measure for claim in claims]))

@@ -23,7 +23,7 @@ class BenchOperations:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def create(self, table: str, source: str) -> None:
+    def create(self, table: str, source: str, table_type: str) -> None:
         """Create an empty table for rows like those of a parquet file."""
         LakeTable.create(
             table,
@@ -31,6 +31,7 @@ class BenchOperations:
             record_key=[RECORD_KEY],
             partition_by=[PARTITION_BY],
             ordering=[ORDERING],
+            table_type=table_type,
         )
 
     def load(self, table: str, source: str) -> None:
@@ -45,6 +46,11 @@ class BenchOperations:
         rows = self._spark.read.parquet(source)
         report = LakeTable.open(table).write(rows, operation, options=options)
         return report.to_json_object()
+
+    def run_service(self, table: str, service: str, options: Mapping[str, str]) -> dict[str, Any]:
+        """Plan and execute one table service."""
+        done = LakeTable.open(table).run(service, options=options, spark=self._spark)
+        return done.to_json_object()
 
     def write_plain(self, folder: str, source: str) -> None:
         """The same rows as Spark's own partitioned parquet."""

@@ -41,13 +41,13 @@ class TidelineSide:
         """The driver's process; Spark's Java and the Python workers are below it."""
         return self._process.pid
 
-    def create(self, table: Path, source: Path) -> None:
+    def create(self, table: Path, source: Path, *, table_type: str = "COPY_ON_WRITE") -> None:
         """Create an empty table."""
-        self._process.request("create", table=str(table), source=str(source))
+        self._process.request("create", table=str(table), source=str(source), table_type=table_type)
 
-    def load(self, table: Path, source: Path) -> None:
+    def load(self, table: Path, source: Path, *, table_type: str = "COPY_ON_WRITE") -> None:
         """Create a table and fill it with one file per partition."""
-        self.create(table, source)
+        self.create(table, source, table_type=table_type)
         self._process.request("load", table=str(table), source=str(source))
 
     def write(
@@ -65,6 +65,14 @@ class TidelineSide:
             source=str(source),
             operation=operation,
             options=dict(options or {}),
+        )
+        self.last_report = reply.result
+        return reply.seconds
+
+    def run_service(self, table: Path, service: str, options: Mapping[str, str]) -> float:
+        """Seconds that planning and executing one service takes; see `last_report`."""
+        reply = self._process.request(
+            "run_service", table=str(table), service=service, options=dict(options)
         )
         self.last_report = reply.result
         return reply.seconds

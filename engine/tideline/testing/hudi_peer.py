@@ -151,6 +151,10 @@ class HudiPeer:
         reply = self._process.request("sql", statement=statement, views=dict(views or {}))
         return pq.read_table(reply.result)
 
+    def run_statement(self, statement: str) -> float:
+        """Run a Spark SQL statement for what it does; returns the seconds it takes."""
+        return self._process.request("sql", statement=statement, views={}).seconds
+
     def aggregate(
         self, uri: str, statement: str, options: Mapping[str, str] | None = None
     ) -> Reply:
