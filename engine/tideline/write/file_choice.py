@@ -60,7 +60,9 @@ def small_files(
             for partition in partitions
         }
     most = config.sizing.small_files_without_logs_max
-    return {partition: _small_without_logs(view, partition, limit)[:most] for partition in partitions}
+    return {
+        partition: _small_without_logs(view, partition, limit)[:most] for partition in partitions
+    }
 
 
 def choose_targets(
@@ -68,7 +70,9 @@ def choose_targets(
 ) -> dict[int, Target]:
     """What every bucket of a plan does."""
     slices = {
-        piece.group: piece for partition in view.partitions for piece in view.latest_slices(partition)
+        piece.group: piece
+        for partition in view.partitions
+        for piece in view.latest_slices(partition)
     }
     targets: dict[int, Target] = {}
     for bucket in plan.buckets:

@@ -125,8 +125,9 @@ class WriteTransaction:
         """Start a write.
 
         `recover` rolls back failed writes and says whether it changed the timeline; it runs under
-        the lock. So does `withdraw`, which rolls back a pending clustering for good. Raises Conflict when the lock is not to be had or was lost, UnsupportedTable when
-        the table changed into something we refuse, or a restore is pending.
+        the lock. So does `withdraw`, which rolls back a pending clustering for good. Raises
+        Conflict when the lock is not to be had or was lost, UnsupportedTable when the table changed
+        into something we refuse, or a restore is pending.
         """
         with table.lock().acquire(timeout_s=config.lock_timeout_s) as lease:
             table.reload_config().check_writable()

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
+import pyarrow as pa
+
 from tideline.errors import Conflict, InvalidData
 from tideline.index.bucket import new_file_id_prefix
 from tideline.table.file_group import BaseFile, FileGroupId, split_path
@@ -166,6 +168,11 @@ def _overwrite(transaction: WriteTransaction, engine: WriteEngine) -> Written:
     profile = engine.profile(())
     for partition in engine.partitions:
         check_new_partition(table.store, partition)
+    if transaction.timeline.pending().of(Action.REPLACECOMMIT, Action.CLUSTERING):
+        overwrites_table = operation is WriteOperation.INSERT_OVERWRITE_TABLE
+        touched = table.partitions() if overwrites_table else engine.partitions
+        held = table.file_system_view(transaction.timeline, touched)
+        _settle_with_clustering(transaction, held, _groups(live_file_ids(held, touched)))
     transaction.to_inflight(inflight_metadata(profile, operation))
     sizing = replace(config.sizing, small_file_limit_bytes=0)
     size_bytes = _record_bytes(table, transaction.timeline, config)
@@ -191,9 +198,7 @@ def _overwrite(transaction: WriteTransaction, engine: WriteEngine) -> Written:
     else:
         partitions = sorted({stat.partition_path or "" for stat in stats})
     view = table.file_system_view(transaction.timeline, partitions)
-    replaced = live_file_ids(view, partitions)
-    _settle_with_clustering(transaction, view, _groups(replaced))
-    return Written(stats, replaced)
+    return Written(stats, live_file_ids(view, partitions))
 
 
 def _check_new_partitions(
@@ -246,7 +251,9 @@ def _updated_groups(plan: BucketPlan) -> list[FileGroupId]:
 
 
 def _groups(file_ids: Mapping[str, Sequence[str]]) -> list[FileGroupId]:
-    return [FileGroupId(partition, file_id) for partition, ids in file_ids.items() for file_id in ids]
+    return [
+        FileGroupId(partition, file_id) for partition, ids in file_ids.items() for file_id in ids
+    ]
 
 
 def _require_current_schema(transaction: WriteTransaction, engine: WriteEngine) -> None:
@@ -287,7 +294,7 @@ def _context(transaction: WriteTransaction, engine: WriteEngine) -> HandleContex
 
 
 def _log_schema_json(table: HoodieTable, schema: pa.Schema) -> str:
-    """The Avro schema of log records: the user's columns, behind the meta columns if there are any."""
+    """The Avro schema of log records: the user's columns, behind the meta columns if any."""
     name, namespace = record_name(table.config.name)
     stored = with_meta_fields(schema) if table.config.populate_meta_fields else schema
     return json.dumps(arrow_to_avro(stored, name=name, namespace=namespace))

@@ -33,8 +33,8 @@ from tideline.services.rollback.plan import RollbackPlan, failed_instants, plan_
 from tideline.services.rollback.undo import UndoneFiles, instants_in_log, undo_files
 from tideline.storage.heartbeat import delete_heartbeat, is_heartbeat_dead
 from tideline.storage.local import remove_unfinished
-from tideline.table.hoodie_table import HoodieTable
 from tideline.table.file_group import BaseFile, LogFile
+from tideline.table.hoodie_table import HoodieTable
 from tideline.table.markers import Marker, MarkerKind, delete_markers, list_markers
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -167,9 +167,10 @@ def remove_files_of(table: HoodieTable, time: InstantTime) -> tuple[str, ...]:
     bases = [marker for marker in markers if marker.kind is not MarkerKind.APPEND]
     files = _list_data_files(table)
     plan = plan_rollback(instant, markers=bases, files=files, by_listing=True)
+    mine = frozenset({str(time)})
     # Others may have rolled back its markers with it, and a log file is named by another instant.
     logs = (file for file in files if isinstance(file, LogFile) and file.instant < time)
-    appended = {log.path for log in logs if instants_in_log(table.store, log) == {str(time)}}
+    appended = {log.path for log in logs if instants_in_log(table.store, log) == mine}
     paths = tuple(sorted({*plan.deleted_paths, *appended}))
     table.store.delete_many(paths)
     delete_markers(table.store, str(time))
@@ -296,9 +297,7 @@ def _undo_late_files(table: HoodieTable, undone: UndoneFiles, time: InstantTime)
     late = replace(
         now,
         paths={part: _without(paths, undone.deleted) for part, paths in now.paths.items()},
-        log_rollbacks=tuple(
-            item for item in now.log_rollbacks if not set(item.log_files) <= known
-        ),
+        log_rollbacks=tuple(item for item in now.log_rollbacks if not set(item.log_files) <= known),
     )
     # The first command block may come before what a late task appended, so it gets one of its own.
     return undo_files(table, late, table.timelines.next_time() if late.log_rollbacks else time)
