@@ -10,9 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from tideline.table.file_group import BaseFile
+from tideline.table.file_group import BaseFile, FileSlice
+from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import WriteStat
+from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import SortMode
+from tideline.write.file_slice_merge import SliceContext
 from tideline.write.handle_context import HandleContext
 from tideline.write.upsert_partitioner import BucketPlan
 from tideline.write.workload_profile import WorkloadProfile
@@ -29,6 +32,20 @@ class MergeTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class AppendTarget:
+    """A bucket that appends log files to this slice.
+
+    `log_instant` is the instant in their names: the slice's, or that of a pending compaction, on
+    top of whose base file they will lie. `reading` is how to read the slice, for the writes that
+    have to: updates of some columns only.
+    """
+
+    file_slice: FileSlice
+    log_instant: InstantTime
+    reading: SliceContext | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CreateTarget:
     """A bucket that makes new files `<file_id_prefix>-<k>`."""
 
@@ -36,7 +53,7 @@ class CreateTarget:
     file_id_prefix: str
 
 
-Target = MergeTarget | CreateTarget
+Target = MergeTarget | AppendTarget | CreateTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +78,11 @@ class WriteEngine(Protocol):
         """The partition paths the batch touches."""
         ...
 
-    def profile(self, candidates: Sequence[BaseFile]) -> WorkloadProfile:
-        """Look every key up in the candidate files and count rows per partition and file group.
+    def profile(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> WorkloadProfile:
+        """Look every key up in the candidates and count rows per partition and file group.
 
-        With no candidates every row is an insert.
+        A candidate without log files has the keys of its base file, one with log files those that
+        the merged slice has, as `timeline` shows it. With no candidates every row is an insert.
         """
         ...
 
