@@ -34,9 +34,10 @@ from tideline.table.table_config import (
     MergeMode,
     TableType,
 )
-from tideline.timeline.active import ActiveTimeline, TimelineStore
-from tideline.timeline.instant import COMMIT_ACTIONS, Instant
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.instant import Instant
 from tideline.timeline.instant_time import InstantTime
+from tideline.write.carried_metadata import carried_metadata
 from tideline.write.config import FailedWritesPolicy, WriteConfig
 from tideline.write.conflict import Conflicted
 from tideline.write.engine import WriteEngine
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 
 _SYSTEM_CLOCK = SystemClock()
 E = TypeVar("E", bound=Enum)
-CHECKPOINT_PREFIX = "tideline.checkpoint."
 Requirement = Callable[[ActiveTimeline], None]
 """Asked under the table lock, just before a commit completes; raises to prevent it."""
 
@@ -328,19 +328,6 @@ class LakeTable:
             heartbeat_interval_s=config.heartbeat_interval_s,
             tolerable_misses=config.heartbeat_tolerable_misses,
         )
-
-
-def carried_metadata(timelines: TimelineStore, timeline: ActiveTimeline) -> dict[str, str]:
-    """Ingest checkpoints of the newest commit that has any.
-
-    Every commit carries them on, because archiving may take the one that wrote them.
-    """
-    for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
-        extra = timelines.read_commit(instant).extra_metadata
-        found = {key: extra[key] for key in extra if key.startswith(CHECKPOINT_PREFIX)}
-        if found:
-            return found
-    return {}
 
 
 def _abort(transaction: WriteTransaction) -> Committed | None:

@@ -232,3 +232,17 @@ def _is_service(table: HoodieTable, instant: Instant) -> bool:
     except ObjectNotFound:
         return False
     return bool(body) and decode_container(body, path=path).get("clusteringPlan") is not None
+
+
+def execute_attempt_rollback(table: HoodieTable, instant: Instant) -> RolledBack | None:
+    """Undo an inflight attempt at a compaction or a clustering; its plan stays requested."""
+    now = table.timeline().find(instant.time)
+    if now is None or now.state is not State.INFLIGHT:
+        return None
+    markers = list_markers(table.store, str(instant.time))
+    paths = tuple(sorted({marked_path(marker, instant.time) for marker in markers}))
+    table.store.delete_many(paths)
+    table.timelines.remove(now)
+    delete_markers(table.store, str(instant.time))
+    delete_heartbeat(table.store, str(instant.time))
+    return RolledBack(instant.time, instant.action, paths)
