@@ -67,16 +67,12 @@ class ClusteringConfig:
     def from_settings(cls, read: Settings) -> ClusteringConfig:
         """Raises ConfigError naming the setting that cannot be read."""
         return cls(
-            inline_commits_max=read.integer(
-                "hoodie.clustering.inline.max.commits", 4, at_least=1
-            ),
+            inline_commits_max=read.integer("hoodie.clustering.inline.max.commits", 4, at_least=1),
             async_commits_max=read.integer("hoodie.clustering.async.max.commits", 4, at_least=1),
             selected_partitions=read.names(_PLAN + "partition.selected"),
             partition_regex=read.text(_PLAN + "partition.regex.pattern", ""),
             partition_filter=_partition_filter(read),
-            skip_latest_partitions=read.integer(
-                _PLAN + "daybased.skipfromlatest.partitions", 0
-            ),
+            skip_latest_partitions=read.integer(_PLAN + "daybased.skipfromlatest.partitions", 0),
             lookback_partitions=read.integer(_PLAN + "daybased.lookback.partitions", 2),
             begin_partition=read.text(_PLAN + "cluster.begin.partition", ""),
             end_partition=read.text(_PLAN + "cluster.end.partition", ""),
@@ -108,6 +104,8 @@ def _partition_filter(read: Settings) -> PartitionFilter:
 
 def _layout(read: Settings) -> RowLayout:
     text = read.text(LAYOUT_KEY, RowLayout.LINEAR.value)
-    return RowLayout.ZORDER if text.lower() == "z-order" else read.member(
-        LAYOUT_KEY, RowLayout, RowLayout.LINEAR
+    return (
+        RowLayout.ZORDER
+        if text.lower() == "z-order"
+        else read.member(LAYOUT_KEY, RowLayout, RowLayout.LINEAR)
     )
