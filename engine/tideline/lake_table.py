@@ -35,7 +35,8 @@ from tideline.table.table_config import (
     MergeMode,
     TableType,
 )
-from tideline.timeline.active import ActiveTimeline, TimelineStore
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.carried import read_carried
 from tideline.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import FailedWritesPolicy, WriteConfig
@@ -294,7 +295,7 @@ class LakeTable:
         def metadata(now: ActiveTimeline) -> Mapping[str, str]:
             if require is not None:
                 require(now)
-            carried = carried_metadata(table.timelines, now)
+            carried = carried_metadata(table, now)
             return {**carried, **extra_metadata, "schema": schema_json}
 
         transaction = WriteTransaction.begin(table, operation, config, recover=recover)
@@ -329,17 +330,20 @@ class LakeTable:
         )
 
 
-def carried_metadata(timelines: TimelineStore, timeline: ActiveTimeline) -> dict[str, str]:
-    """Ingest checkpoints of the newest commit that has any.
+def carried_metadata(table: HoodieTable, timeline: ActiveTimeline) -> dict[str, str]:
+    """Ingest checkpoints of the newest commit that has any, archived ones last.
 
-    Every commit carries them on, because archiving may take the one that wrote them.
+    Every commit carries them on, because archiving may take the one that wrote them. Call under
+    the table lock: what the archive says is remembered for the next writer.
     """
     for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
-        extra = timelines.read_commit(instant).extra_metadata
+        extra = table.timelines.read_commit(instant).extra_metadata
         found = {key: extra[key] for key in extra if key.startswith(CHECKPOINT_PREFIX)}
         if found:
             return found
-    return {}
+    if not timeline.has_archive:
+        return {}
+    return read_carried(table.archived(), CHECKPOINT_PREFIX, remembers=True)
 
 
 def _abort(transaction: WriteTransaction) -> Committed | None:

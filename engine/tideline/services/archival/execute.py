@@ -44,6 +44,7 @@ from tideline.table.markers import MARKER_DIRECTORY, delete_markers
 from tideline.table.table_config import TableType
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.archived import ArchivedTimeline
+from tideline.timeline.carried import read_carried
 from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import Action, Instant
 from tideline.timeline.instant_time import InstantTime, is_instant_time
@@ -146,6 +147,9 @@ def execute_archival(table: HoodieTable, config: ArchivalConfig) -> ArchivalDone
             archives.append(_write(table, archived, chosen, states, config))
             deleted += _remove(table, chosen, states)
     merged = execute_merge(table, archived, config.merge) if config.merge.is_enabled else None
+    if archives or merged:
+        # Whoever looks for an archived checkpoint finds it without reading the archive.
+        read_carried(archived, "", remembers=True)
     not_due = plan if isinstance(plan, NotDue) else None
     return ArchivalDone(tuple(archives), resumed, merged, not_due, deleted)
 
