@@ -9,13 +9,8 @@ import pytest
 
 from tideline.ingest.checkpoint import Checkpoint, advance
 from tideline.ingest.landing import Landing, LandingFile
-from tideline.ingest.operation import (
-    CreateTable,
-    IngestFiles,
-    OperationResult,
-    Outcome,
-    RollBack,
-)
+from tideline.ingest.operation import CreateTable, IngestFiles, RollBack
+from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline_operator.actions import Action, Blocked, Wait, WaitKind
 from tideline_operator.observed import (
     Observed,

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from tideline.ingest.operation import Operation, OperationResult, Outcome
+from tideline.ingest.operation import Operation
+from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline_operator.actions import Action, Blocked, Start, Wait
 
 _NOTES_SHOWN = 5

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tideline.ingest.operation import Operation, OperationResult, Outcome
+from tideline.ingest.operation import Operation
+from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline_operator.actions import Action, Blocked
 from tideline_operator.observed import Observed
 from tideline_operator.planner import batch_of

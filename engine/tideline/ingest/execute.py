@@ -7,14 +7,8 @@ from pathlib import Path
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError, TidelineError
-from tideline.ingest.operation import (
-    CreateTable,
-    IngestFiles,
-    Operation,
-    OperationResult,
-    Outcome,
-    RollBack,
-)
+from tideline.ingest.operation import CreateTable, IngestFiles, Operation, RollBack
+from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline.ingest.table_access import Progress, SessionFactory, create_declared_table, open_table
 
 _SYSTEM_CLOCK = SystemClock()

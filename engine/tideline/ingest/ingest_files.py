@@ -31,13 +31,8 @@ from tideline.ingest.checkpoint import (
     read_checkpoints,
 )
 from tideline.ingest.landing import Landing, LandingFile, list_landing, quarantine
-from tideline.ingest.operation import (
-    IngestFiles,
-    Operation,
-    OperationResult,
-    Outcome,
-    SkippedFile,
-)
+from tideline.ingest.operation import IngestFiles, Operation
+from tideline.ingest.operation_result import OperationResult, Outcome, SkippedFile
 from tideline.ingest.table_access import (
     Progress,
     SessionFactory,
