@@ -294,7 +294,7 @@ class LakeTable:
         def metadata(now: ActiveTimeline) -> Mapping[str, str]:
             if require is not None:
                 require(now)
-            carried = carried_metadata(table.timelines, now)
+            carried = carried_metadata(table, now)
             return {**carried, **extra_metadata, "schema": schema_json}
 
         transaction = WriteTransaction.begin(table, operation, config, recover=recover)

@@ -150,7 +150,7 @@ class ServiceTransaction:
             self._require_ours(timeline)
             if check is not None:
                 check(timeline)
-            carried = carried_metadata(self.table.timelines, timeline)
+            carried = carried_metadata(self.table, timeline)
             metadata = CommitMetadata(
                 partition_to_write_stats=_by_partition(stats),
                 operation_type=operation_type,
