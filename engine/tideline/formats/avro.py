@@ -1,4 +1,6 @@
-"""Avro object containers of one record: plans and service metadata as Hudi writes them.
+"""Avro: object containers of one record, and records without a container.
+
+Plans and service metadata are containers, log blocks hold bare records with a schema apart.
 
 A container is `Obj\\x01`, a metadata map with the single key `avro.schema`, a 16 byte marker, then
 one uncompressed block: record count, byte count, record, marker. Nothing in it depends on time or
@@ -10,8 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 from importlib.resources import files
 from io import BytesIO
 from typing import Any
@@ -21,6 +23,8 @@ import fastavro
 from tideline.errors import CorruptTable
 
 MAGIC = b"Obj\x01"
+
+_LOGICAL_PROPERTIES = ("logicalType", "precision", "scale", "default", "doc")
 
 
 def encode_container(schema_name: str, record: Mapping[str, Any]) -> bytes:
@@ -59,6 +63,92 @@ def decode_container(
     if not records or not isinstance(records[0], dict):
         raise CorruptTable("Avro file holds no record", path=path)
     return records[0]
+
+
+def encode_records(schema_json: str, records: Iterable[Mapping[str, Any]]) -> list[bytes]:
+    """Each record by itself, without a container.
+
+    Raises ValueError or TypeError when a record does not fit the schema.
+    """
+    parsed = _parsed_json(schema_json)
+    datums = []
+    body = BytesIO()
+    for record in records:
+        body.seek(0)
+        body.truncate()
+        fastavro.schemaless_writer(body, parsed, record)
+        datums.append(body.getvalue())
+    return datums
+
+
+def decode_records(
+    schema_json: str, datums: Sequence[bytes], *, path: object = None
+) -> list[dict[str, Any]]:
+    """The records that `encode_records` or Hudi made.
+
+    They are put behind one another as one container, so that one call reads them all. Raises
+    CorruptTable naming `path` when they do not fit the schema.
+    """
+    block = b"".join(datums)
+    marker = bytes(16)
+    encoded = schema_json.encode()
+    container = b"".join(
+        (
+            *(MAGIC, _long(1), _string(b"avro.schema"), _string(encoded), _long(0), marker),
+            *(_long(len(datums)), _long(len(block)), block, marker),
+        )
+    )
+    try:
+        found: list[Any] = list(fastavro.reader(BytesIO(container)))
+    except Exception as error:  # fastavro raises whatever broken bytes lead it to
+        message = "Avro records do not fit their schema"
+        raise CorruptTable(message, path=path, value=repr(error)) from error
+    return found
+
+
+@lru_cache(maxsize=64)
+def physical_schema(schema_json: str) -> str:
+    """A schema of the same bytes that makes reading and writing records cheap.
+
+    Logical types are gone: their values are plain numbers and bytes. A map is an array of records
+    with the fields `key` and `value`.
+    """
+    return json.dumps(_Physical().of(json.loads(schema_json)), separators=(",", ":"))
+
+
+class _Physical:
+    """One schema being made physical; `_maps` numbers the records that stand for maps."""
+
+    def __init__(self) -> None:
+        self._maps = 0
+
+    def of(self, schema: Any) -> Any:
+        if isinstance(schema, list):
+            return [self.of(branch) for branch in schema]
+        if not isinstance(schema, dict):
+            return schema
+        if schema.get("type") == "map":
+            self._maps += 1
+            name = f"map_entry_{self._maps}"
+            entry = [
+                {"name": "key", "type": "string"},
+                {"name": "value", "type": self.of(schema["values"])},
+            ]
+            return {"type": "array", "items": {"type": "record", "name": name, "fields": entry}}
+        kept = {key: item for key, item in schema.items() if key not in _LOGICAL_PROPERTIES}
+        for part in ("type", "items"):
+            if isinstance(kept.get(part), (dict, list)):
+                kept[part] = self.of(kept[part])
+        if "fields" in kept:
+            kept["fields"] = [
+                {"name": item["name"], "type": self.of(item["type"])} for item in kept["fields"]
+            ]
+        return kept
+
+
+@lru_cache(maxsize=64)
+def _parsed_json(schema_json: str) -> Any:
+    return fastavro.parse_schema(json.loads(schema_json))
 
 
 @cache

@@ -25,11 +25,11 @@ def converted_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if is_list_like(wanted) and is_list_like(array.type):
         items = converted_array(array.values, wanted.value_type)
         list_type = pa.list_(wanted.value_field)
-        return pa.ListArray.from_arrays(_offsets(array), items, type=list_type)
+        return pa.ListArray.from_arrays(list_offsets(array), items, type=list_type)
     if types.is_map(wanted) and types.is_map(array.type):
         keys = converted_array(array.keys, wanted.key_type)
         items = converted_array(array.items, wanted.item_type)
-        return pa.MapArray.from_arrays(_offsets(array), keys, items, type=wanted)
+        return pa.MapArray.from_arrays(list_offsets(array), keys, items, type=wanted)
     return _leaf(array, wanted)
 
 
@@ -46,8 +46,8 @@ def _struct(array: pa.StructArray, wanted: pa.StructType) -> pa.StructArray:
     return pa.StructArray.from_arrays(children, fields=list(wanted), mask=array.is_null())
 
 
-def _offsets(array: pa.ListArray) -> pa.Array:
-    """Where the lists begin; null where the list itself is."""
+def list_offsets(array: pa.ListArray) -> pa.Array:
+    """Where the lists or maps of an array begin; null where one itself is."""
     if array.null_count == 0:
         return array.offsets
     begins = array.offsets.slice(0, len(array))

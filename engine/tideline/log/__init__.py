@@ -1,0 +1,1 @@
+"""Log files of merge-on-read tables: their blocks as Arrow, scanned and merged per file slice."""
