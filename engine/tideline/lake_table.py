@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport, report_commit
-from tideline.errors import ConfigError, Conflict, TidelineError, UnsupportedTable
+from tideline.errors import ConfigError, Conflict, TidelineError
 from tideline.services.rollback.execute import (
     FailedWrites,
     RolledBack,
@@ -279,10 +279,6 @@ class LakeTable:
         """Run one transaction; whatever fails inside is undone before the error goes on."""
         table = self.hoodie_table
         table.config.check_writable()
-        if table.config.table_type is TableType.MERGE_ON_READ:
-            raise UnsupportedTable(
-                "writing MERGE_ON_READ tables is not supported yet", table=self.uri
-            )
         started_s = table.clock.monotonic_s()
         rolled_back: list[RolledBack] = []
 
@@ -298,7 +294,14 @@ class LakeTable:
             carried = carried_metadata(table, now)
             return {**carried, **extra_metadata, "schema": schema_json}
 
-        transaction = WriteTransaction.begin(table, operation, config, recover=recover)
+        def withdraw(clustering: Instant) -> None:
+            undone = execute_rollback(table, clustering)
+            if undone is not None:
+                rolled_back.append(undone)
+
+        transaction = WriteTransaction.begin(
+            table, operation, config, recover=recover, withdraw=withdraw
+        )
         try:
             written = write(transaction)
             outcome = transaction.commit(

@@ -51,7 +51,7 @@ from tideline.write.completion import (
     require_alive,
     require_lease,
 )
-from tideline.write.config import WriteConfig
+from tideline.write.config import ClusteringUpdates, WriteConfig
 from tideline.write.conflict import (
     Conflicted,
     TransactionStart,
@@ -90,6 +90,7 @@ class WriteTransaction:
         timeline: ActiveTimeline,
         schema_json: str | None,
         heartbeat: Heartbeat,
+        withdraw: Callable[[Instant], None] | None = None,
     ) -> None:
         self.table = table
         self.operation = operation
@@ -100,6 +101,7 @@ class WriteTransaction:
         self._current = requested
         self._heartbeat = heartbeat
         self._schema_json = schema_json
+        self._withdraw = withdraw
         self._was_rolled_back = False
         self._completing: Committed | None = None
         self._completion = InstantCompletion(table, heartbeat)
@@ -116,12 +118,14 @@ class WriteTransaction:
         config: WriteConfig,
         *,
         recover: Callable[[ActiveTimeline], bool],
+        withdraw: Callable[[Instant], None] | None = None,
     ) -> WriteTransaction:
         """Start a write.
 
         `recover` rolls back failed writes and says whether it changed the timeline; it runs under
-        the lock. Raises Conflict when the lock is not to be had or was lost, UnsupportedTable when
-        the table changed into something we refuse, or a restore is pending.
+        the lock. So does `withdraw`, which rolls back a pending clustering for good. Raises
+        Conflict when the lock is not to be had or was lost, UnsupportedTable when the table changed
+        into something we refuse, or a restore is pending.
         """
         with table.lock().acquire(timeout_s=config.lock_timeout_s) as lease:
             table.reload_config().check_writable()
@@ -151,10 +155,25 @@ class WriteTransaction:
                     timeline=timeline,
                     schema_json=schema_json,
                     heartbeat=heartbeat,
+                    withdraw=withdraw,
                 )
             except BaseException:
                 heartbeat.stop()
                 raise
+
+    def withdraw(self, clusterings: Sequence[InstantTime]) -> None:
+        """Have pending clusterings rolled back for good, so that they do not get in the way.
+
+        Call before a data file of this write exists. Dying in between leaves some of them, and this
+        write pending, as dying before does.
+        """
+        assert self._withdraw is not None, "this writer was given no way to do so"
+        with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s):
+            timeline = self.table.timeline()
+            for time in clusterings:
+                pending = timeline.pending().find(time)
+                if pending is not None:
+                    self._withdraw(pending)
 
     def to_inflight(self, profile: CommitMetadata | None = None) -> None:
         """Save the workload profile (None for a bulk insert). No data file may exist before."""
@@ -189,6 +208,8 @@ class WriteTransaction:
                 read_plan=self.table.timelines.read,
                 by_bucket=self.config.index.type.places_by_hash,
                 unique_keys=unique_keys(self.operation, self.config),
+                wins_over_clustering=self.config.clustering_updates is ClusteringUpdates.ALLOW
+                and not self.config.withdraws_clustering,
             )
             if conflict is not None:
                 return conflict
