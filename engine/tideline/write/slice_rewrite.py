@@ -204,9 +204,7 @@ def read_slices(
         yield from merge.batches()
 
 
-def sorted_rows(
-    batches: Iterable[pa.RecordBatch], order: RowOrder
-) -> Iterator[pa.RecordBatch]:
+def sorted_rows(batches: Iterable[pa.RecordBatch], order: RowOrder) -> Iterator[pa.RecordBatch]:
     """The rows in order; all of them are held in memory."""
     held = list(batches)
     if not held:
