@@ -15,7 +15,6 @@ Source: Hudi's SavepointActionExecutor, SavepointHelpers.
 
 from __future__ import annotations
 
-
 from tideline.errors import ConfigError
 from tideline.services.cleaning.history import read_cleaning_plan, read_last_clean
 from tideline.services.savepoint.record import Savepoint, read_savepoint
@@ -91,9 +90,7 @@ def list_savepoints(table: HoodieTable) -> tuple[Savepoint, ...]:
     return tuple(read_savepoint(table, item) for item in table.timeline().of(Action.SAVEPOINT))
 
 
-def _commit_at(
-    table: HoodieTable, timeline: ActiveTimeline, time: InstantTime | None
-) -> Instant:
+def _commit_at(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime | None) -> Instant:
     commits = timeline.of(*COMMIT_ACTIONS).completed()
     if time is None:
         newest = commits.last()
