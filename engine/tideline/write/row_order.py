@@ -104,9 +104,7 @@ def curve_positions(
 def _sorted_indices(keys: pa.Table) -> pa.Array:
     """Nulls first; equal rows keep their order."""
     return pc.sort_indices(
-        keys,
-        sort_keys=[(name, "ascending") for name in keys.column_names],
-        null_placement="at_start",
+        keys, sort_keys=[(name, "ascending", "at_start") for name in keys.column_names]
     )
 
 
