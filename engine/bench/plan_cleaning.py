@@ -38,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--instants", type=int, default=10_000)
     parser.add_argument("--files", type=int, default=100_000)
-    parser.add_argument("--partitions", type=int, default=200)
+    parser.add_argument("--partitions", type=int, default=1_000)
     parser.add_argument("--json", action="store_true")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
