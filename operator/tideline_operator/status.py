@@ -12,6 +12,7 @@ from tideline_operator.planner import batch_of
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.services import ServiceMode
 from tideline_operator.resources.status import (
     OPERATIONS_MAX,
     Condition,
@@ -275,9 +276,7 @@ def _services_current(
     kind, mode = ConditionType.SERVICES_CURRENT, table.spec.services.mode
     if mode is ServiceMode.OFF:
         return _condition(kind, True, "Off", "spec.services.mode is Off")
-    failed = [
-        item.kind for item in unresolved_failures(status) if OperationKind(item.kind).service
-    ]
+    failed = [item.kind for item in unresolved_failures(status) if OperationKind(item.kind).service]
     broken = [need.name for need in needs if need.problem is not None]
     if failed or broken:
         return _condition(kind, False, "Failing", f"failing: {', '.join(failed + broken)}")

@@ -55,11 +55,9 @@ def execute_service(
         return OperationResult(operation.id, Outcome.NOTHING, "there is no table")
     started_s = clock.monotonic_s()
     progress(f"running {work.service}")
-    run = table.run(
-        work.service.value,
-        work.settings,
-        open_session=lambda: session_factory((locate(operation.table.location),)),
-    )
+    places = (locate(operation.table.location),)
+    spark = session_factory(places) if work.service.moves_rows else None
+    run = table.run(work.service.value, options=work.settings, spark=spark)
     result = _service_result(operation.id, run)
     return replace(result, seconds=round(clock.monotonic_s() - started_s, 3))
 
