@@ -16,7 +16,7 @@ from tideline.check.repair import execute_repairs, plan_repairs
 from tideline.check.run import check_table
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport, report_commit
-from tideline.errors import ConfigError, Conflict, TidelineError, UnsupportedTable
+from tideline.errors import ConfigError, Conflict, TidelineError
 from tideline.services.rollback.execute import (
     FailedWrites,
     RolledBack,
@@ -39,9 +39,9 @@ from tideline.table.table_config import (
     TableType,
 )
 from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.carried import read_carried
-from tideline.timeline.instant import COMMIT_ACTIONS, Instant
+from tideline.timeline.instant import Instant
 from tideline.timeline.instant_time import InstantTime
+from tideline.write.carried_metadata import carried_metadata
 from tideline.write.config import FailedWritesPolicy, WriteConfig
 from tideline.write.conflict import Conflicted
 from tideline.write.engine import WriteEngine
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 _SYSTEM_CLOCK = SystemClock()
 E = TypeVar("E", bound=Enum)
-CHECKPOINT_PREFIX = "tideline.checkpoint."
 Requirement = Callable[[ActiveTimeline], None]
 """Asked under the table lock, just before a commit completes; raises to prevent it."""
 
@@ -300,10 +299,6 @@ class LakeTable:
         """Run one transaction; whatever fails inside is undone before the error goes on."""
         table = self.hoodie_table
         table.config.check_writable()
-        if table.config.table_type is TableType.MERGE_ON_READ:
-            raise UnsupportedTable(
-                "writing MERGE_ON_READ tables is not supported yet", table=self.uri
-            )
         started_s = table.clock.monotonic_s()
         rolled_back: list[RolledBack] = []
 
@@ -319,7 +314,14 @@ class LakeTable:
             carried = carried_metadata(table, now)
             return {**carried, **extra_metadata, "schema": schema_json}
 
-        transaction = WriteTransaction.begin(table, operation, config, recover=recover)
+        def withdraw(clustering: Instant) -> None:
+            undone = execute_rollback(table, clustering)
+            if undone is not None:
+                rolled_back.append(undone)
+
+        transaction = WriteTransaction.begin(
+            table, operation, config, recover=recover, withdraw=withdraw
+        )
         try:
             written = write(transaction)
             outcome = transaction.commit(
@@ -349,22 +351,6 @@ class LakeTable:
             heartbeat_interval_s=config.heartbeat_interval_s,
             tolerable_misses=config.heartbeat_tolerable_misses,
         )
-
-
-def carried_metadata(table: HoodieTable, timeline: ActiveTimeline) -> dict[str, str]:
-    """Ingest checkpoints of the newest commit that has any, archived ones last.
-
-    Every commit carries them on, because archiving may take the one that wrote them. Call under
-    the table lock: what the archive says is remembered for the next writer.
-    """
-    for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
-        extra = table.timelines.read_commit(instant).extra_metadata
-        found = {key: extra[key] for key in extra if key.startswith(CHECKPOINT_PREFIX)}
-        if found:
-            return found
-    if not timeline.has_archive:
-        return {}
-    return read_carried(table.archived(), CHECKPOINT_PREFIX, remembers=True)
 
 
 def _abort(transaction: WriteTransaction) -> Committed | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTable
 from tideline.formats.avro import decode_container, encode_container
 from tideline.lake_table import LakeTable
 from tideline.services.rollback.plan import RollbackPlan
@@ -313,21 +313,6 @@ def test_a_marker_that_names_another_writers_file_stops_the_rollback(
     assert store.head(stat.path or "") is not None
 
 
-def test_appended_log_files_are_refused(table: SmallTable, store: ObjectStore) -> None:
-    leave_inflight(store)
-    leave_marker(store, MarkerKind.APPEND)
-    with pytest.raises(UnsupportedTable, match="log files"):
-        lake(table).recover()
-
-
-def test_a_deltacommit_without_markers_is_refused(table: SmallTable, store: ObjectStore) -> None:
-    """A listing of base files would miss what it appended to logs."""
-    store.put(f".hoodie/{T}.deltacommit.requested", b"")
-    store.put(f".hoodie/{T}.deltacommit.inflight", b"")
-    with pytest.raises(UnsupportedTable, match="deltacommit"):
-        lake(table).recover()
-
-
 # The plan as data
 
 
@@ -358,13 +343,3 @@ def test_a_plan_of_hudis_with_its_own_address_of_the_table_is_understood() -> No
     }
     plan = RollbackPlan.from_avro(record, path="x")
     assert plan.paths == {"p0": (f"p0/{FILE}",), "p1": ()}
-
-
-def test_a_plan_with_log_blocks_is_refused() -> None:
-    request = {"partitionPath": "p", "logBlocksToBeDeleted": {"s3a://b/t/p/.log": 5}}
-    record = {
-        "instantToRollback": {"commitTime": str(T), "action": "deltacommit"},
-        "RollbackRequests": [request],
-    }
-    with pytest.raises(UnsupportedTable, match="log command blocks"):
-        RollbackPlan.from_avro(record, path="x")

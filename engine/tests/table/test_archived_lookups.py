@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.formats.archive_block import encode_archive_block
-from tideline.lake_table import carried_metadata
 from tideline.services.archival.config import ArchivalConfig
 from tideline.services.archival.execute import execute_archival
 from tideline.testing.faulty_store import FaultyStore
@@ -17,6 +16,7 @@ from tideline.testing.table_audit import open_fresh
 from tideline.timeline.archived import ArchivedTimeline
 from tideline.timeline.instant_time import InstantTime
 from tideline.timeline.layout_v1 import LAYOUT_V1
+from tideline.write.carried_metadata import carried_metadata
 
 KEY = "tideline.checkpoint.landing"
 

@@ -34,7 +34,7 @@ from tideline.spark.task_errors import carried_errors
 from tideline.spark.write_tasks import split_runs
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.table.file_group import BaseFile
+from tideline.table.file_group import BaseFile, FileSlice
 from tideline.write.handle_context import RECORD_KEY
 from tideline.write.virtual_key import column_at, virtual_keys
 
@@ -63,7 +63,7 @@ def locate_keys(
     spark: SparkSession,
     location: StoreLocation,
     incoming: DataFrame,
-    candidates: Sequence[BaseFile],
+    candidates: Sequence[FileSlice],
     settings: LookupSettings,
     *,
     by_key_only: bool,
@@ -103,7 +103,7 @@ def locate_keys(
 
 
 def _chunks(
-    candidates: Sequence[BaseFile], parallelism: int, by_key_only: bool
+    candidates: Sequence[FileSlice], parallelism: int, by_key_only: bool
 ) -> tuple[tuple[int, ...], ...]:
     """Numbers of the candidates, in chunks of about equal length."""
     by_partition: dict[str, list[int]] = {}
@@ -122,7 +122,7 @@ class LookUpKeys:
     """Task function: (chunk, key, partition) grouped by chunk -> the located keys."""
 
     location: StoreLocation
-    candidates: tuple[BaseFile, ...]
+    candidates: tuple[FileSlice, ...]
     chunks: tuple[tuple[int, ...], ...]
     settings: LookupSettings
     answer: pa.Schema
@@ -139,7 +139,8 @@ class LookUpKeys:
     def _look_up(
         self, store: ObjectStore, number: int, wanted: _Wanted
     ) -> Iterator[pa.RecordBatch]:
-        base = self.candidates[number]
+        base = self.candidates[number].base_file
+        assert base is not None
         with open_base_file(store, base) as file:
             footer = BaseFileFooter()
             if self.settings.reads_bloom_filters:

@@ -27,7 +27,7 @@ from tideline.spark.key_lookup import LOCATED_FILE, LookupSettings, locate_keys
 from tideline.spark.keys import column_of, field_type
 from tideline.spark.task_errors import raised_errors
 from tideline.spark.write_tasks import BUCKET, ROWS_READ, SPARK_STAT_SCHEMA, WriteBuckets
-from tideline.table.file_group import BaseFile
+from tideline.table.file_group import FileSlice
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.properties import MergeMode
 from tideline.timeline.commit_metadata import WriteStat
@@ -65,7 +65,7 @@ class SparkWriteEngine:
         self._batch = batch
         self._facts = facts
         self._inserts_rows = inserts_rows
-        self._candidates: tuple[BaseFile, ...] = ()
+        self._candidates: tuple[FileSlice, ...] = ()
         self._rows = batch.rows
         self._located: DataFrame | None = None
         self._kept: list[DataFrame] = []
@@ -88,7 +88,7 @@ class SparkWriteEngine:
         for frame in self._kept:
             frame.unpersist()
 
-    def profile(self, candidates: Sequence[BaseFile]) -> WorkloadProfile:
+    def profile(self, candidates: Sequence[FileSlice]) -> WorkloadProfile:
         self._candidates = tuple(candidates)
         located: dict[tuple[str, int], int] = {}
         if candidates:
@@ -186,7 +186,7 @@ class SparkWriteEngine:
                 inserts[partition] = max(0, inserts[partition] - rows)
             found = updates.setdefault(file.partition, {})
             known = found[file.file_id].records if file.file_id in found else 0
-            found[file.file_id] = UpdateCount(file.instant, known + rows)
+            found[file.file_id] = UpdateCount(file.base_instant, known + rows)
             if partition != file.partition and self._config.index.updates_partition_path:
                 # The row may move: then it is a delete there and an insert here.
                 inserts[partition] += rows

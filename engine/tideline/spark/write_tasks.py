@@ -1,8 +1,8 @@
-"""What runs inside Spark's Python workers during a write: Arrow in, base files and stats out.
+"""What runs inside Spark's Python workers during a write: Arrow in, data files and stats out.
 
 A task gets the rows of its buckets sorted by (bucket, key, ordering, arrival). It walks through
 them batch by batch, hands each bucket to its handle, and returns one JSON write stat per file.
-Only an update bucket's own rows are held in memory; stored rows are streamed by the handle.
+Only a bucket of updates is held in memory; stored rows are streamed by the handle.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from tideline.spark.task_errors import carried_errors
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.timeline.commit_metadata import WriteStat
+from tideline.write.append_handle import append_log_files
 from tideline.write.create_handle import create_base_files
 from tideline.write.dedupe import keep_last_of_key
-from tideline.write.engine import CreateTarget, Target
+from tideline.write.engine import AppendTarget, CreateTarget, Target
 from tideline.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.write.merge_handle import merge_base_file
 
@@ -76,6 +77,8 @@ class WriteBuckets:
                 context, store, target.partition, target.file_id_prefix, shaped
             )
         incoming = pa.Table.from_batches(list(shaped))
+        if isinstance(target, AppendTarget):
+            return append_log_files(context, store, target.file_slice, target.log_instant, incoming)
         return merge_base_file(context, store, target.base_file, incoming)
 
 

@@ -121,6 +121,14 @@ class FileSlice:
     log_files: tuple[LogFile, ...] = ()
 
     @property
+    def partition(self) -> str:
+        return self.group.partition
+
+    @property
+    def file_id(self) -> str:
+        return self.group.file_id
+
+    @property
     def size_bytes(self) -> int:
         base_bytes = self.base_file.size_bytes if self.base_file else 0
         return base_bytes + sum(log.size_bytes for log in self.log_files)

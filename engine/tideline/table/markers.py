@@ -16,7 +16,7 @@ from enum import Enum
 
 from tideline.errors import CorruptTable
 from tideline.storage.object_store import ObjectStore
-from tideline.table.file_group import join_path, split_path
+from tideline.table.file_group import BaseFile, FileGroupId, LogFile, join_path, split_path
 from tideline.timeline.instant_time import InstantTime
 
 MARKER_DIRECTORY = ".hoodie/.temp"
@@ -41,7 +41,8 @@ class MarkerKind(Enum):
 class Marker:
     """One marker. `file_name` is the data file's name.
 
-    In an APPEND marker of Hudi 0.14 it is a base file's name though a log file is meant.
+    In an APPEND marker of Hudi 0.14 it is a base file's name though a log file is meant; with
+    later versions the log file written may have another version and token than the one named.
     """
 
     partition: str
@@ -63,6 +64,16 @@ class Marker:
         return join_path(self.partition, self.file_name)
 
     @property
+    def appended_slice(self) -> tuple[FileGroupId, InstantTime] | None:
+        """What an APPEND marker stands for: a file group, and the instant in its logs' names.
+
+        None when the file name is neither a log file's nor a base file's.
+        """
+        parse = LogFile.parse if self.file_name.startswith(".") else BaseFile.parse
+        file = parse(self.partition, self.file_name)
+        return None if file is None else (file.group, file.instant)
+
+    @property
     def marker_path(self) -> str:
         """The marker's own path, relative to the instant's marker directory."""
         return f"{self.path}.marker.{self.kind}"
@@ -71,6 +82,11 @@ class Marker:
 def create_marker(store: ObjectStore, instant: InstantTime | str, marker: Marker) -> None:
     """Make the marker durable. Call before the first byte of the data file is written."""
     store.put(f"{_directory(instant)}/{marker.marker_path}", b"")
+
+
+def delete_marker(store: ObjectStore, instant: InstantTime | str, marker: Marker) -> None:
+    """Take back a direct marker whose file is not going to be written."""
+    store.delete(f"{_directory(instant)}/{marker.marker_path}")
 
 
 def list_markers(store: ObjectStore, instant: InstantTime | str) -> tuple[Marker, ...]:

@@ -19,7 +19,7 @@ from tideline.timeline.instant_time import InstantTime
 PARTITION_METADATA = ".hoodie_partition_metadata"
 METADATA_DIRECTORY = ".hoodie"
 
-_METADATA_NAMES = frozenset(
+METADATA_NAMES = frozenset(
     {PARTITION_METADATA, f"{PARTITION_METADATA}.parquet", f"{PARTITION_METADATA}.orc"}
 )
 
@@ -60,7 +60,7 @@ def find_partitions(paths: Iterable[str]) -> tuple[str, ...]:
     found = set()
     for path in paths:
         partition, name = split_path(path)
-        if name in _METADATA_NAMES and not is_table_metadata(path):
+        if name in METADATA_NAMES and not is_table_metadata(path):
             found.add(partition)
     return tuple(sorted(partition for partition in found if not _is_nested(partition, found)))
 

@@ -18,6 +18,7 @@ from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
 from tideline.storage.object_store import ObjectStore
+from tideline.table.table_config import TableType
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.local_engine import LocalEngine
 from tideline.testing.table_audit import Row, open_fresh, read_rows
@@ -86,6 +87,9 @@ class SmallTable:
         location: StoreLocation,
         clock: Clock | None = None,
         properties: Mapping[str, str] | None = None,
+        *,
+        table_type: TableType = TableType.COPY_ON_WRITE,
+        ordering: Sequence[str] = (),
     ) -> SmallTable:
         """Create it empty."""
         clock = clock or SystemClock()
@@ -94,6 +98,8 @@ class SmallTable:
             record_key=["id"],
             partition_by=["part"],
             schema=SCHEMA,
+            ordering=ordering,
+            table_type=table_type.value,
             properties={**CHEAP, **(properties or {})},
             storage_options=dict(location.options),
             clock=clock,
@@ -101,10 +107,16 @@ class SmallTable:
         return cls(location, clock)
 
     @classmethod
-    def in_memory(cls, properties: Mapping[str, str] | None = None) -> SmallTable:
+    def in_memory(
+        cls,
+        properties: Mapping[str, str] | None = None,
+        *,
+        table_type: TableType = TableType.COPY_ON_WRITE,
+        ordering: Sequence[str] = (),
+    ) -> SmallTable:
         """Create it in memory, under a fake clock."""
         location, clock = memory_place()
-        return cls.create(location, clock, properties)
+        return cls.create(location, clock, properties, table_type=table_type, ordering=ordering)
 
     @property
     def fake_clock(self) -> FakeClock:

@@ -13,6 +13,7 @@ from enum import Enum
 
 from tideline.errors import ConfigError
 from tideline.index.index_type import IndexType
+from tideline.log.data_block import LogFormat
 from tideline.table.settings import Settings
 from tideline.write.upsert_partitioner import Sizing
 
@@ -31,6 +32,17 @@ class SortMode(Enum):
     NONE = "NONE"
     GLOBAL_SORT = "GLOBAL_SORT"
     PARTITION_SORT = "PARTITION_SORT"
+
+
+class ClusteringUpdates(Enum):
+    """What becomes of a write that touches file groups which a pending clustering will replace.
+
+    The value is the name of Hudi's strategy class. REJECT refuses the write. ALLOW lets it commit,
+    and the clustering finds out when it wants to.
+    """
+
+    REJECT = "SparkRejectUpdateStrategy"
+    ALLOW = "SparkAllowUpdateStrategy"
 
 
 class ParquetCodec(Enum):
@@ -63,6 +75,18 @@ class ParquetSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LogSettings:
+    """How log files are written: the format of their blocks, and where block and file end.
+
+    Sizes in bytes; a block is measured before compression, as Arrow data.
+    """
+
+    format: LogFormat = LogFormat.PARQUET
+    block_size_bytes_max: int = 256 * 1024 * 1024
+    file_size_bytes_max: int = 1024 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
 class BloomSettings:
     """Sizing of a base file's bloom filter (Hudi's DYNAMIC_V0)."""
 
@@ -92,10 +116,13 @@ class WriteConfig:
 
     A writer waits `lock_timeout_s` for the table lock, renews its heartbeat every
     `heartbeat_interval_s`, and counts as dead after `heartbeat_tolerable_misses` of them.
+    `withdraws_clustering`: with updates allowed, a pending clustering in their way is rolled back
+    for good.
     """
 
     sizing: Sizing = field(default_factory=Sizing)
     parquet: ParquetSettings = field(default_factory=ParquetSettings)
+    logs: LogSettings = field(default_factory=LogSettings)
     bloom: BloomSettings = field(default_factory=BloomSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
     lock_timeout_s: float = 60.0
@@ -111,6 +138,8 @@ class WriteConfig:
     bulk_insert_sort_mode: SortMode = SortMode.NONE
     commit_metadata_key_prefix: str = "_"
     partial_update_columns: tuple[str, ...] | None = None
+    clustering_updates: ClusteringUpdates = ClusteringUpdates.REJECT
+    withdraws_clustering: bool = False
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> WriteConfig:
@@ -123,6 +152,7 @@ class WriteConfig:
         return cls(
             sizing=sizing,
             parquet=_parquet(read, sizing.file_size_bytes_max),
+            logs=_logs(read),
             bloom=_bloom(read),
             index=_index(read),
             lock_timeout_s=read.integer("hoodie.write.lock.wait_time_ms", 60_000) / 1000,
@@ -145,6 +175,10 @@ class WriteConfig:
                 "hoodie.datasource.write.commitmeta.key.prefix", "_"
             ),
             partial_update_columns=read.names("tideline.write.partial.update.columns") or None,
+            clustering_updates=_clustering_updates(read),
+            withdraws_clustering=read.boolean(
+                "hoodie.clustering.rollback.pending.replacecommit.on.conflict", False
+            ),
         )
 
 
@@ -162,6 +196,9 @@ def _sizing(read: Settings) -> Sizing:
         record_size_estimation_threshold=read.decimal(
             "hoodie.record.size.estimation.threshold", 1.0
         ),
+        small_files_without_logs_max=read.integer(
+            "hoodie.merge.small.file.group.candidates.limit", 1
+        ),
     )
 
 
@@ -171,6 +208,26 @@ def _parquet(read: Settings, file_size_bytes_max: int) -> ParquetSettings:
         row_group_bytes_max=read.integer("hoodie.parquet.block.size", 125_829_120, at_least=1),
         file_size_bytes_max=file_size_bytes_max,
     )
+
+
+def _logs(read: Settings) -> LogSettings:
+    return LogSettings(
+        format=LogFormat.parse(
+            read.text("hoodie.logfile.data.block.format", LogFormat.PARQUET.value)
+        ),
+        block_size_bytes_max=read.integer(
+            "hoodie.logfile.data.block.max.size", 268_435_456, at_least=1
+        ),
+        file_size_bytes_max=read.integer("hoodie.logfile.max.size", 1_073_741_824, at_least=1),
+    )
+
+
+def _clustering_updates(read: Settings) -> ClusteringUpdates:
+    name = "hoodie.clustering.updates.strategy"
+    # Hudi's value is the name of a class, with its package.
+    properties = {key: text.rpartition(".")[2] for key, text in read.properties.items()
+                  if key == name}  # fmt: skip
+    return Settings(properties).member(name, ClusteringUpdates, ClusteringUpdates.REJECT)
 
 
 def _bloom(read: Settings) -> BloomSettings:

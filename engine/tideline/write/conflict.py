@@ -89,6 +89,11 @@ class WriteFootprint:
     overwritten_partitions: frozenset[str] = field(default_factory=frozenset)
     groups_with_new_keys: frozenset[FileGroupId] = field(default_factory=frozenset)
 
+    @property
+    def is_clustering_plan(self) -> bool:
+        """Whether it is a clustering that has not completed."""
+        return self.operation_type == _CLUSTER and self.instant.is_pending
+
     @classmethod
     def of_commit(cls, instant: Instant, metadata: CommitMetadata) -> WriteFootprint:
         """Footprint of a completed write, or of one about to complete with `metadata`."""
@@ -164,11 +169,13 @@ def find_write_conflict(
     read_plan: Callable[[Instant], bytes],
     by_bucket: bool = False,
     unique_keys: UniqueKeys = UniqueKeys.NOWHERE,
+    wins_over_clustering: bool = False,
 ) -> Conflicted | None:
     """The first conflict of `mine`, about to complete with `metadata`; None when there is none.
 
     `now` is the timeline read under the table lock. `by_bucket` is whether the table has a bucket
     index, whose file groups are compared by bucket; `unique_keys` is what `mine` promises.
+    `wins_over_clustering`: a clustering that is still pending is in nobody's way.
     """
     lost = _lost_sight_of(start, now)
     if lost is not None:
@@ -185,7 +192,11 @@ def find_write_conflict(
     )
     return find_conflict(
         WriteFootprint.of_commit(mine, metadata),
-        (other for other in others if other is not None),
+        (
+            other
+            for other in others
+            if other is not None and not (wins_over_clustering and other.is_clustering_plan)
+        ),
         by_bucket=by_bucket,
         unique_keys=unique_keys,
     )

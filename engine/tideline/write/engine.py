@@ -12,8 +12,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from tideline.table.file_group import BaseFile
+from tideline.table.file_group import BaseFile, FileSlice
 from tideline.timeline.commit_metadata import WriteStat
+from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import SortMode
 from tideline.write.handle_context import HandleContext
 from tideline.write.upsert_partitioner import BucketPlan
@@ -28,6 +29,18 @@ class MergeTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class AppendTarget:
+    """A bucket that appends log files to this slice.
+
+    `log_instant` is the instant in their names: the slice's, or that of a pending compaction, on
+    top of whose base file they will lie.
+    """
+
+    file_slice: FileSlice
+    log_instant: InstantTime
+
+
+@dataclass(frozen=True, slots=True)
 class CreateTarget:
     """A bucket that makes new files `<file_id_prefix>-<k>`."""
 
@@ -35,7 +48,7 @@ class CreateTarget:
     file_id_prefix: str
 
 
-Target = MergeTarget | CreateTarget
+Target = MergeTarget | AppendTarget | CreateTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +73,11 @@ class WriteEngine(Protocol):
         """The partition paths the batch touches."""
         ...
 
-    def profile(self, candidates: Sequence[BaseFile]) -> WorkloadProfile:
-        """Look every key up in the candidate files and count rows per partition and file group.
+    def profile(self, candidates: Sequence[FileSlice]) -> WorkloadProfile:
+        """Look every key up in the candidates and count rows per partition and file group.
 
-        With no candidates every row is an insert.
+        A candidate without log files has the keys of its base file, one with log files those that
+        the merged slice has. With no candidates every row is an insert.
         """
         ...
 

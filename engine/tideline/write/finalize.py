@@ -2,15 +2,18 @@
 
 A task that was retried leaves the files of its lost attempts behind. Every data file has a marker
 made before it; a marked file that no write stat names is such a leftover and is deleted, before
-the commit makes the instant visible. Source: Hudi's HoodieTable.finalizeWrite.
+the commit makes the instant visible. A log file is looked into first: its name may be one that
+another writer was faster to take. Source: Hudi's HoodieTable.finalizeWrite.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tideline.errors import CorruptTable
+from tideline.formats.log_block import HeaderKey, read_frames
 from tideline.storage.object_store import ObjectStore
-from tideline.table.markers import list_markers
+from tideline.table.markers import Marker, MarkerKind, list_markers
 from tideline.timeline.commit_metadata import WriteStat
 from tideline.timeline.instant_time import InstantTime
 
@@ -21,12 +24,33 @@ def delete_unreported_files(
     """Delete marked files that no stat names; returns their paths.
 
     Repeating it is harmless. Died in between: the instant is still pending, and its rollback
-    deletes every marked file.
+    deletes, or makes readers skip, whatever is marked.
     """
     reported = {stat.path for stat in stats}
     leftover = tuple(
-        marker.path for marker in list_markers(store, str(instant)) if marker.path not in reported
+        marker.path
+        for marker in list_markers(store, str(instant))
+        if marker.path not in reported and not _belongs_to_others(store, instant, marker)
     )
     for path in leftover:
         store.delete(path)
     return leftover
+
+
+def _belongs_to_others(store: ObjectStore, instant: InstantTime, marker: Marker) -> bool:
+    """Whether a log file holds a block of another instant. What is cut short is nobody's."""
+    if marker.kind is not MarkerKind.APPEND:
+        return False
+    info = store.head(marker.path)
+    if info is None:
+        return False
+
+    def read_range(offset: int, length: int) -> bytes:
+        return store.get_range(marker.path, offset=offset, length=length)
+
+    try:
+        frames = read_frames(read_range, info.size_bytes, path=marker.path)
+    except CorruptTable:
+        return False
+    instants = {frame.headers.get(HeaderKey.INSTANT_TIME) for frame in frames}
+    return bool(instants - {str(instant), None})

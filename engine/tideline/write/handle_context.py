@@ -13,7 +13,7 @@ import pyarrow as pa
 from tideline.table.column_type import stored_type
 from tideline.table.properties import MergeMode
 from tideline.timeline.instant_time import InstantTime
-from tideline.write.config import BloomSettings, ParquetSettings
+from tideline.write.config import BloomSettings, LogSettings, ParquetSettings
 
 RECORD_KEY = "_hoodie_record_key"
 """Input column of every handle: the record key, a string."""
@@ -32,7 +32,8 @@ class HandleContext:
     their stored value. `merges_inserts` false appends incoming rows without looking for their
     keys (Hudi's concat handle). `virtual_key_fields` are the record key columns, from which the
     keys of stored rows are computed when the table has no meta columns; `virtual_keys_qualified`
-    is whether such keys read `field:value` even with a single field.
+    is whether such keys read `field:value` even with a single field. `log_schema_json` is the Avro
+    schema of records in log files, meta columns included.
     """
 
     table: str
@@ -50,6 +51,8 @@ class HandleContext:
     partial_update_columns: tuple[str, ...] | None = None
     virtual_key_fields: tuple[str, ...] = ()
     virtual_keys_qualified: bool = False
+    logs: LogSettings = field(default_factory=LogSettings)
+    log_schema_json: str = ""
 
     def for_task(self, task_partition: int, stage: int, attempt: int) -> HandleContext:
         """This context with the write token `<task partition>-<stage>-<attempt>`."""

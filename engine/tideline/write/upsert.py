@@ -2,7 +2,8 @@
 
 1. Tag: find which incoming keys are stored, and where.
 2. Profile: count rows per partition and file group; save that in the inflight instant.
-3. Partition: assign updates to their file groups, inserts to small files and new ones.
+3. Partition: assign updates to their file groups, inserts to small files and new ones. File groups
+   that a pending clustering is going to replace are left to it, or it is withdrawn, by policy.
 4. Write: every bucket through its handle.
 5. Say which file groups the commit replaces, for the operations that replace some.
 
@@ -16,35 +17,38 @@ from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from tideline.errors import Conflict, InvalidData
-from tideline.index.bucket import file_ids_by_bucket, new_file_id_prefix
-from tideline.table.file_group import BaseFile
+from tideline.index.bucket import new_file_id_prefix
+from tideline.table.file_group import BaseFile, FileGroupId, split_path
 from tideline.table.file_system_view import FileSystemView
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.properties import KeyGeneratorKind, MergeMode
+from tideline.table.properties import MergeMode, TableType
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action
-from tideline.write.config import WriteConfig
-from tideline.write.engine import (
-    BucketPlacement,
-    CreateTarget,
-    MergeTarget,
-    Target,
-    WriteEngine,
+from tideline.write.config import ClusteringUpdates, WriteConfig
+from tideline.write.engine import BucketPlacement, WriteEngine
+from tideline.write.file_choice import (
+    choose_targets,
+    held_groups,
+    live_buckets,
+    live_file_ids,
+    lookup_candidates,
+    small_files,
 )
 from tideline.write.handle_context import HandleContext
 from tideline.write.operation import WriteOperation
 from tideline.write.partition_path import check_new_partition
 from tideline.write.schema_meanwhile import is_current
+from tideline.write.table_context import table_context
 from tideline.write.transaction import WriteTransaction
 from tideline.write.upsert_partitioner import (
     Bucket,
     BucketPlan,
     InsertBucket,
-    SmallFile,
     UpdateBucket,
     average_record_size,
     plan_buckets,
+    with_room_for_inserts,
 )
 from tideline.write.workload_profile import (
     PartitionWorkload,
@@ -91,9 +95,12 @@ def execute_delete_partition(transaction: WriteTransaction, partitions: Sequence
             table=table.location.uri,
             value=unknown[0],
         )
-    transaction.to_inflight(CommitMetadata({}, transaction.operation.json_name))
     view = table.file_system_view(transaction.timeline, partitions)
-    return Written((), _file_ids(view, partitions))
+    replaced = live_file_ids(view, partitions)
+    _require_no_compaction(transaction, view, replaced)
+    _settle_with_clustering(transaction, view, _groups(replaced))
+    transaction.to_inflight(CommitMetadata({}, transaction.operation.json_name))
+    return Written((), replaced)
 
 
 def _write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Written:
@@ -101,23 +108,27 @@ def _write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wr
     operation, config, table = transaction.operation, transaction.config, transaction.table
     scope = None if config.index.type.is_global else engine.partitions
     view = table.file_system_view(transaction.timeline, scope)
-    latest = _latest_files(view)
-    profile = engine.profile(latest if operation.tags_keys else ())
+    table_type, index = table.config.table_type, config.index
+    candidates = lookup_candidates(view, table_type, is_global=index.type.is_global)
+    profile = engine.profile(candidates if operation.tags_keys else ())
     if operation.writes_rows:
         _check_new_partitions(table, view, engine.partitions)
     else:
         profile = _without_inserts(profile)
-    transaction.to_inflight(inflight_metadata(profile, operation))
     plan = plan_buckets(
         profile,
-        _small_files(view, profile, config),
+        small_files(view, profile, config, table_type),
         config.sizing,
         lambda: str(uuid4()),
         average_record_bytes=_record_bytes(table, transaction.timeline, config),
     )
+    if operation.writes_rows and table_type is TableType.MERGE_ON_READ:
+        plan = with_room_for_inserts(plan, profile.partitions, lambda: str(uuid4()))
+    _settle_with_clustering(transaction, view, _updated_groups(plan))
+    transaction.to_inflight(inflight_metadata(profile, operation))
     stats = engine.write(
         plan,
-        _targets(plan, latest),
+        choose_targets(plan, view, table_type),
         _context(transaction, engine),
         drops_duplicates=_combines(operation, config),
     )
@@ -133,10 +144,11 @@ def _write_by_hash(transaction: WriteTransaction, engine: WriteEngine) -> Writte
     plan, placement, profile = _plan_by_hash(view, counts, operation, config)
     if operation.writes_rows:
         _check_new_partitions(transaction.table, view, engine.partitions)
+    _settle_with_clustering(transaction, view, _updated_groups(plan))
     transaction.to_inflight(inflight_metadata(profile, operation))
     stats = engine.write(
         plan,
-        _targets(plan, _latest_files(view)),
+        choose_targets(plan, view, transaction.table.config.table_type),
         replace(_context(transaction, engine), rolls=False, merges_inserts=True),
         drops_duplicates=_combines(operation, config),
         placement=placement,
@@ -153,14 +165,19 @@ def _overwrite(transaction: WriteTransaction, engine: WriteEngine) -> Written:
     profile = engine.profile(())
     for partition in engine.partitions:
         check_new_partition(table.store, partition)
+    if transaction.timeline.pending().of(Action.REPLACECOMMIT, Action.CLUSTERING):
+        overwrites_table = operation is WriteOperation.INSERT_OVERWRITE_TABLE
+        touched = table.partitions() if overwrites_table else engine.partitions
+        held = table.file_system_view(transaction.timeline, touched)
+        _settle_with_clustering(transaction, held, _groups(live_file_ids(held, touched)))
     transaction.to_inflight(inflight_metadata(profile, operation))
     sizing = replace(config.sizing, small_file_limit_bytes=0)
     size_bytes = _record_bytes(table, transaction.timeline, config)
     placement = None
+    empty = table.file_system_view(transaction.timeline, ())
     if config.index.type.places_by_hash:
         index = config.index
         counts = engine.profile_by_hash(index.num_buckets, index.bucket_hash_fields)
-        empty = table.file_system_view(transaction.timeline, ())
         plan, placement, _ = _plan_by_hash(empty, counts, operation, config)
     else:
         plan = plan_buckets(
@@ -168,7 +185,7 @@ def _overwrite(transaction: WriteTransaction, engine: WriteEngine) -> Written:
         )
     stats = engine.write(
         plan,
-        _targets(plan, ()),
+        choose_targets(plan, empty, table.config.table_type),
         replace(_context(transaction, engine), rolls=placement is None),
         drops_duplicates=_combines(operation, config),
         placement=placement,
@@ -178,15 +195,62 @@ def _overwrite(transaction: WriteTransaction, engine: WriteEngine) -> Written:
     else:
         partitions = sorted({stat.partition_path or "" for stat in stats})
     view = table.file_system_view(transaction.timeline, partitions)
-    return Written(stats, _file_ids(view, partitions))
+    return Written(stats, live_file_ids(view, partitions))
 
 
 def _check_new_partitions(
     table: HoodieTable, view: FileSystemView, partitions: Iterable[str]
 ) -> None:
     for partition in partitions:
-        if not view.latest_base_files(partition):
+        if not view.latest_slices(partition):
             check_new_partition(table.store, partition)
+
+
+def _require_no_compaction(
+    transaction: WriteTransaction, view: FileSystemView, partitions: Iterable[str]
+) -> None:
+    """Raise Conflict when a pending compaction is going to write to one of the partitions."""
+    held = {group.partition: time for group, time in view.pending_compaction.items()}
+    for partition in partitions:
+        if partition in held:
+            raise Conflict(
+                "a pending compaction holds file groups of this partition; run it first",
+                table=transaction.table.location.uri,
+                instant=held[partition],
+                value=partition,
+            )
+
+
+def _settle_with_clustering(
+    transaction: WriteTransaction, view: FileSystemView, groups: Iterable[FileGroupId]
+) -> None:
+    """Refuse to touch `groups` that a pending clustering holds, or withdraw it, by policy.
+
+    Raises Conflict naming the clustering.
+    """
+    config = transaction.config
+    holders = held_groups(view.pending_clustering, groups)
+    if config.clustering_updates is ClusteringUpdates.REJECT:
+        for time, group in holders.items():
+            raise Conflict(
+                "a pending clustering is going to replace a file group that this write touches; "
+                "run it first, or allow it by hoodie.clustering.updates.strategy",
+                table=transaction.table.location.uri,
+                instant=time,
+                value=group,
+            )
+    elif config.withdraws_clustering and holders:
+        transaction.withdraw(tuple(holders))
+
+
+def _updated_groups(plan: BucketPlan) -> list[FileGroupId]:
+    return [FileGroupId(partition, file_id) for partition, file_id in plan.update_numbers()]
+
+
+def _groups(file_ids: Mapping[str, Sequence[str]]) -> list[FileGroupId]:
+    return [
+        FileGroupId(partition, file_id) for partition, ids in file_ids.items() for file_id in ids
+    ]
 
 
 def _require_current_schema(transaction: WriteTransaction, engine: WriteEngine) -> None:
@@ -200,27 +264,17 @@ def _require_current_schema(transaction: WriteTransaction, engine: WriteEngine) 
 
 
 def _context(transaction: WriteTransaction, engine: WriteEngine) -> HandleContext:
-    table, config, operation = transaction.table, transaction.config, transaction.operation
-    # An explicit delete carries no ordering value: it wins over whatever is stored.
-    event_time = operation is not WriteOperation.DELETE
-    return HandleContext(
-        table=table.location.uri,
-        instant=transaction.instant,
-        schema=engine.schema,
-        merge_mode=table.config.merge_mode if event_time else MergeMode.COMMIT_TIME_ORDERING,
-        ordering_fields=table.config.ordering_fields if event_time else (),
-        parquet=config.parquet,
-        bloom=config.bloom,
-        populate_meta_fields=table.config.populate_meta_fields,
-        record_size_estimate_bytes=config.sizing.record_size_estimate_bytes,
+    config, operation = transaction.config, transaction.operation
+    context = table_context(transaction.table, transaction.instant, engine.schema, config)
+    if operation is WriteOperation.DELETE:
+        # An explicit delete carries no ordering value: it wins over whatever is stored.
+        merge_mode = MergeMode.COMMIT_TIME_ORDERING
+        context = replace(context, merge_mode=merge_mode, ordering_fields=())
+    return replace(
+        context,
         merges_inserts=operation is not WriteOperation.INSERT
         or not config.allows_duplicate_inserts,
         partial_update_columns=config.partial_update_columns,
-        virtual_key_fields=()
-        if table.config.populate_meta_fields
-        else table.config.record_key_fields,
-        virtual_keys_qualified=len(table.config.record_key_fields) > 1
-        or table.config.key_generator is KeyGeneratorKind.COMPLEX,
     )
 
 
@@ -232,34 +286,17 @@ def _combines(operation: WriteOperation, config: WriteConfig) -> bool:
     return config.combine_before_insert
 
 
-def _latest_files(view: FileSystemView) -> tuple[BaseFile, ...]:
-    return tuple(
-        file for partition in view.partitions for file in view.latest_base_files(partition)
-    )
-
-
-def _small_files(
-    view: FileSystemView, profile: WorkloadProfile, config: WriteConfig
-) -> dict[str, tuple[SmallFile, ...]]:
-    """Files inserts may go to: the view leaves out what pending services hold."""
-    limit = config.sizing.small_file_limit_bytes
-    return {
-        partition: tuple(
-            SmallFile(file.file_id, file.instant, file.size_bytes)
-            for file in view.small_files(partition, limit)
-        )
-        for partition, workload in profile.partitions.items()
-        if workload.inserts
-    }
-
-
 def _record_bytes(table: HoodieTable, timeline: ActiveTimeline, config: WriteConfig) -> int:
+    """Bytes per record in base files, as the newest large commit tells; see average_record_size."""
+    is_merged = table.config.table_type is TableType.MERGE_ON_READ
+    actions = (Action.COMMIT, Action.DELTACOMMIT) if is_merged else (Action.COMMIT,)
+
     def newest_first() -> Iterator[tuple[int, int]]:
-        for instant in reversed(timeline.completed().of(Action.COMMIT).instants):
+        for instant in reversed(timeline.completed().of(*actions).instants):
             stats = [
                 stat
-                for found in table.timelines.read_commit(instant).partition_to_write_stats.values()
-                for stat in found
+                for stat in table.timelines.read_commit(instant).write_stats
+                if stat.path and BaseFile.parse(*split_path(stat.path)) is not None
             ]
             yield (
                 sum(stat.total_write_bytes for stat in stats),
@@ -267,17 +304,6 @@ def _record_bytes(table: HoodieTable, timeline: ActiveTimeline, config: WriteCon
             )
 
     return average_record_size(newest_first(), config.sizing)
-
-
-def _targets(plan: BucketPlan, latest: Iterable[BaseFile]) -> dict[int, Target]:
-    files = {file.file_id: file for file in latest}
-    targets: dict[int, Target] = {}
-    for bucket in plan.buckets:
-        if isinstance(bucket, UpdateBucket):
-            targets[bucket.number] = MergeTarget(files[bucket.file_id])
-        else:
-            targets[bucket.number] = CreateTarget(bucket.partition, bucket.file_id_prefix)
-    return targets
 
 
 def _plan_by_hash(
@@ -290,16 +316,16 @@ def _plan_by_hash(
     numbers: dict[tuple[str, int], int] = {}
     inserts: dict[str, int] = {}
     updates: dict[str, dict[str, UpdateCount]] = {}
-    live = {partition: _live_buckets(view, partition) for partition, _ in counts}
+    live = {partition: live_buckets(view, partition) for partition, _ in counts}
     for (partition, hashed), rows in sorted(counts.items()):
         number = len(buckets)
         existing = live[partition].get(hashed)
         updates.setdefault(partition, {})
         if existing is not None:
             buckets.append(
-                UpdateBucket(number, partition, existing.file_id, existing.instant, rows)
+                UpdateBucket(number, partition, existing.file_id, existing.base_instant, rows)
             )
-            updates[partition][existing.file_id] = UpdateCount(existing.instant, rows)
+            updates[partition][existing.file_id] = UpdateCount(existing.base_instant, rows)
         elif operation.writes_rows:
             prefix = new_file_id_prefix(hashed, str(uuid4()))
             buckets.append(InsertBucket(number, partition, prefix, rows))
@@ -315,13 +341,6 @@ def _plan_by_hash(
     return BucketPlan(tuple(buckets)), placement, profile
 
 
-def _live_buckets(view: FileSystemView, partition: str) -> dict[int, BaseFile]:
-    files = {file.file_id: file for file in view.latest_base_files(partition)}
-    return {
-        bucket: files[file_id] for bucket, file_id in file_ids_by_bucket(partition, files).items()
-    }
-
-
 def _without_inserts(profile: WorkloadProfile) -> WorkloadProfile:
     return WorkloadProfile(
         {
@@ -330,11 +349,3 @@ def _without_inserts(profile: WorkloadProfile) -> WorkloadProfile:
             if workload.updates
         }
     )
-
-
-def _file_ids(view: FileSystemView, partitions: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    found = {
-        partition: tuple(sorted(file.file_id for file in view.latest_base_files(partition)))
-        for partition in partitions
-    }
-    return {partition: ids for partition, ids in found.items() if ids}

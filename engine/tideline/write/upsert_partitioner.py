@@ -42,6 +42,8 @@ class Sizing:
     insert_auto_split: bool = True
     record_size_estimate_bytes: int = 1024
     record_size_estimation_threshold: float = 1.0
+    small_files_without_logs_max: int = 1
+    """How many file groups of a partition of a merge-on-read table inserts are added to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,23 @@ def plan_buckets(
             building.weights[partition] = _cumulative(shares, workload.inserts)
             building.totals[partition] = workload.inserts
     return building.finish()
+
+
+def with_room_for_inserts(
+    plan: BucketPlan, partitions: Iterable[str], new_file_id_prefix: Callable[[], str]
+) -> BucketPlan:
+    """`plan` with an insert bucket in every one of `partitions` that has no place for inserts.
+
+    A profile that overlooked a new key would send it nowhere, or to the log of a file group, where
+    no index finds it again. A bucket that receives no row writes no file.
+    """
+    buckets = list(plan.buckets)
+    weights, totals = dict(plan.insert_weights), dict(plan.total_inserts)
+    for partition in sorted(set(partitions) - set(weights)):
+        weights[partition] = ((1.0, len(buckets)),)
+        totals[partition] = 0
+        buckets.append(InsertBucket(len(buckets), partition, new_file_id_prefix()))
+    return BucketPlan(tuple(buckets), weights, totals)
 
 
 def average_record_size(newest_first: Iterable[tuple[int, int]], sizing: Sizing) -> int:

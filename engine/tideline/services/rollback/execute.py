@@ -5,35 +5,39 @@
 2. `R.rollback.inflight`.
 3. The instant's completed object, should there be one, is deleted first (a rollback of Hudi's that
    we resume): from then on no reader counts on its files.
-4. The planned files are deleted; deleting a missing file is fine, so this repeats safely.
+4. The planned files are deleted and command blocks appended (`undo`), which repeats safely.
 5. The failed instant's inflight, then its requested object are deleted. Died between: the plan
    still names the instant, and the re-run deletes what is left.
-6. `R.rollback` completes with what was deleted.
-7. Files marked since the plan was made (a task may outlive its driver), the failed write's marker
-   folder and its heartbeat go. Died before: the next sweep removes them (`sweep`).
+6. `R.rollback` completes with what was done.
+7. What was marked since the plan was made (a task may outlive its driver) is undone as well; the
+   failed write's marker folder and its heartbeat go. Died before: the next sweep does it (`sweep`).
+
+A failed attempt at a compaction or a clustering goes back to requested: its plan stays to be run
+again, so in step 5 nothing is deleted, and after step 6 the inflight object only. Died between: the
+next attempt finds the instant inflight and rolls it back once more, with nothing left to delete.
 
 Everything runs under the table lock, so nobody starts from a half rolled back timeline.
-Source: Hudi's BaseRollbackActionExecutor.
+Source: Hudi's BaseRollbackActionExecutor, HoodieTable.rollbackInflightInstant.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
+from tideline.errors import CorruptTable, ObjectNotFound
 from tideline.formats.avro import decode_container, encode_container
-from tideline.services.rollback.plan import (
-    RollbackPlan,
-    failed_instants,
-    marked_path,
-    plan_rollback,
-)
+from tideline.services.rollback.plan import RollbackPlan, failed_instants, plan_rollback
+from tideline.services.rollback.undo import UndoneFiles, instants_in_log, undo_files
 from tideline.storage.heartbeat import delete_heartbeat, is_heartbeat_dead
 from tideline.storage.local import remove_unfinished
+from tideline.table.file_group import BaseFile, LogFile
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.markers import delete_markers, list_markers
+from tideline.table.markers import Marker, MarkerKind, delete_markers, list_markers
 from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime, next_instant_time
 
@@ -42,11 +46,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """One instant that was undone, and the files that went with it (table-relative)."""
+    """One instant that was undone, and the files that went with it (table-relative).
+
+    `command_logs` are log files with a command block, by path, with their sizes in bytes: what was
+    appended to logs stays there, and readers pass over it because of them.
+    """
 
     instant: InstantTime
     action: Action
     deleted: tuple[str, ...]
+    command_logs: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,51 +113,107 @@ def execute_failed_writes_rollback(
 def execute_rollback(
     table: HoodieTable, instant: Instant, *, lists_files: bool = False
 ) -> RolledBack | None:
-    """Undo one pending instant, whoever wrote it. Call under the lock.
+    """Undo one pending instant for good, whoever wrote it. Call under the lock.
 
-    None when it is not pending any more: whoever was paused until its lease ran out must not undo
-    what others completed meanwhile. `lists_files` looks for its files in the whole table as well:
-    somebody else may have removed markers. Raises as `plan_rollback`.
+    Of a compaction or a clustering the plan goes too. None when the instant is not pending any
+    more: whoever was paused until its lease ran out must not undo what others completed meanwhile.
+    `lists_files` looks for its files in the whole table as well: somebody else may have removed
+    markers. Raises as `plan_rollback`.
     """
-    plan = plan_instant_rollback(table, instant, lists_files=lists_files)
-    timelines = table.timelines
-    timeline = table.timeline()
-    now = timeline.find(instant.time)
-    if now is None or now.is_completed:
+    return _roll_back(table, instant, lists_files=lists_files, keeps_plan=False)
+
+
+def execute_attempt_rollback(table: HoodieTable, instant: Instant) -> RolledBack | None:
+    """Undo an inflight attempt at a compaction or a clustering; its plan stays requested.
+
+    None when the instant is not inflight. Call under the lock, before the plan is run again.
+    Raises as `plan_rollback`.
+    """
+    now = table.timeline().find(instant.time)
+    if now is None or now.state is not State.INFLIGHT:
         return None
-    time = next_instant_time(table.clock.now_ms(), timeline.newest_time())
-    body = encode_container("HoodieRollbackPlan", plan.to_avro(_base_uri(table)))
-    requested = timelines.create_requested(time, Action.ROLLBACK, body)
-    return _perform(table, requested, plan)
+    return _roll_back(table, now, lists_files=False, keeps_plan=True)
 
 
 def plan_instant_rollback(
-    table: HoodieTable, instant: Instant, *, lists_files: bool = False
+    table: HoodieTable, instant: Instant, *, lists_files: bool = False, restores: bool = False
 ) -> RollbackPlan:
-    """The plan for one pending instant, from its markers or, without any, from a listing."""
+    """The plan for one instant: from its markers, or without any, or completed, from a listing.
+
+    `restores` plans to undo what was built on the instant as well; see `plan_rollback`.
+    """
     markers = list_markers(table.store, str(instant.time))
-    lists_files = lists_files or (not markers and instant.state is State.INFLIGHT)
-    if lists_files and instant.action is Action.DELTACOMMIT:
-        raise UnsupportedTable(
-            "rolling back a deltacommit without markers is not supported yet",
-            table=table.location.uri,
-            instant=instant.time,
+    has_data = instant.state is not State.REQUESTED
+    if lists_files or restores or instant.is_completed or (has_data and not markers):
+        return plan_rollback(
+            instant,
+            markers=markers,
+            files=_list_data_files(table),
+            by_listing=True,
+            metadata=_metadata_of(table, instant),
+            restores=restores,
         )
-    base_files = table.list_base_files() if lists_files else ()
-    return plan_rollback(instant, markers=markers, base_files=base_files)
+    return plan_rollback(instant, markers=markers, files=_marked_logs(table, markers))
 
 
 def remove_files_of(table: HoodieTable, time: InstantTime) -> tuple[str, ...]:
     """Delete what a writer wrote after its instant had been rolled back; returns the paths.
 
-    Lists the whole table. For an instant that is not in the timeline, called by its own writer.
+    Lists the whole table, and looks into its log files. For an instant that is not in the timeline,
+    called by its own writer.
     """
-    marked = {marked_path(marker, time) for marker in list_markers(table.store, str(time))}
-    listed = {file.path for file in table.list_base_files() if file.instant == time}
-    paths = tuple(sorted(marked | listed))
+    instant = Instant(time, Action.DELTACOMMIT, State.INFLIGHT)
+    markers = list_markers(table.store, str(time))
+    bases = [marker for marker in markers if marker.kind is not MarkerKind.APPEND]
+    files = _list_data_files(table)
+    plan = plan_rollback(instant, markers=bases, files=files, by_listing=True)
+    mine = frozenset({str(time)})
+    # Others may have rolled back its markers with it, and a log file is named by another instant.
+    logs = (file for file in files if isinstance(file, LogFile) and file.instant < time)
+    appended = {log.path for log in logs if instants_in_log(table.store, log) == mine}
+    paths = tuple(sorted({*plan.deleted_paths, *appended}))
     table.store.delete_many(paths)
     delete_markers(table.store, str(time))
     return paths
+
+
+def undo_marked_files(table: HoodieTable, time: InstantTime, markers: tuple[Marker, ...]) -> None:
+    """Undo what markers say that an instant wrote which is not in the timeline any more.
+
+    Raises as `plan_rollback`, before anything is touched.
+    """
+    instant = Instant(time, Action.DELTACOMMIT, State.INFLIGHT)
+    plan = plan_rollback(instant, markers=markers, files=_marked_logs(table, markers))
+    undo_files(table, plan, table.timeline().newest_time() or time)
+
+
+def _roll_back(
+    table: HoodieTable, instant: Instant, *, lists_files: bool, keeps_plan: bool
+) -> RolledBack | None:
+    timelines = table.timelines
+    timeline = table.timeline()
+    begun = _begun_rollback(table, timeline, instant.time)
+    if begun is not None and not _is_completed(timeline, instant.time):
+        return _perform(table, *begun, keeps_plan=keeps_plan)
+    plan = plan_instant_rollback(table, instant, lists_files=lists_files)
+    timeline = table.timeline()
+    if timeline.find(instant.time) is None or _is_completed(timeline, instant.time):
+        return None
+    time = next_instant_time(table.clock.now_ms(), timeline.newest_time())
+    body = encode_container("HoodieRollbackPlan", plan.to_avro(base_uri(table)))
+    requested = timelines.create_requested(time, Action.ROLLBACK, body)
+    return _perform(table, requested, plan, keeps_plan=keeps_plan)
+
+
+def _begun_rollback(
+    table: HoodieTable, timeline: ActiveTimeline, time: InstantTime
+) -> tuple[Instant, RollbackPlan] | None:
+    """A pending rollback of the instant, to be resumed: who ran a service begins where it died."""
+    for rollback in timeline.pending().of(Action.ROLLBACK):
+        plan = _read_plan(table, rollback)
+        if plan is not None and plan.instant == time:
+            return rollback, plan
+    return None
 
 
 def _resume(table: HoodieTable, rollback: Instant) -> RolledBack | None:
@@ -156,67 +221,140 @@ def _resume(table: HoodieTable, rollback: Instant) -> RolledBack | None:
 
     A plan that cannot be read was never acted upon if it is only requested, so it is withdrawn;
     the failed write gets a new one. The rollback of a table service belongs to whoever runs that
-    service again. Source: Hudi's getPendingRollbackInfos.
+    service again, unless the service is gone already. Source: Hudi's getPendingRollbackInfos.
     """
-    path = table.timelines.path(rollback.in_state(State.REQUESTED))
-    try:
-        plan = RollbackPlan.from_avro(decode_container(table.store.get(path), path=path), path=path)
-    except (CorruptTable, ObjectNotFound) as error:
-        _log.warning("Cannot read the plan of a pending rollback, making a new one: %s", error)
+    plan = _read_plan(table, rollback)
+    if plan is None:
         if rollback.state is State.REQUESTED:
             table.timelines.remove(rollback)
         return None
-    if _is_service(table, Instant(plan.instant, plan.action, State.REQUESTED)):
+    target = Instant(plan.instant, plan.action, State.REQUESTED)
+    if _is_service(table, target) and table.timeline().find(plan.instant) is not None:
         return None
-    return _perform(table, rollback, plan)
+    return _perform(table, rollback, plan, keeps_plan=False)
 
 
-def _perform(table: HoodieTable, rollback: Instant, plan: RollbackPlan) -> RolledBack:
+def _read_plan(table: HoodieTable, rollback: Instant) -> RollbackPlan | None:
+    path = table.timelines.path(rollback.in_state(State.REQUESTED))
+    try:
+        return RollbackPlan.from_avro(decode_container(table.store.get(path), path=path), path=path)
+    except (CorruptTable, ObjectNotFound) as error:
+        _log.warning("Cannot read the plan of a pending rollback, making a new one: %s", error)
+        return None
+
+
+def _perform(
+    table: HoodieTable, rollback: Instant, plan: RollbackPlan, *, keeps_plan: bool
+) -> RolledBack:
     started_ms = table.clock.now_ms()
     timelines = table.timelines
     inflight = rollback
     if rollback.state is State.REQUESTED:
         inflight = timelines.to_inflight(rollback)
     failed = Instant(plan.instant, plan.action, State.REQUESTED)
-    timelines.remove(failed.in_state(State.COMPLETED))
-    table.store.delete_many(path for paths in plan.paths.values() for path in paths)
-    for state in (State.INFLIGHT, State.REQUESTED):
-        timelines.remove(failed.in_state(state))
-    timelines.complete(inflight, _metadata(table, plan, started_ms))
-    deleted = {path for paths in plan.paths.values() for path in paths}
-    late = {marked_path(item, plan.instant) for item in list_markers(table.store, plan.instant)}
-    table.store.delete_many(sorted(late - deleted))
-    for partition in plan.paths:
+    if not keeps_plan:
+        timelines.remove(failed.in_state(State.COMPLETED))
+    undone = undo_files(table, plan, rollback.time)
+    if not keeps_plan:
+        remove_pending_states(table, failed)
+    elapsed_ms = table.clock.now_ms() - started_ms
+    record = undone.to_avro(base_uri(table), started_ms=started_ms, elapsed_ms=elapsed_ms)
+    timelines.complete(inflight, encode_container("HoodieRollbackMetadata", record))
+    late = _undo_late_files(table, undone, rollback.time)
+    for partition in {*plan.paths, *(item.group.partition for item in plan.log_rollbacks)}:
         remove_unfinished(table.store, partition)
+    if keeps_plan:
+        timelines.remove(failed.in_state(State.INFLIGHT))
     delete_markers(table.store, plan.instant)
     delete_heartbeat(table.store, str(plan.instant))
-    return RolledBack(plan.instant, plan.action, tuple(sorted(deleted | late)))
+    deleted = tuple(sorted({*undone.deleted, *late.deleted}))
+    logs = {**undone.command_logs, **late.command_logs}
+    return RolledBack(plan.instant, plan.action, deleted, logs)
 
 
-def _metadata(table: HoodieTable, plan: RollbackPlan, started_ms: int) -> bytes:
-    base_uri = _base_uri(table)
-    record = {
-        "startRollbackTime": str(InstantTime.from_epoch_ms(started_ms)),
-        "timeTakenInMillis": table.clock.now_ms() - started_ms,
-        "totalFilesDeleted": sum(len(paths) for paths in plan.paths.values()),
-        "commitsRollback": [str(plan.instant)],
-        "partitionMetadata": {
-            partition: {
-                "partitionPath": partition,
-                "successDeleteFiles": [f"{base_uri}/{path}" for path in paths],
-                "failedDeleteFiles": [],
-                "rollbackLogFiles": {},
-                "logFilesFromFailedCommit": {},
-            }
-            for partition, paths in plan.paths.items()
-        },
-        "version": 1,
-        "instantsRollback": [{"commitTime": str(plan.instant), "action": plan.action.value}],
-    }
-    return encode_container("HoodieRollbackMetadata", record)
+def remove_pending_states(table: HoodieTable, instant: Instant) -> None:
+    """Delete an instant's inflight, then its requested object, whatever its action is called.
+
+    A completed compaction goes by another action than it had while it was pending.
+    """
+    pending = {Action.COMMIT: Action.COMPACTION, Action.DELTACOMMIT: Action.LOGCOMPACTION}
+    actions = [instant.action]
+    if instant.action in pending:
+        actions.append(pending[instant.action])
+    for state in (State.INFLIGHT, State.REQUESTED):
+        for action in actions:
+            table.timelines.remove(Instant(instant.time, action, state))
 
 
-def _base_uri(table: HoodieTable) -> str:
+def _undo_late_files(table: HoodieTable, undone: UndoneFiles, time: InstantTime) -> UndoneFiles:
+    """Undo what was marked, and appended, after the plan was made."""
+    plan = undone.plan
+    failed = Instant(plan.instant, plan.action, State.INFLIGHT)
+    markers = list_markers(table.store, plan.instant)
+    logs = [log for log in _marked_logs(table, markers) if log.path not in undone.command_logs]
+    now = plan_rollback(failed, markers=markers, files=logs)
+    known = {path for item in plan.log_rollbacks for path in item.log_files}
+    late = replace(
+        now,
+        paths={part: _without(paths, undone.deleted) for part, paths in now.paths.items()},
+        log_rollbacks=tuple(item for item in now.log_rollbacks if not set(item.log_files) <= known),
+    )
+    # The first command block may come before what a late task appended, so it gets one of its own.
+    return undo_files(table, late, table.timelines.next_time() if late.log_rollbacks else time)
+
+
+def _without(paths: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(path for path in paths if path not in known)
+
+
+def _list_data_files(table: HoodieTable) -> tuple[BaseFile | LogFile, ...]:
+    return (*table.list_base_files(), *table.list_log_files())
+
+
+def _marked_logs(table: HoodieTable, markers: tuple[Marker, ...]) -> tuple[LogFile, ...]:
+    """The log files in the partitions that markers say were appended to."""
+    partitions = {mark.partition for mark in markers if mark.kind is MarkerKind.APPEND}
+    if not partitions:
+        return ()
+    parsed = (
+        LogFile.parse(partition, name, size_bytes)
+        for partition, files in table.list_files(partitions).items()
+        for name, size_bytes in files
+    )
+    return tuple(log for log in parsed if log is not None)
+
+
+def _metadata_of(table: HoodieTable, instant: Instant) -> CommitMetadata | None:
+    """What an instant says it wrote: a commit's metadata, or the profile of an inflight one."""
+    if instant.state is State.REQUESTED:
+        return None
+    is_plan = instant.action is Action.LOGCOMPACTION
+    path = table.timelines.path(instant.in_state(State.REQUESTED) if is_plan else instant)
+    try:
+        body = table.store.get(path)
+    except ObjectNotFound:
+        return None
+    if is_plan:
+        return _planned_appends(decode_container(body, path=path))
+    return CommitMetadata.decode(body, path=path) if body else None
+
+
+def _planned_appends(plan: Mapping[str, Any]) -> CommitMetadata:
+    """The slices of a log compaction's plan, as a workload profile names them."""
+    stats: dict[str, tuple[WriteStat, ...]] = {}
+    for item in plan.get("operations") or ():
+        partition = item.get("partitionPath") or ""
+        stat = WriteStat(file_id=item.get("fileId"), prev_commit=item.get("baseInstantTime"))
+        stats[partition] = (*stats.get(partition, ()), stat)
+    return CommitMetadata(stats)
+
+
+def _is_completed(timeline: ActiveTimeline, time: InstantTime) -> bool:
+    now = timeline.find(time)
+    return now is not None and now.is_completed
+
+
+def base_uri(table: HoodieTable) -> str:
     """The table's address as Hudi spells it in plans; in-memory tables have no such address."""
     in_memory = table.location.scheme == "memory"
     return table.location.uri if in_memory else table.location.spark_uri()

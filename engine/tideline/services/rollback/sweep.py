@@ -7,7 +7,7 @@ leaves files and their markers. None of that is in the timeline as pending, so n
 1. List the marker folders and the heartbeats, one level each.
 2. Pending instants are left alone: their writers are alive, or rolled back as a whole.
 3. Completed or archived: markers and heartbeat are deleted.
-4. Neither, and no living heartbeat: the marked files are deleted first, markers and heartbeat next.
+4. Neither, and no living heartbeat: the marked files are undone first, markers and heartbeat next.
 5. On a local folder the unfinished files of dead processes in `.hoodie` go as well.
 
 Died in between: the next sweep finds the rest. Call under the table lock.
@@ -16,8 +16,7 @@ Died in between: the next sweep finds the rest. Call under the table lock.
 from __future__ import annotations
 
 from tideline.errors import CorruptTable, UnsupportedTable
-from tideline.services.rollback.execute import FailedWrites
-from tideline.services.rollback.plan import marked_path
+from tideline.services.rollback.execute import FailedWrites, undo_marked_files
 from tideline.storage.heartbeat import (
     HEARTBEAT_DIRECTORY,
     delete_heartbeat,
@@ -56,12 +55,10 @@ def _sweep(
         if not policy.is_dead(table, time):
             return False
         try:
-            markers = list_markers(table.store, time)
-            paths = sorted({marked_path(marker, time) for marker in markers})
+            undo_marked_files(table, time, list_markers(table.store, time))
         except (CorruptTable, UnsupportedTable):
             # Nobody counts on these files; a person may look at them.
             return False
-        table.store.delete_many(paths)
     delete_markers(table.store, time)
     delete_heartbeat(table.store, str(time))
     return True

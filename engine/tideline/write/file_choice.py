@@ -1,0 +1,136 @@
+"""Which of a table's files a write looks into, adds to, rewrites or replaces.
+
+Copy-on-write: keys are in base files; an update rewrites its base file; inserts fill any small one.
+
+Merge-on-read: an update is appended to the logs of its slice, without a look at what it updates.
+New keys go where an index that reads base files finds them again: to new base files, or to a small
+file group that has no logs yet, whose base file is rewritten for it. So only base files need to be
+looked up, with two exceptions: a file group that has nothing but logs, and a global index, which
+has to know that a key left a file group by a delete in its log.
+
+Pure functions of a file-system view. Source: Hudi's UpsertPartitioner, HoodieIndexUtils,
+SparkUpsertDeltaCommitPartitioner, BaseSparkDeltaCommitActionExecutor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tideline.index.bucket import file_ids_by_bucket
+from tideline.table.file_group import FileGroupId, FileSlice
+from tideline.table.file_system_view import FileSystemView
+from tideline.table.table_config import TableType
+from tideline.timeline.instant_time import InstantTime
+from tideline.write.config import WriteConfig
+from tideline.write.engine import AppendTarget, CreateTarget, MergeTarget, Target
+from tideline.write.upsert_partitioner import BucketPlan, SmallFile, UpdateBucket
+from tideline.write.workload_profile import WorkloadProfile
+
+
+def lookup_candidates(
+    view: FileSystemView, table_type: TableType, *, is_global: bool
+) -> tuple[FileSlice, ...]:
+    """The file slices an index that reads files looks into; without logs where the base tells all.
+
+    A base file that a pending compaction or a writer has not committed is not among them.
+    """
+    slices = (piece for partition in view.partitions for piece in view.latest_slices(partition))
+    if table_type is TableType.COPY_ON_WRITE:
+        return tuple(piece for piece in slices if piece.base_file is not None)
+    return tuple(
+        piece if is_global or piece.base_file is None else _base_alone(piece) for piece in slices
+    )
+
+
+def small_files(
+    view: FileSystemView, profile: WorkloadProfile, config: WriteConfig, table_type: TableType
+) -> dict[str, tuple[SmallFile, ...]]:
+    """Per partition with inserts the files they may go to, in the order they are to be filled.
+
+    Never one that a pending compaction or clustering holds.
+    """
+    limit = config.sizing.small_file_limit_bytes
+    partitions = [name for name, workload in profile.partitions.items() if workload.inserts]
+    if table_type is TableType.COPY_ON_WRITE:
+        return {
+            partition: tuple(
+                SmallFile(file.file_id, file.instant, file.size_bytes)
+                for file in view.small_files(partition, limit)
+            )
+            for partition in partitions
+        }
+    most = config.sizing.small_files_without_logs_max
+    return {
+        partition: _small_without_logs(view, partition, limit)[:most] for partition in partitions
+    }
+
+
+def choose_targets(
+    plan: BucketPlan, view: FileSystemView, table_type: TableType
+) -> dict[int, Target]:
+    """What every bucket of a plan does."""
+    slices = {
+        piece.group: piece
+        for partition in view.partitions
+        for piece in view.latest_slices(partition)
+    }
+    targets: dict[int, Target] = {}
+    for bucket in plan.buckets:
+        if not isinstance(bucket, UpdateBucket):
+            targets[bucket.number] = CreateTarget(bucket.partition, bucket.file_id_prefix)
+            continue
+        piece = slices[FileGroupId(bucket.partition, bucket.file_id)]
+        takes_inserts = bool(bucket.inserts) and not piece.log_files
+        is_rewritten = table_type is TableType.COPY_ON_WRITE or takes_inserts
+        if is_rewritten and piece.base_file is not None:
+            targets[bucket.number] = MergeTarget(piece.base_file)
+        else:
+            targets[bucket.number] = AppendTarget(piece, _log_instant(view, piece))
+    return targets
+
+
+def live_buckets(view: FileSystemView, partition: str) -> dict[int, FileSlice]:
+    """The file slice of every bucket of a bucket index. Raises as `file_ids_by_bucket`."""
+    slices = {piece.file_id: piece for piece in view.latest_slices(partition)}
+    return {
+        bucket: slices[file_id] for bucket, file_id in file_ids_by_bucket(partition, slices).items()
+    }
+
+
+def live_file_ids(view: FileSystemView, partitions: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The file groups of each partition that has any."""
+    found = {
+        partition: tuple(sorted(piece.file_id for piece in view.latest_slices(partition)))
+        for partition in partitions
+    }
+    return {partition: ids for partition, ids in found.items() if ids}
+
+
+def held_groups(
+    held: Mapping[FileGroupId, InstantTime], wanted: Iterable[FileGroupId]
+) -> dict[InstantTime, FileGroupId]:
+    """The pending plans that hold any of the `wanted` groups, each with one of these."""
+    found: dict[InstantTime, FileGroupId] = {}
+    for group in wanted:
+        if group in held:
+            found.setdefault(held[group], group)
+    return found
+
+
+def _base_alone(piece: FileSlice) -> FileSlice:
+    return FileSlice(piece.group, piece.base_instant, piece.base_file)
+
+
+def _small_without_logs(
+    view: FileSystemView, partition: str, limit_bytes: int
+) -> tuple[SmallFile, ...]:
+    plain = {piece.file_id for piece in view.latest_slices(partition) if not piece.log_files}
+    found = (file for file in view.small_files(partition, limit_bytes) if file.file_id in plain)
+    return tuple(
+        SmallFile(file.file_id, file.instant, file.size_bytes)
+        for file in sorted(found, key=lambda file: (file.size_bytes, file.file_id))
+    )
+
+
+def _log_instant(view: FileSystemView, piece: FileSlice) -> InstantTime:
+    return view.pending_compaction.get(piece.group, piece.base_instant)
