@@ -51,11 +51,12 @@ def _missing(seen: Inspection) -> Iterator[Finding]:
             file.group not in newest or newest[file.group][0] < file.instant
         ):
             newest[file.group] = (file.instant, file)
+    gone = seen.view.replaced.keys() | seen.archive.replaced.keys()
     for group, (_, base) in sorted(newest.items()):
-        if group not in seen.view.replaced and seen.is_still_missing(base.path):
+        if group not in gone and seen.is_still_missing(base.path):
             yield _lost(base.path, base.instant, "the newest version of its file group is missing")
     for group, files in sorted(logs.items()):
-        if group in seen.view.replaced:
+        if group in gone:
             continue
         base_instant = newest[group][0] if group in newest else None
         for log in files:
@@ -107,7 +108,7 @@ def _uncommitted(seen: Inspection) -> Iterator[Finding]:
     visible = {file.path for file in seen.live_base_files()}
     committed = {instant.time for instant in seen.commits}
     for file in seen.data_files():
-        if not isinstance(file, BaseFile) or file.path in stated or _is_unread(seen, file):
+        if file.path in stated or _is_unread(seen, file):
             continue
         delete = Repair(RepairKind.DELETE_FILE, file.path)
         about = {"path": file.path, "instant": file.instant, "repair": delete}
@@ -122,12 +123,12 @@ def _uncommitted(seen: Inspection) -> Iterator[Finding]:
             yield warning(NAME, "left by a write that never committed", **about)
 
 
-def _is_unread(seen: Inspection, file: BaseFile) -> bool:
+def _is_unread(seen: Inspection, file: BaseFile | LogFile) -> bool:
     """Whether what would name the file cannot be read, so that nothing is known of it."""
     return any(instant.time == file.instant for instant in seen.unreadable)
 
 
-def _is_before_start(seen: Inspection, file: BaseFile) -> bool:
+def _is_before_start(seen: Inspection, file: BaseFile | LogFile) -> bool:
     return seen.timeline.start is not None and file.instant < seen.timeline.start
 
 
