@@ -196,9 +196,13 @@ class ServiceTransaction:
         with self.table.lock().acquire(timeout_s=self._config.lock_timeout_s):
             now = self.table.timeline().find(self.instant)
             if now is not None and now.is_completed:
-                self._tidy_up()
-                return self._committed
-            if self._completion.may_still_take_place or now is None:
+                return self._settle_completed(now)
+            if self._completion.may_still_take_place:
+                return None
+            if now is None:
+                # Undone for good while we worked; what was written since is known to us alone.
+                delete_unreported_files(self.table.store, self.instant, ())
+                delete_markers(self.table.store, self.instant)
                 return None
             # An attempt that others rolled back while we slept may be theirs by now.
             if self._heartbeat.is_expired():
@@ -207,6 +211,16 @@ class ServiceTransaction:
                 self._roll_back(self.table, now)
             if gives_up_plan:
                 self.table.timelines.remove(now.in_state(State.REQUESTED))
+        return None
+
+    def _settle_completed(self, completed: Instant) -> ServiceCommit | None:
+        """It was us whose reply was lost, or whoever took us for dead and ran the plan again."""
+        if self._completion.is_sent:
+            self._tidy_up()
+            return self._committed
+        theirs = self.table.timelines.read_commit(completed)
+        delete_unreported_files(self.table.store, self.instant, theirs.write_stats)
+        self._tidy_up()
         return None
 
     def _require_ours(self, timeline: ActiveTimeline) -> None:

@@ -12,6 +12,7 @@ from tideline.services.compaction.operation import CompactionOperation
 from tideline.services.engine import ServiceWork
 from tideline.spark.clustering import cluster_groups
 from tideline.spark.compaction import compact_operations
+from tideline.spark.session import get_session
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.commit_metadata import WriteStat
 
@@ -35,3 +36,11 @@ class SparkServiceEngine:
 
     def cluster(self, work: ServiceWork, plan: ClusteringPlan) -> Sequence[WriteStat]:
         return cluster_groups(self.spark, self.table, work, plan)
+
+
+def open_service_engine(
+    table: HoodieTable, spark: SparkSession | None = None
+) -> SparkServiceEngine:
+    """An engine for a table, in the given session or the running one or a new one."""
+    session = spark or get_session("tideline services", locations=[table.location])
+    return SparkServiceEngine(session, table)
