@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tideline.formats.avro import encode_container
+from tideline.table.file_group import LogFile
 from tideline.table.table_config import TableType
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
@@ -68,3 +70,27 @@ def test_a_log_file_on_a_version_that_never_committed_is_left_over(table: SmallT
     assert (str(found.severity), found.path) == ("warning", f"p0/{name}")
     table.lake().repair()
     assert table.lake().check(keys=True) == ()
+
+
+def test_a_pending_plan_that_names_a_missing_file_is_an_error(table: SmallTable) -> None:
+    (log, *_) = log_paths(table)
+    partition, name = log.rsplit("/", 1)
+    file = LogFile.parse(partition, name)
+    assert file is not None
+    operation = {
+        "baseInstantTime": str(file.instant),
+        "deltaFilePaths": [name],
+        "dataFilePath": None,
+        "fileId": file.file_id,
+        "partitionPath": partition,
+    }
+    path = ".hoodie/20300101000000000.compaction.requested"
+    plan = encode_container("HoodieCompactionPlan", {"operations": [operation], "version": 2})
+    table.store().put(path, plan)
+    assert [one for one in table.lake().check() if str(one.severity) == "error"] == []
+    table.store().delete(log)
+    found = [one.message for one in table.lake().check() if one.path == log]
+    assert "20300101000000000.compaction.requested needs a file that is missing" in found
+    table.store().put(path, plan[:30])
+    broken = [one for one in table.lake().check() if one.path == path]
+    assert [str(one.severity) for one in broken] == ["error"]

@@ -14,6 +14,7 @@ from tideline.check.finding import Finding, Severity, note
 from tideline.check.inspection import Inspection, inspect_table
 from tideline.check.leftovers import check_leftovers
 from tideline.check.log_files import check_log_files
+from tideline.check.plans import check_plans
 from tideline.check.properties import check_properties
 from tideline.check.timeline import check_timeline
 from tideline.table.hoodie_table import HoodieTable
@@ -25,6 +26,7 @@ CHECKS: tuple[Check, ...] = (
     check_timeline,
     check_archive,
     check_files,
+    check_plans,
     check_log_files,
     check_sidecars,
     check_leftovers,
