@@ -226,6 +226,12 @@ class LakeTable:
 
         return snapshot(spark, self.hoodie_table, as_of)
 
+    def read_optimized(self, spark: SparkSession) -> DataFrame:
+        """The rows of the base files alone: a merge-on-read table without its logs."""
+        from tideline.spark.snapshot import read_optimized
+
+        return read_optimized(spark, self.hoodie_table)
+
     def incremental(self, spark: SparkSession, after: Any, until: Any = None) -> DataFrame:
         """Rows that commits in (after, until] wrote, in their latest state by then."""
         from tideline.spark.incremental import incremental
