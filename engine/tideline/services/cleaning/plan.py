@@ -227,9 +227,7 @@ def _outdated(
         yield from free if replaced_at < earliest.time else ()
         return
     below = [piece for piece in group.slices if piece.base_instant < earliest.time]
-    for piece in below[1:]:
-        if piece in free:
-            yield piece
+    yield from (piece for piece in below[1:] if not _is_needed(piece, facts.needed))
 
 
 def _has_enough(retention: Retention, config: CleaningConfig) -> bool:
