@@ -18,10 +18,10 @@ from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
 from tideline.storage.object_store import ObjectStore
+from tideline.table.table_config import TableType
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.local_engine import LocalEngine
 from tideline.testing.table_audit import Row, open_fresh, read_rows
-from tideline.table.table_config import TableType
 from tideline.timeline.commit_metadata import WriteStat
 from tideline.write.engine import BucketPlacement, Target
 from tideline.write.handle_context import HandleContext
