@@ -20,6 +20,7 @@ from tideline.storage.heartbeat import heartbeat_age_ms
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.carried import read_carried
 from tideline.timeline.instant import Action, Instant
 from tideline.timeline.instant_time import InstantTime
 from tideline_operator.observed import (
@@ -110,8 +111,13 @@ class Observer:
                 }
             return self._said[key]
 
+        def read_archived() -> Mapping[str, str]:
+            if not timeline.has_archive:
+                return {}
+            return read_carried(hoodie.archived(), CHECKPOINT_PREFIX)
+
         names = [ingest.name for ingest in table.spec.ingest]
-        return read_checkpoints(timeline, read, names)
+        return read_checkpoints(timeline, read, names, read_archived)
 
     def _pending(
         self, hoodie: HoodieTable, timeline: ActiveTimeline

@@ -66,6 +66,7 @@ from tideline.spark.sources import (
 )
 from tideline.storage.object_store import ObjectInfo
 from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.carried import read_carried
 from tideline.timeline.instant import COMMIT_ACTIONS, Instant
 
 if TYPE_CHECKING:
@@ -144,7 +145,16 @@ def current_checkpoints(table: LakeTable | None, name: str) -> dict[str, Checkpo
     others = {
         key.removeprefix(CHECKPOINT_PREFIX) for key in carried if key.startswith(CHECKPOINT_PREFIX)
     }
-    return read_checkpoints(timeline, read, {name} | others)
+    return read_checkpoints(
+        timeline, read, {name} | others, lambda: _archived(table, timeline, remembers=False)
+    )
+
+
+def _archived(table: LakeTable, timeline: ActiveTimeline, *, remembers: bool) -> dict[str, str]:
+    """Checkpoints that archived commits carried; `remembers` only under the table lock."""
+    if not timeline.has_archive:
+        return {}
+    return read_carried(table.hoodie_table.archived(), CHECKPOINT_PREFIX, remembers=remembers)
 
 
 def require_generation(table: LakeTable, timeline: ActiveTimeline, work: IngestFiles) -> None:
@@ -158,7 +168,9 @@ def require_generation(table: LakeTable, timeline: ActiveTimeline, work: IngestF
     def read(instant: Instant) -> Mapping[str, str]:
         return timelines.read_commit(instant).extra_metadata
 
-    found = read_checkpoints(timeline, read, {work.name}).get(work.name)
+    found = read_checkpoints(
+        timeline, read, {work.name}, lambda: _archived(table, timeline, remembers=True)
+    ).get(work.name)
     generation = found.generation if found else 0
     if generation != work.generation:
         raise Conflict(

@@ -9,7 +9,6 @@ Source: Hudi's HoodieAvroDataBlock, HoodieParquetDataBlock.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from functools import lru_cache
 from io import BytesIO
 
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from tideline.errors import ConfigError, CorruptTable, InvalidData, UnsupportedTable
+from tideline.errors import CorruptTable, InvalidData, UnsupportedTable
 from tideline.formats.avro import decode_records, encode_records, physical_schema
 from tideline.formats.log_block import (
     BlockKind,
@@ -28,30 +27,13 @@ from tideline.formats.log_block import (
     encode_block,
     split_avro_content,
 )
+from tideline.formats.log_format import LogFormat
 from tideline.table.avro_schema import avro_to_arrow
 from tideline.table.column_type import is_list_like
 from tideline.table.stored_value import converted_array, list_offsets
 from tideline.timeline.instant_time import InstantTime
 
 _DECIMAL_BYTES = 16
-
-
-class LogFormat(Enum):
-    """How the rows of new data blocks are stored (Hudi: hoodie.logfile.data.block.format)."""
-
-    AVRO = "avro"
-    PARQUET = "parquet"
-
-    @classmethod
-    def parse(cls, text: str) -> LogFormat:
-        """Raises ConfigError for a format that Tideline does not write, HFile among them."""
-        try:
-            return cls(text.strip().lower())
-        except ValueError as error:
-            raise ConfigError("log blocks are avro or parquet", value=text) from error
-
-    def __str__(self) -> str:
-        return self.value
 
 
 def encode_data_block(
@@ -87,7 +69,9 @@ def decode_data_block(
     *,
     path: object = None,
 ) -> pa.Table:
-    """The rows of a data block; of `columns` those it has, else all, in the block's order.
+    """The rows of a data block, in the block's order: all columns, or those among `columns`.
+
+    Names are compared ignoring case.
 
     Columns have the types of `schema_json` in an Avro block and those stored in a Parquet block.
     Raises CorruptTable for content that cannot be read and UnsupportedTable for HFile blocks, both
@@ -127,7 +111,7 @@ def _read_parquet(content: bytes, columns: Sequence[str] | None, path: object) -
         ) as file:
             wanted = None
             if columns is not None:
-                wanted = [name for name in file.schema_arrow.names if name in set(columns)]
+                wanted = _chosen(file.schema_arrow.names, columns)
             return file.read(columns=wanted, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise CorruptTable("Parquet log block cannot be read", path=path, value=error) from error
@@ -141,7 +125,7 @@ def _read_avro(
     physical = _arrow_schema(physical_json)
     datums = split_avro_content(content, path=path)
     records = decode_records(physical_json, datums, path=path)
-    names = [name for name in wanted.names if columns is None or name in set(columns)]
+    names = wanted.names if columns is None else _chosen(wanted.names, columns)
     try:
         rows = pa.array(records, pa.struct([physical.field(name) for name in names]))
         arrays = [_to_logical(rows.field(name), wanted.field(name).type) for name in names]
@@ -150,6 +134,11 @@ def _read_avro(
     if not names:
         return pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)])
     return pa.Table.from_arrays(arrays, schema=pa.schema([wanted.field(name) for name in names]))
+
+
+def _chosen(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    folded = {name.casefold() for name in columns}
+    return [name for name in names if name.casefold() in folded]
 
 
 @lru_cache(maxsize=64)

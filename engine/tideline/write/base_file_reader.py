@@ -28,7 +28,7 @@ from tideline.write.handle_context import HandleContext
 from tideline.write.meta_columns import COMMIT_SEQNO, COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 from tideline.write.virtual_key import virtual_keys
 
-_KEPT_META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH)
+KEPT_META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH)
 _BATCH_BYTES = 32 * 1024 * 1024
 _BATCH_ROWS_MIN = 64
 _BATCH_ROWS_MAX = 262_144
@@ -49,9 +49,18 @@ class StoredBatch:
 
 @contextmanager
 def open_stored_file(
-    ctx: HandleContext, store: ObjectStore, base: BaseFile
+    ctx: HandleContext,
+    store: ObjectStore,
+    base: BaseFile,
+    *,
+    meta_columns: Sequence[str] = KEPT_META_COLUMNS,
+    keeps_dictionaries: bool = True,
 ) -> Iterator[StoredFile]:
-    """Open a base file to read it. Raises CorruptTable when it is missing or no parquet file."""
+    """Open a base file to read it. Raises CorruptTable when it is missing or no parquet file.
+
+    `meta_columns` are those to read, where the table has any. Without `keeps_dictionaries` no
+    column comes as an Arrow dictionary.
+    """
     try:
         stream = store.open_reader(base.path)
     except ObjectNotFound as error:
@@ -71,7 +80,8 @@ def open_stored_file(
                 value=error,
             ) from error
         is_remote = store.local_path(base.path) is None
-        yield StoredFile(ctx, base, source, metadata, is_remote)
+        read = meta_columns if ctx.populate_meta_fields else ()
+        yield StoredFile(ctx, base, source, metadata, is_remote, read, keeps_dictionaries)
 
 
 class StoredFile:
@@ -84,6 +94,8 @@ class StoredFile:
         source: pa.NativeFile,
         metadata: pq.FileMetaData,
         is_remote: bool,
+        meta_columns: Sequence[str],
+        keeps_dictionaries: bool,
     ) -> None:
         self._ctx = ctx
         self._base = base
@@ -91,12 +103,12 @@ class StoredFile:
         self._file = pq.ParquetFile(
             source,
             metadata=metadata,
-            read_dictionary=_dictionary_columns(metadata),
+            read_dictionary=_dictionary_columns(metadata) if keeps_dictionaries else None,
             coerce_int96_timestamp_unit="us",
             # Few large requests instead of one for every column.
             pre_buffer=is_remote,
         )
-        self._columns = self._match_columns()
+        self._columns = self._match_columns(meta_columns)
 
     @property
     def row_count(self) -> int:
@@ -108,11 +120,22 @@ class StoredFile:
 
     def batches(self) -> Iterator[StoredBatch]:
         """All rows in file order. Raises CorruptTable when the file cannot be read through."""
-        names = [column.source for column in self._columns if column.source is not None]
-        for batch in self._read(names):
-            arrays = [column.of(batch) for column in self._columns]
-            rows = pa.RecordBatch.from_arrays(arrays, [column.name for column in self._columns])
-            yield StoredBatch(self._keys(rows), rows)
+        for rows in self.row_batches():
+            yield StoredBatch(self.keys(rows), rows)
+
+    def row_batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows in file order, without looking at their keys. Raises as `batches`."""
+        sources = [column.source for column in self._columns if column.source is not None]
+        wanted = [column.name for column in self._columns]
+        for batch in self._read(sources):
+            try:
+                arrays = [column.of(batch) for column in self._columns]
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise self._corrupt("base file does not fit the table's types", error) from error
+            if arrays:
+                yield pa.RecordBatch.from_arrays(arrays, wanted)
+            else:
+                yield batch
 
     def key_batches(self) -> Iterator[pa.Array]:
         """The record keys alone, in file order. Only where the table has meta columns."""
@@ -136,7 +159,8 @@ class StoredFile:
         bytes_per_row = max(1, int(group.total_byte_size) // max(1, int(group.num_rows)))
         return min(max(_BATCH_BYTES // bytes_per_row, _BATCH_ROWS_MIN), _BATCH_ROWS_MAX)
 
-    def _keys(self, rows: pa.RecordBatch) -> pa.Array:
+    def keys(self, rows: pa.RecordBatch) -> pa.Array:
+        """The record keys of rows of this file."""
         if self._ctx.populate_meta_fields:
             return decoded(rows.column(RECORD_KEY))
         return virtual_keys(
@@ -145,15 +169,14 @@ class StoredFile:
             qualified=self._ctx.virtual_keys_qualified,
         )
 
-    def _match_columns(self) -> tuple[_Column, ...]:
+    def _match_columns(self, meta_columns: Sequence[str]) -> tuple[_Column, ...]:
         stored = self._file.schema_arrow
         folded = {name.casefold(): name for name in reversed(stored.names)}
         columns = []
-        if self._ctx.populate_meta_fields:
-            missing = [name for name in _KEPT_META_COLUMNS if name not in stored.names]
-            if missing:
-                raise self._corrupt("base file lacks meta columns", ", ".join(missing))
-            columns = [_Column(name, pa.string(), name, _same) for name in _KEPT_META_COLUMNS]
+        missing = [name for name in meta_columns if name not in stored.names]
+        if missing:
+            raise self._corrupt("base file lacks meta columns", ", ".join(missing))
+        columns = [_Column(name, pa.string(), name, _same) for name in meta_columns]
         for field in self._ctx.stored_schema:
             source = field.name if field.name in stored.names else folded.get(field.name.casefold())
             adapt = _adapter(stored.field(source).type, field.type) if source else _same

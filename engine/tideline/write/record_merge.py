@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.errors import InvalidData
+from tideline.table.ordering_value import is_lower
 from tideline.table.properties import MergeMode
 from tideline.write.column_encoding import decoded, encoded
 from tideline.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
@@ -115,20 +116,16 @@ def incoming_wins(
     """For every pair whether the incoming row replaces the stored one.
 
     With event time ordering it does unless its ordering values, compared one after the other, are
-    lower; a null on either side decides for the incoming row. Text is compared by UTF-8 bytes,
-    which differs from Java's order only between characters above U+FFFF and from U+E000 on.
+    lower; a null on either side decides for the incoming row.
     """
-    wins = np.ones(len(matches), dtype=np.bool_)
     if ctx.merge_mode is not MergeMode.EVENT_TIME_ORDERING:
-        return wins
-    undecided = wins.copy()
-    for name in ctx.ordering_fields:
-        old = column_at(stored, name).take(pa.array(matches.stored))
-        new = column_at(incoming, name).take(pa.array(matches.incoming))
-        lower, equal = _compare(new, old)
-        wins[undecided & lower] = False
-        undecided &= equal
-    return wins
+        return np.ones(len(matches), dtype=np.bool_)
+    old, new = pa.array(matches.stored), pa.array(matches.incoming)
+    return ~is_lower(
+        [column_at(incoming, name).take(new) for name in ctx.ordering_fields],
+        [column_at(stored, name).take(old) for name in ctx.ordering_fields],
+        len(matches),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,24 +168,6 @@ def _stack(stored: pa.Array, winners: pa.Array) -> pa.Array:
     if types.is_dictionary(stored.type):
         return pa.concat_arrays([stored, encoded(winners)])
     return pa.concat_arrays([stored, decoded(winners)])
-
-
-def _compare(new: pa.Array, old: pa.Array) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Where `new` is lower than, and where it equals `old`; neither where one is null."""
-    if types.is_boolean(new.type):
-        new, old = new.cast(pa.int8()), old.cast(pa.int8())
-    lower, equal = pc.less(new, old), pc.equal(new, old)
-    if types.is_floating(new.type):
-        # In Java's order NaN is the greatest value and equals itself.
-        new_nan, old_nan = pc.is_nan(new), pc.is_nan(old)
-        lower = pc.or_(lower, pc.and_(old_nan, pc.invert(new_nan)))
-        equal = pc.or_(equal, pc.and_(old_nan, new_nan))
-    return _mask(lower), _mask(equal)
-
-
-def _mask(flags: pa.Array) -> npt.NDArray[np.bool_]:
-    mask: npt.NDArray[np.bool_] = pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
-    return mask
 
 
 def _single(column: pa.ChunkedArray | pa.Array, wanted: pa.DataType) -> pa.Array:

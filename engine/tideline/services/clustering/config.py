@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tideline.errors import ConfigError
+from tideline.table.row_layout import RowLayout
 from tideline.table.settings import Settings
 
 _PLAN = "hoodie.clustering.plan.strategy."
@@ -27,14 +28,6 @@ class PartitionFilter(Enum):
     RECENT_DAYS = "RECENT_DAYS"
     SELECTED_PARTITIONS = "SELECTED_PARTITIONS"
     DAY_ROLLING = "DAY_ROLLING"
-
-
-class RowLayout(Enum):
-    """How sort columns order rows (`hoodie.layout.optimize.strategy`)."""
-
-    LINEAR = "LINEAR"
-    ZORDER = "ZORDER"
-    HILBERT = "HILBERT"
 
 
 @dataclass(frozen=True, slots=True)

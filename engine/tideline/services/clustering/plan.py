@@ -25,12 +25,12 @@ from tideline.services.clustering.config import (
     TARGET_BYTES_KEY,
     ClusteringConfig,
     PartitionFilter,
-    RowLayout,
 )
 from tideline.services.explanation import Explanation, NotDue
 from tideline.services.slice_metrics import slice_metrics
 from tideline.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.table.file_system_view import FileSystemView
+from tideline.table.row_layout import RowLayout
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import COMMIT_ACTIONS
 from tideline.timeline.instant_time import InstantTime
