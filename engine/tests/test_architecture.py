@@ -35,7 +35,10 @@ SDK_HOMES = {
 # Spark or Arrow. Put off for any other reason an import hides a cycle.
 NEEDS_SPARK_OR_ARROW = (
     "tideline.spark.",
+    "tideline.ingest.arrow_schema",
     "tideline.ingest.ingest_files.",
+    "tideline.table.column_type",
+    "tideline.table.create",
     "tideline.table.schema",
     "tideline.table.schema_resolver",
 )

@@ -33,7 +33,6 @@ from tideline.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.services.service import Service
 from tideline.storage.location import StoreLocation
 from tideline.storage.probe import probe_conditional_writes
-from tideline.table.create import TableDefinition, check_definition, create_table
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import (
     TABLE_VERSION,
@@ -94,6 +93,8 @@ class LakeTable:
         (EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING) follow from the columns when left out.
         Raises ConfigError for a definition that cannot be, or when a table is there already.
         """
+        from tideline.table.create import TableDefinition, check_definition, create_table
+
         location = StoreLocation.of(uri, storage_options)
         store = location.open()
         definition = TableDefinition(
@@ -221,6 +222,12 @@ class LakeTable:
         from tideline.spark.snapshot import snapshot
 
         return snapshot(spark, self.hoodie_table, as_of)
+
+    def read_optimized(self, spark: SparkSession) -> DataFrame:
+        """The rows of the base files alone: a merge-on-read table without its logs."""
+        from tideline.spark.snapshot import read_optimized
+
+        return read_optimized(spark, self.hoodie_table)
 
     def incremental(self, spark: SparkSession, after: Any, until: Any = None) -> DataFrame:
         """Rows that commits in (after, until] wrote, in their latest state by then."""

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Protocol
 
 from tideline.table.file_group import BaseFile, FileSlice
 from tideline.timeline.commit_metadata import WriteStat
@@ -19,6 +17,9 @@ from tideline.write.config import SortMode
 from tideline.write.handle_context import HandleContext
 from tideline.write.upsert_partitioner import BucketPlan
 from tideline.write.workload_profile import WorkloadProfile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
