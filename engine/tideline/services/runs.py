@@ -155,7 +155,7 @@ class TableServices:
         self.settings = Settings(properties)
         self.config = ServiceConfig.from_settings(self.settings)
         self._write_config = write_config
-        self._failed_writes = failed_writes
+        self.failed_writes = failed_writes
         self._open_engine = open_engine
 
     def plan(self, service: Service) -> ServicePlan:
@@ -291,7 +291,7 @@ class TableServices:
         return explanation
 
     def _explain_rollback(self, timeline: ActiveTimeline) -> Explanation | NotDue:
-        failed = find_failed_writes(self.table, timeline, self._failed_writes)
+        failed = find_failed_writes(self.table, timeline, self.failed_writes)
         if not failed:
             return NotDue("no writer died")
         plans = [plan_instant_rollback(self.table, instant) for instant in failed]
@@ -301,8 +301,8 @@ class TableServices:
 
     def _roll_back_failed_writes(self) -> tuple[RolledBack, ...]:
         timeline = self.table.timeline()
-        done = execute_failed_writes_rollback(self.table, timeline, self._failed_writes)
-        sweep_leftovers(self.table, timeline, self._failed_writes)
+        done = execute_failed_writes_rollback(self.table, timeline, self.failed_writes)
+        sweep_leftovers(self.table, timeline, self.failed_writes)
         return done
 
     def _pending_run(self, instant: Instant) -> PendingRun:
