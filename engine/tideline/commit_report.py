@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tideline.services.rollback.execute import RolledBack
+from tideline.services.scheduler import AfterCommit
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.write.operation import WriteOperation
 from tideline.write.transaction import Committed
@@ -17,7 +18,8 @@ class CommitReport:
     """One commit. `rows_written` counts all rows of the new files, copied ones included.
 
     `rolled_back` names the instants of dead writers that were undone first; `notes` say what a
-    person should know, such as a metadata table that had to be switched off.
+    person should know, such as a metadata table that had to be switched off; `services` is what
+    table services did after the commit.
     """
 
     instant: str
@@ -32,9 +34,11 @@ class CommitReport:
     seconds: float
     rolled_back: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    services: tuple[AfterCommit, ...] = ()
 
     def to_json_object(self) -> dict[str, Any]:
-        return asdict(self)
+        services = [service.to_json_object() for service in self.services]
+        return {**asdict(replace(self, services=())), "services": services}
 
 
 def report_commit(

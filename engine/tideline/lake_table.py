@@ -8,12 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tideline.check.finding import Finding, Repair
+from tideline.check.repair import execute_repairs, plan_repairs
+from tideline.check.run import check_table
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport, report_commit
 from tideline.errors import ConfigError, Conflict, TidelineError
+from tideline.services.engine import ServiceEngine
+from tideline.services.explanation import NotDue
+from tideline.services.partition_ttl.config import PartitionTtlConfig
+from tideline.services.partition_ttl.execute import (
+    expired_partitions,
+    plan_table_partition_ttl,
+)
 from tideline.services.rollback.execute import (
     FailedWrites,
     RolledBack,
@@ -25,18 +36,23 @@ from tideline.services.rollback.execute import (
 )
 from tideline.services.rollback.plan import RollbackPlan
 from tideline.services.rollback.sweep import sweep_leftovers
+from tideline.services.runs import ServicePlan, ServiceRun, TableServices
+from tideline.services.scheduler import SchedulerConfig, run_after_commit
+from tideline.services.service import Service
 from tideline.storage.location import StoreLocation
 from tideline.storage.probe import probe_conditional_writes
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.settings import Settings
 from tideline.table.table_config import (
     TABLE_VERSION,
     KeyGeneratorKind,
     MergeMode,
     TableType,
 )
-from tideline.timeline.active import ActiveTimeline, TimelineStore
-from tideline.timeline.instant import COMMIT_ACTIONS, Instant
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.instant import Instant
 from tideline.timeline.instant_time import InstantTime
+from tideline.write.carried_metadata import carried_metadata
 from tideline.write.config import FailedWritesPolicy, WriteConfig
 from tideline.write.conflict import Conflicted
 from tideline.write.engine import WriteEngine
@@ -49,7 +65,6 @@ if TYPE_CHECKING:
 
 _SYSTEM_CLOCK = SystemClock()
 E = TypeVar("E", bound=Enum)
-CHECKPOINT_PREFIX = "tideline.checkpoint."
 Requirement = Callable[[ActiveTimeline], None]
 """Asked under the table lock, just before a commit completes; raises to prevent it."""
 
@@ -160,14 +175,15 @@ class LakeTable:
         for attempts_left in range(config.conflict_retries, -1, -1):
             engine = open_engine(frame, self.hoodie_table, wanted, config)
             try:
-                return self.write_with(engine, wanted, config, extra_metadata or {}, require)
+                report = self.write_with(engine, wanted, config, extra_metadata or {}, require)
+                break
             except Conflict:
                 # The other writer's files are looked up anew in the next attempt.
                 if attempts_left == 0:
                     raise
             finally:
                 engine.release()
-        raise AssertionError("the last attempt returns or raises")
+        return self._after_commit(report, options, frame.sparkSession)
 
     def delete_partitions(
         self,
@@ -180,11 +196,38 @@ class LakeTable:
         config = self.write_config(options)
         table = self.hoodie_table
         schema = table.table_schema_json(table.timeline()) or ""
-        return self._commit(
+        report = self._commit(
             WriteOperation.DELETE_PARTITION,
             config,
             lambda transaction: execute_delete_partition(transaction, partitions),
             schema,
+            extra_metadata or {},
+        )
+        return self._after_commit(report, options, None)
+
+    def expire_partitions(
+        self,
+        *,
+        extra_metadata: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> CommitReport | NotDue:
+        """Drop the partitions that are older than the table's TTL, as one commit.
+
+        NotDue, and no commit, when there are none. Moves no rows, needs no Spark.
+        """
+        table = self.hoodie_table
+        settings = {**table.config.properties, **(options or {})}
+        ttl = PartitionTtlConfig.from_settings(Settings(settings))
+        planned = plan_table_partition_ttl(table, ttl)
+        if isinstance(planned, NotDue):
+            return planned
+        return self._commit(
+            WriteOperation.DELETE_PARTITION,
+            self.write_config(options),
+            lambda transaction: execute_delete_partition(
+                transaction, expired_partitions(table, ttl, transaction.timeline)
+            ),
+            table.table_schema_json(table.timeline()) or "",
             extra_metadata or {},
         )
 
@@ -196,7 +239,7 @@ class LakeTable:
         extra_metadata: Mapping[str, str],
         require: Requirement | None = None,
     ) -> CommitReport:
-        """Write a batch through an engine that holds it already; see `write`."""
+        """Write a batch through an engine that holds it already; see `write`. Runs no services."""
         from tideline.table.schema import arrow_to_avro, record_name
 
         name, namespace = record_name(self.hoodie_table.config.name)
@@ -227,17 +270,58 @@ class LakeTable:
 
         return incremental(spark, self.hoodie_table, after, until)
 
-    def plan(self, service: str) -> tuple[RollbackPlan, ...]:
-        """What a service would do now, without doing it. For now: rollback."""
-        _require_rollback(service)
+    def plan(self, service: str, *, options: Mapping[str, str] | None = None) -> ServicePlan:
+        """What a service would do now and why, without doing it; see `Service` for the names.
+
+        `options` are settings over the table's own. Raises ConfigError for an unknown service.
+        """
+        return self.services(options).plan(Service.parse(service))
+
+    def run(
+        self,
+        service: str,
+        *,
+        options: Mapping[str, str] | None = None,
+        spark: SparkSession | None = None,
+    ) -> ServiceRun:
+        """Finish what is pending of a service, then plan and execute what is due.
+
+        Services that move rows run in `spark`, else in a session of their own. Raises Conflict when
+        another process got in the way: nothing is half done, call again.
+        """
+        return self.services(options, spark=spark).run(Service.parse(service))
+
+    def schedule(self, service: str, *, options: Mapping[str, str] | None = None) -> str | None:
+        """Write the plan of a service for others to run; its instant, None when it is not due."""
+        outcome = self.services(options).schedule(Service.parse(service))
+        return None if isinstance(outcome, NotDue) else str(outcome.time)
+
+    def services(
+        self, options: Mapping[str, str] | None = None, *, spark: SparkSession | None = None
+    ) -> TableServices:
+        """The table's services under its own settings, with `options` over them."""
+        table = self.hoodie_table
+        config = self.write_config(options)
+
+        def open_engine() -> ServiceEngine:
+            # Services that move no rows run where Spark is not installed.
+            from tideline.spark.service_engine import open_service_engine
+
+            return open_service_engine(table, spark)
+
+        return TableServices(
+            table,
+            {**table.config.properties, **(options or {})},
+            write_config=config,
+            failed_writes=self._failed_writes(config),
+            open_engine=open_engine,
+        )
+
+    def failed_writes(self) -> tuple[RollbackPlan, ...]:
+        """What rolling back the writes of dead writers would do, without doing it."""
         table = self.hoodie_table
         failed = find_failed_writes(table, table.timeline(), self._failed_writes(None))
         return tuple(plan_instant_rollback(table, instant) for instant in failed)
-
-    def run(self, service: str) -> tuple[RolledBack, ...]:
-        """Plan and execute a service. For now: rollback."""
-        _require_rollback(service)
-        return self.recover()
 
     def recover(self) -> tuple[RolledBack, ...]:
         """Roll back what dead writers left. Writers do this by themselves before they start."""
@@ -249,6 +333,24 @@ class LakeTable:
             done = execute_failed_writes_rollback(table, timeline, policy)
             sweep_leftovers(table, timeline, policy)
             return done
+
+    def check(self, *, keys: bool = False) -> tuple[Finding, ...]:
+        """What is wrong with the table, worst first; changes nothing.
+
+        `keys` also looks for keys stored twice, which reads the key columns of the newest files.
+        """
+        return check_table(self.hoodie_table, keys=keys)
+
+    def plan_repairs(self, findings: Sequence[Finding]) -> tuple[Repair, ...]:
+        """What `repair` would do about these findings."""
+        return plan_repairs(findings)
+
+    def repair(self, *, keys: bool = False) -> tuple[Repair, ...]:
+        """Check under the table lock and mend what is safe to mend; returns the repairs made."""
+        config = self.write_config(None)
+        with self.hoodie_table.lock().acquire(timeout_s=config.lock_timeout_s):
+            repairs = plan_repairs(self.check(keys=keys))
+            return execute_repairs(self.hoodie_table, repairs, self._failed_writes(config))
 
     def write_config(self, options: Mapping[str, str] | None) -> WriteConfig:
         """The table's own settings, with `options` over them.
@@ -297,7 +399,7 @@ class LakeTable:
         def metadata(now: ActiveTimeline) -> Mapping[str, str]:
             if require is not None:
                 require(now)
-            carried = carried_metadata(table.timelines, now)
+            carried = carried_metadata(table, now)
             return {**carried, **extra_metadata, "schema": schema_json}
 
         def withdraw(clustering: Instant) -> None:
@@ -329,6 +431,17 @@ class LakeTable:
         seconds = table.clock.monotonic_s() - started_s
         return report_commit(operation, outcome, rolled_back, seconds)
 
+    def _after_commit(
+        self, report: CommitReport, options: Mapping[str, str] | None, spark: SparkSession | None
+    ) -> CommitReport:
+        """Run the services that settings ask for, and tell of them in the report."""
+        services = self.services(options, spark=spark)
+        is_merge_on_read = self.hoodie_table.config.table_type is TableType.MERGE_ON_READ
+        scheduler = SchedulerConfig.from_settings(
+            services.settings, compacts_by_default=is_merge_on_read
+        )
+        return replace(report, services=run_after_commit(services, scheduler))
+
     def _failed_writes(self, config: WriteConfig | None) -> FailedWrites:
         config = config or self.write_config(None)
         return FailedWrites(
@@ -337,19 +450,6 @@ class LakeTable:
             heartbeat_interval_s=config.heartbeat_interval_s,
             tolerable_misses=config.heartbeat_tolerable_misses,
         )
-
-
-def carried_metadata(timelines: TimelineStore, timeline: ActiveTimeline) -> dict[str, str]:
-    """Ingest checkpoints of the newest commit that has any.
-
-    Every commit carries them on, because archiving may take the one that wrote them.
-    """
-    for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
-        extra = timelines.read_commit(instant).extra_metadata
-        found = {key: extra[key] for key in extra if key.startswith(CHECKPOINT_PREFIX)}
-        if found:
-            return found
-    return {}
 
 
 def _abort(transaction: WriteTransaction) -> Committed | None:
@@ -363,11 +463,6 @@ def _abort(transaction: WriteTransaction) -> Committed | None:
             execute_rollback(table, pending, lists_files=transaction.was_given_up)
 
     return transaction.abort(undo)
-
-
-def _require_rollback(service: str) -> None:
-    if service != "rollback":
-        raise ConfigError("unknown service; this version has: rollback", value=service)
 
 
 def _member(kind: type[E], text: str | None, what: str) -> E | None:

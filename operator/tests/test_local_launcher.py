@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tideline.ingest.operation import Operation, Outcome, RollBack
+from tideline.ingest.operation import Operation, RollBack
+from tideline.ingest.operation_result import Outcome
 from tideline_operator.launcher.launcher import Died, Finished, LauncherEvent, Progressed
 from tideline_operator.launcher.local_process import WORKER_MODULE, LocalProcessLauncher
 from tideline_operator.operation import create_operation, rollback_operation

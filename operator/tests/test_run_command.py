@@ -145,18 +145,6 @@ def test_a_suspended_table_is_left_alone(workspace: Workspace) -> None:
     assert (code, out.startswith("default/people  stopped: paused")) == (0, True)
 
 
-def test_what_this_version_does_not_do_is_said(workspace: Workspace) -> None:
-    workspace.declare(
-        YAML + "  savepoints: [{name: a}]\n  services: {clustering: {enabled: true}}\n"
-    )
-    err = workspace.run()[2]
-    assert "spec.savepoints: this version makes no savepoints" in err
-    assert "spec.services: this version runs no table services" in err
-    workspace.declare(YAML + "  type: MERGE_ON_READ\n")
-    code, out, _ = workspace.run()
-    assert (code, "COPY_ON_WRITE tables only" in out) == (1, True)
-
-
 def test_a_second_run_on_the_same_state_is_a_conflict(workspace: Workspace) -> None:
     resources = load_resources([workspace.folder / "table.yaml"])
     with RunLock(workspace.folder / ".tideline") as lock:

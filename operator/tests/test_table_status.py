@@ -9,7 +9,7 @@ import pytest
 
 from tideline.ingest.checkpoint import advance
 from tideline.ingest.landing import Landing
-from tideline.ingest.operation import OperationResult, Outcome
+from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline_operator.observed import Observed, ObservedLanding, Problem
 from tideline_operator.planner import plan
 from tideline_operator.resources.resolved import ResolvedTable

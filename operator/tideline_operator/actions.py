@@ -1,4 +1,4 @@
-"""What a plan consists of: work to start, moments to wait for, and what stands in the way."""
+"""What a plan consists of: work to start, moments to wait for, advice, what stands in the way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ class Priority(IntEnum):
 
     CREATE = 0
     ROLLBACK = 1
-    INGEST = 2
+    RESTORE = 2
+    SAVEPOINT = 3
+    URGENT_SERVICE = 4
+    INGEST = 5
+    SERVICE = 6
 
 
 class WaitKind(Enum):
@@ -23,6 +27,7 @@ class WaitKind(Enum):
     SETTLE = "settle"
     RETRY = "retry"
     HEARTBEAT = "heartbeat"
+    WINDOW = "window"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +73,15 @@ class Blocked:
         return f"{self.subject}: {self.message}" if self.subject else self.message
 
 
-Action = Start | Wait | Blocked
+@dataclass(frozen=True, slots=True)
+class Advise:
+    """Something that is due and that only advice was asked for."""
+
+    subject: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.subject} is due: {self.reason}"
+
+
+Action = Start | Wait | Blocked | Advise

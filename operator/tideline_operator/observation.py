@@ -1,12 +1,15 @@
 """Looking at a table: its properties, timeline and landing prefixes, as an `Observed`. Reads only.
 
 A look costs one request for the properties, one listing of the timeline, one read per commit not
-seen before (usually one), one per pending write, and one listing per landing prefix that is due.
+seen before (usually one), one or two per pending instant, and one listing per landing prefix that
+is due. The table's files are counted only after something completed, and never more often than
+makes counting a small part of the time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tideline.clock import Clock
@@ -15,38 +18,75 @@ from tideline.ingest.checkpoint import CHECKPOINT_PREFIX, INGEST_KEY, Checkpoint
 from tideline.ingest.landing import FileFormat, list_landing
 from tideline.ingest.operation import Place
 from tideline.ingest.plan import LOCAL_SETTLE_MS
+from tideline.services.cleaning.history import read_last_clean
+from tideline.services.cleaning.retention import LastClean
 from tideline.services.rollback.execute import FailedWrites, find_failed_writes
+from tideline.services.savepoint.record import read_savepoint
+from tideline.services.service import Service
+from tideline.services.table_history import CLUSTER, LOG_COMPACT, clusterings
 from tideline.storage.heartbeat import heartbeat_age_ms
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.instant import Action, Instant
+from tideline.timeline.carried import read_carried
+from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.timeline.instant_time import InstantTime
 from tideline_operator.observed import (
+    FileCounts,
     Observed,
     ObservedLanding,
     ObservedPending,
     ObservedTable,
     Problem,
+    TableHistory,
 )
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
+from tideline_operator.service_settings import wanted_services
 from tideline_operator.triggers import due_ingests
 
 # The engine's defaults, for a table whose properties do not say otherwise.
 _HEARTBEAT_INTERVAL = ("hoodie.client.heartbeat.interval_in_ms", 60_000)
 _HEARTBEAT_MISSES = ("hoodie.client.heartbeat.tolerable.misses", 10)
 _FAILED_WRITES_POLICY = "hoodie.clean.failed.writes.policy"
+_SMALL_FILE_LIMIT = ("hoodie.parquet.small.file.limit", 104_857_600)
 _REMEMBERED_COMMITS = 10_000
+_COUNTING_SHARE = 20
+"""Counting files may take one part in so many of the time."""
+_PLANNED_SERVICES = {
+    Action.COMPACTION: Service.COMPACTION,
+    Action.LOGCOMPACTION: Service.LOG_COMPACTION,
+    Action.CLUSTERING: Service.CLUSTERING,
+    Action.CLEAN: Service.CLEANING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What is remembered of a completed commit."""
+
+    extra_metadata: Mapping[str, str]
+    operation_type: str | None
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is remembered of one table: completed instants never change."""
+
+    commits: dict[InstantTime, _Said] = field(default_factory=dict)
+    savepoints: dict[InstantTime, str] = field(default_factory=dict)
+    cleans: dict[InstantTime, LastClean | None] = field(default_factory=dict)
+    counted: ActiveTimeline | None = None
+    count_again_ms: int = 0
 
 
 class Observer:
-    """Looks at tables, remembering what completed commits said: they never change."""
+    """Looks at tables, remembering what completed instants said."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._said: dict[tuple[str, InstantTime], Mapping[str, str]] = {}
+        self._memories: dict[str, _Memory] = {}
 
     def observe(
         self,
@@ -76,10 +116,13 @@ class Observer:
             hoodie = HoodieTable.open(location, self._clock)
         except ObjectNotFound:
             return None
+        memory = self._memories.setdefault(table.location.uri, _Memory())
         config = hoodie.config
         timeline = hoodie.timeline()
         completed = timeline.completed()
         latest = completed.last()
+        reader = _Reader(table, hoodie, timeline, memory)
+        found = reader.clusterings()
         return ObservedTable(
             record_key=config.record_key_fields,
             partition_by=config.partition_fields,
@@ -90,69 +133,183 @@ class Observer:
             latest=str(latest.time) if latest else None,
             latest_action=str(latest.action) if latest else None,
             completed=len(completed),
-            pending=self._pending(hoodie, timeline),
-            checkpoints=self._checkpoints(table, hoodie, timeline),
+            pending=self._pending(hoodie, timeline, found),
+            checkpoints=reader.checkpoints(),
+            is_single_writer=config.single_writer,
+            history=reader.history(found),
+            savepoints=reader.savepoints(),
+            counts=self._counts(hoodie, timeline, memory),
         )
 
-    def _checkpoints(
-        self, table: ResolvedTable, hoodie: HoodieTable, timeline: ActiveTimeline
-    ) -> dict[str, Checkpoint]:
-        def read(instant: Instant) -> Mapping[str, str]:
-            key = (table.location.uri, instant.time)
-            if key not in self._said:
-                extra = hoodie.timelines.read_commit(instant).extra_metadata
-                if len(self._said) >= _REMEMBERED_COMMITS:
-                    self._said.clear()
-                self._said[key] = {
-                    name: text
-                    for name, text in extra.items()
-                    if name == INGEST_KEY or name.startswith(CHECKPOINT_PREFIX)
-                }
-            return self._said[key]
-
-        names = [ingest.name for ingest in table.spec.ingest]
-        return read_checkpoints(timeline, read, names)
+    def _counts(
+        self, hoodie: HoodieTable, timeline: ActiveTimeline, memory: _Memory
+    ) -> FileCounts | None:
+        """The table's files, when something completed since they were counted."""
+        completed, started_ms = timeline.completed(), self._clock.now_ms()
+        if memory.counted == completed or started_ms < memory.count_again_ms:
+            return None
+        counts = count_files(hoodie, timeline)
+        ended_ms = self._clock.now_ms()
+        memory.counted = completed
+        memory.count_again_ms = ended_ms + _COUNTING_SHARE * max(0, ended_ms - started_ms)
+        return counts
 
     def _pending(
-        self, hoodie: HoodieTable, timeline: ActiveTimeline
+        self, hoodie: HoodieTable, timeline: ActiveTimeline, found: frozenset[InstantTime]
     ) -> tuple[ObservedPending, ...]:
         policy = _failed_writes(hoodie)
         dead = {instant.time for instant in find_failed_writes(hoodie, timeline, policy)}
         dead |= {instant.time for instant in timeline.pending().of(Action.ROLLBACK)}
         return tuple(
-            self._one_pending(hoodie, instant, policy, is_dead=instant.time in dead)
+            self._one_pending(hoodie, instant, policy, found, is_dead=instant.time in dead)
             for instant in timeline.pending()
         )
 
     def _one_pending(
-        self, hoodie: HoodieTable, instant: Instant, policy: FailedWrites, *, is_dead: bool
+        self,
+        hoodie: HoodieTable,
+        instant: Instant,
+        policy: FailedWrites,
+        found: frozenset[InstantTime],
+        *,
+        is_dead: bool,
     ) -> ObservedPending:
+        service = _PLANNED_SERVICES.get(instant.action)
+        if instant.action is Action.REPLACECOMMIT and instant.time in found:
+            service = Service.CLUSTERING
+        name = str(instant.time)
+        is_idle = service is not None and policy.is_dead(hoodie, instant.time)
         dead_at_ms = None
-        if not is_dead and not policy.never:
-            age_ms = heartbeat_age_ms(hoodie.store, str(instant.time), self._clock)
+        if not is_dead and not is_idle and not (policy.never and service is None):
+            age_ms = heartbeat_age_ms(hoodie.store, name, self._clock)
             if age_ms is not None:
                 silent_ms = int(policy.heartbeat_interval_s * 1000 * policy.tolerable_misses)
                 dead_at_ms = self._clock.now_ms() - age_ms + silent_ms
+        state = instant.state.name.lower()
         return ObservedPending(
-            str(instant.time), str(instant.action), instant.state.name.lower(), is_dead, dead_at_ms
+            name, str(instant.action), state, is_dead, dead_at_ms, service, is_idle
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads what the completed instants of one timeline say, each once."""
+
+    table: ResolvedTable
+    hoodie: HoodieTable
+    timeline: ActiveTimeline
+    memory: _Memory
+
+    def checkpoints(self) -> dict[str, Checkpoint]:
+        def read_archived() -> Mapping[str, str]:
+            if not self.timeline.has_archive:
+                return {}
+            return read_carried(self.hoodie.archived(), CHECKPOINT_PREFIX)
+
+        names = [ingest.name for ingest in self.table.spec.ingest]
+        return read_checkpoints(
+            self.timeline, lambda instant: self._said(instant).extra_metadata, names, read_archived
+        )
+
+    def clusterings(self) -> frozenset[InstantTime]:
+        """The replacecommits that are clustering, pending or completed."""
+        replaced = self.timeline.of(Action.REPLACECOMMIT).completed()
+        done = {one.time for one in replaced if self._said(one).operation_type == CLUSTER}
+        return clusterings(self.hoodie, self.timeline.pending()) | done
+
+    def history(self, found: frozenset[InstantTime]) -> TableHistory:
+        return TableHistory(
+            timeline=self.timeline,
+            properties=self.hoodie.config.properties,
+            clusterings=found,
+            log_compactions=self._log_compactions(),
+            last_clean=self._last_clean(),
+            ingests=self._ingests_since_restore(),
+        )
+
+    def savepoints(self) -> dict[str, str]:
+        """Instants by the name of their savepoint; one without a name goes by its instant."""
+        names = {}
+        for instant in self.timeline.of(Action.SAVEPOINT).completed():
+            if instant.time not in self.memory.savepoints:
+                comment = read_savepoint(self.hoodie, instant).comment
+                self.memory.savepoints[instant.time] = comment
+            names[self.memory.savepoints[instant.time] or str(instant.time)] = str(instant.time)
+        return names
+
+    def _log_compactions(self) -> frozenset[InstantTime]:
+        if Service.LOG_COMPACTION not in wanted_services(self.table.spec):
+            return frozenset()
+        last = self.timeline.of(Action.COMMIT).completed().last()
+        deltas = self.timeline.of(Action.DELTACOMMIT).completed()
+        return frozenset(
+            one.time
+            for one in (deltas.after(last.time) if last else deltas)
+            if self._said(one).operation_type == LOG_COMPACT
+        )
+
+    def _last_clean(self) -> LastClean | None:
+        newest = self.timeline.of(Action.CLEAN).completed().last()
+        if newest is None:
+            return None
+        known = self.memory.cleans
+        if newest.time not in known:
+            known.clear()
+            known[newest.time] = read_last_clean(self.hoodie, self.timeline)
+        return known[newest.time]
+
+    def _ingests_since_restore(self) -> frozenset[InstantTime]:
+        restore = self.timeline.of(Action.RESTORE).completed().last()
+        if self.table.spec.restore_to is None or restore is None:
+            return frozenset()
+        later = self.timeline.of(*COMMIT_ACTIONS).completed().after(restore.time)
+        return frozenset(one.time for one in later if INGEST_KEY in self._said(one).extra_metadata)
+
+    def _said(self, instant: Instant) -> _Said:
+        commits = self.memory.commits
+        if instant.time not in commits:
+            metadata = self.hoodie.timelines.read_commit(instant)
+            if len(commits) >= _REMEMBERED_COMMITS:
+                commits.clear()
+            kept = {
+                name: text
+                for name, text in metadata.extra_metadata.items()
+                if name == INGEST_KEY or name.startswith(CHECKPOINT_PREFIX)
+            }
+            commits[instant.time] = _Said(kept, metadata.operation_type)
+        return commits[instant.time]
+
+
+def count_files(hoodie: HoodieTable, timeline: ActiveTimeline) -> FileCounts:
+    """Count the table's current files. Lists all of them."""
+    view = hoodie.file_system_view(timeline)
+    limit = _number(hoodie, _SMALL_FILE_LIMIT)
+    files = size_bytes = small_files = log_files = 0
+    for partition in view.partitions:
+        for piece in view.latest_slices(partition):
+            size_bytes += piece.size_bytes
+            log_files += len(piece.log_files)
+            if piece.base_file is not None:
+                files += 1
+                small_files += piece.base_file.size_bytes < limit
+    return FileCounts(files, size_bytes, small_files, log_files)
 
 
 def _failed_writes(hoodie: HoodieTable) -> FailedWrites:
     """Whose writes count as failed, by the table's own properties."""
     properties = hoodie.config.properties
     policy = properties.get(_FAILED_WRITES_POLICY, "").upper()
-
-    def number(setting: tuple[str, int]) -> int:
-        text = properties.get(setting[0], "")
-        return int(text) if text.isdecimal() else setting[1]
-
     return FailedWrites(
         eager=policy == "EAGER" or (policy == "" and hoodie.config.single_writer),
         never=policy == "NEVER",
-        heartbeat_interval_s=number(_HEARTBEAT_INTERVAL) / 1000,
-        tolerable_misses=number(_HEARTBEAT_MISSES),
+        heartbeat_interval_s=_number(hoodie, _HEARTBEAT_INTERVAL) / 1000,
+        tolerable_misses=_number(hoodie, _HEARTBEAT_MISSES),
     )
+
+
+def _number(hoodie: HoodieTable, setting: tuple[str, int]) -> int:
+    text = hoodie.config.properties.get(setting[0], "")
+    return int(text) if text.isdecimal() else setting[1]
 
 
 def _landing(ingest: Ingest, place: Place) -> ObservedLanding:

@@ -7,14 +7,19 @@ from dataclasses import dataclass, field
 
 from tideline.ingest.checkpoint import Checkpoint
 from tideline.ingest.landing import Landing
+from tideline.services.cleaning.retention import LastClean
+from tideline.services.service import Service
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.instant_time import InstantTime
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedPending:
     """An instant under way, or left behind.
 
-    `dead_at_ms` is when its heartbeat counts as dead if it is not renewed; None for what no
-    heartbeat decides, such as table services.
+    `dead_at_ms` is when its heartbeat counts as dead if it is not renewed; None where there is no
+    heartbeat. A dead write is rolled back; a table `service` that `is_idle` has a plan which nobody
+    runs, to be resumed.
     """
 
     time: str
@@ -22,11 +27,44 @@ class ObservedPending:
     state: str
     is_dead: bool = False
     dead_at_ms: int | None = None
+    service: Service | None = None
+    is_idle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableHistory:
+    """The active timeline, and what its instants say that decides which service is due.
+
+    `properties` are the table's own settings. `clusterings` are the replacecommits that are
+    clustering, pending or completed; `log_compactions` the delta commits that are log compactions.
+    `ingests` are commits that ingests of ours made since the last restore, where that matters.
+    """
+
+    timeline: ActiveTimeline = field(default_factory=ActiveTimeline)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    clusterings: frozenset[InstantTime] = frozenset()
+    log_compactions: frozenset[InstantTime] = frozenset()
+    last_clean: LastClean | None = None
+    ingests: frozenset[InstantTime] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class FileCounts:
+    """The table's files in short: the newest base files, and the log files on top of them."""
+
+    files: int = 0
+    size_bytes: int = 0
+    small_files: int = 0
+    log_files: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedTable:
-    """A table that exists: how it was created, and its timeline in short."""
+    """A table that exists: how it was created, and its timeline.
+
+    `savepoints` are instants by the name of their savepoint. `counts` is None when the files were
+    not counted in this look.
+    """
 
     record_key: tuple[str, ...]
     partition_by: tuple[str, ...]
@@ -39,6 +77,10 @@ class ObservedTable:
     completed: int = 0
     pending: tuple[ObservedPending, ...] = ()
     checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
+    is_single_writer: bool = False
+    history: TableHistory = field(default_factory=TableHistory)
+    savepoints: Mapping[str, str] = field(default_factory=dict)
+    counts: FileCounts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,11 @@ from tideline.ingest.landing import FileFormat, LandingFile
 from tideline.ingest.operation import (
     CreateTable,
     IngestFiles,
+    MakeSavepoint,
     Operation,
+    RestoreTable,
     RollBack,
+    RunService,
     TableTarget,
     Work,
     operation_id,
@@ -23,6 +26,12 @@ from tideline.ingest.operation import (
 from tideline_operator.resources.ingest import BadFilePolicy, ColumnSpec, Ingest
 from tideline_operator.resources.lake_table import IndexKind, KeyGeneration, LakeTableSpec
 from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.service_settings import (
+    INLINE_SERVICES_OFF,
+    rerun_settings,
+    service_settings,
+)
+from tideline_operator.service_triggers import ServiceNeed
 
 _UPDATE_PARTITION_PATH = {
     IndexKind.GLOBAL_BLOOM: "hoodie.bloom.index.update.partition.path",
@@ -63,6 +72,24 @@ def ingest_operation(
     return _operation(table, work)
 
 
+def service_operation(table: ResolvedTable, need: ServiceNeed, *, basis: str) -> Operation:
+    """Run a service that is due, seeing instants up to `basis`."""
+    forced = rerun_settings(need.service) if need.rerun is not None else {}
+    settings = {**service_settings(table.spec), **forced}
+    work = RunService(need.service, basis, settings, need.resumes, need.rerun)
+    return _operation(table, work)
+
+
+def savepoint_operation(table: ResolvedTable, name: str, instant: str) -> Operation:
+    """Keep the table as of the commit `instant` under a name."""
+    return _operation(table, MakeSavepoint(name, instant))
+
+
+def restore_operation(table: ResolvedTable, instant: str, *, basis: str) -> Operation:
+    """Go back to the savepoint of `instant`, undoing what came later up to `basis`."""
+    return _operation(table, RestoreTable(instant, basis, service_settings(table.spec)))
+
+
 def once_number(spec: LakeTableSpec, ingest: Ingest) -> int:
     """The number of the `once` run that is asked for; a greater one runs it again."""
     return spec.rerun.get(ingest.name, 0)
@@ -87,7 +114,7 @@ def _target(table: ResolvedTable) -> TableTarget:
         table_type=spec.type.value,
         schema=_columns(spec.schema),
         creation_properties={**_key_properties(spec.key_generator), **written},
-        write_properties=written,
+        write_properties={**written, **INLINE_SERVICES_OFF},
     )
 
 

@@ -6,29 +6,43 @@ the status, and losing that only means looking again.
 1. Suspended: nothing. Not observable: try again. Not ours to touch: say why.
 2. No table and a declared schema: create it. Otherwise the first batch creates it.
 3. Roll back what dead writers left, before anything builds on the table.
-4. For each ingest whose landing prefix was looked at: take the next files in, in order of arrival.
-5. Whatever is not due now has a moment to wait for.
+4. Go back to the savepoint that `restoreTo` names; make the savepoints that are missing.
+5. For each ingest whose landing prefix was looked at: take the next files in, in order of arrival.
+6. Run the table services that are due: urgent ones before ingests, the others after them.
+7. Whatever is not due now has a moment to wait for.
 
-An operation that failed is tried again with growing delays; one that ended well and is planned
-again all the same is delayed likewise, so that no mistake here becomes a hot loop.
+One operation at a time. One that failed is tried again with growing delays; one that ended well and
+is planned again all the same is delayed likewise, so that no mistake here becomes a hot loop.
 """
 
 from __future__ import annotations
 
 from tideline.ingest.operation import Operation
 from tideline.ingest.plan import Batch, plan_batch
-from tideline_operator.actions import Action, Blocked, Priority, Start, Wait, WaitKind
+from tideline.timeline.instant import COMMIT_ACTIONS
+from tideline.timeline.instant_time import InstantTime, is_instant_time
+from tideline_operator.actions import Action, Advise, Blocked, Priority, Start, Wait, WaitKind
 from tideline_operator.observed import Observed, ObservedLanding, ObservedTable
 from tideline_operator.operation import (
     create_operation,
     ingest_operation,
+    restore_operation,
     rollback_operation,
+    savepoint_operation,
+    service_operation,
 )
 from tideline_operator.resources.ingest import Ingest
-from tideline_operator.resources.lake_table import LakeTableSpec, TableFormat, TableType
+from tideline_operator.resources.lake_table import LakeTableSpec, TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.schedule import Timestamp
-from tideline_operator.resources.status import LakeTableStatus, OperationPhase
+from tideline_operator.resources.services import ServiceMode
+from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
+from tideline_operator.service_triggers import (
+    ServiceNeed,
+    newest_instant,
+    restore_basis,
+    service_needs,
+)
 from tideline_operator.triggers import next_poll_ms
 
 OBSERVE_RETRY_MS = 30_000
@@ -70,8 +84,10 @@ def _order(action: Action) -> tuple[int, int]:
             return 0, action.priority
         case Wait():
             return 1, action.until_ms
-        case Blocked():
+        case Advise():
             return 2, 0
+        case Blocked():
+            return 3, 0
 
 
 def _standstill(spec: LakeTableSpec, observed: Observed) -> Blocked | None:
@@ -83,9 +99,6 @@ def _standstill(spec: LakeTableSpec, observed: Observed) -> Blocked | None:
         return Blocked(problem.reason, problem.message, exit_code=problem.exit_code)
     if spec.format is TableFormat.ICEBERG:
         message = "spec.format Iceberg: this version keeps Hudi tables only"
-        return Blocked("Unsupported", message, exit_code=1)
-    if spec.type is TableType.MERGE_ON_READ:
-        message = "spec.type MERGE_ON_READ: this version writes COPY_ON_WRITE tables only"
         return Blocked("Unsupported", message, exit_code=1)
     difference = _difference(spec, observed.table) if observed.table is not None else None
     if difference is not None:
@@ -144,9 +157,13 @@ class _Planner:
             message = "there is no table at the location, and neither spec.schema nor spec.ingest"
             return [Blocked("NoTable", f"{message} to make one from")]
         first = self._roll_back()
-        if any(isinstance(action, Start) for action in first):
+        if _has_start(first):
             return first
-        return first + self._ingests()
+        restore = self._restore()
+        if restore:
+            # Until the table is where it ought to be, no service may build on it or clean it.
+            return first + restore + ([] if _has_start(restore) else self._ingests())
+        return first + self._savepoints() + self._ingests() + self._services()
 
     def _roll_back(self) -> list[Action]:
         pending = self._observed.table.pending if self._observed.table is not None else ()
@@ -161,6 +178,67 @@ class _Planner:
             operation = rollback_operation(self._table, dead)
             actions += self._admit(operation, Priority.ROLLBACK, reason)
         return actions
+
+    def _restore(self) -> list[Action]:
+        wanted, table = self._spec.restore_to, self._observed.table
+        if wanted is None or table is None:
+            return []
+        target = table.savepoints.get(wanted, wanted)
+        if target not in table.savepoints.values() or not is_instant_time(target):
+            known = ", ".join(f"{name} ({time})" for name, time in table.savepoints.items())
+            message = f"spec.restoreTo names {wanted!r}, which is no savepoint; there are"
+            return [Blocked("NoSavepoint", f"{message}: {known or 'none'}", exit_code=2)]
+        basis = restore_basis(table.history, InstantTime(target))
+        if basis is None:
+            return []
+        operation = restore_operation(self._table, target, basis=basis)
+        return self._admit(operation, Priority.RESTORE, f"spec.restoreTo is {wanted}")
+
+    def _savepoints(self) -> list[Action]:
+        """Make the first one missing; an instant has one savepoint, so a second one waits."""
+        table = self._observed.table
+        if table is None:
+            return []
+        timeline = table.history.timeline
+        newest = timeline.of(*COMMIT_ACTIONS).completed().last()
+        if newest is None or newest.time in timeline.savepointed_times():
+            return []
+        for savepoint in self._spec.savepoints:
+            if savepoint.name not in table.savepoints:
+                operation = savepoint_operation(self._table, savepoint.name, str(newest.time))
+                return self._admit(operation, Priority.SAVEPOINT, "it is declared and missing")
+        return []
+
+    def _services(self) -> list[Action]:
+        table = self._observed.table
+        if table is None:
+            return []
+        needs = service_needs(self._spec, self._status, table, self._now_ms)
+        return [action for need in needs for action in self._service(need)]
+
+    def _service(self, need: ServiceNeed) -> list[Action]:
+        table = self._observed.table
+        if need.problem is not None:
+            exit_code = need.problem.exit_code
+            return [Blocked(type(need.problem).__name__, need.reason, need.name, exit_code)]
+        if not need.is_due or table is None:
+            return []
+        services = self._spec.services
+        if services.mode is ServiceMode.ADVISE:
+            return [Advise(need.name, need.reason)]
+        window = services.maintenance_window
+        if window is not None and not window.matches(self._now_ms):
+            opens_ms = window.next_after(self._now_ms) or self._now_ms
+            reason = f"due ({need.reason}), runs in the maintenance window"
+            return [Wait(need.name, WaitKind.WINDOW, opens_ms, reason)]
+        operation = service_operation(self._table, need, basis=newest_instant(table.history))
+        priority = Priority.URGENT_SERVICE if need.is_urgent else Priority.SERVICE
+        return self._admit(operation, priority, need.reason, self._last_failure(operation))
+
+    def _last_failure(self, operation: Operation) -> OperationStatus | None:
+        """How the last run of a service failed: newer instants are no reason to try sooner."""
+        runs = [item for item in self._status.operations if item.kind == operation.kind.value]
+        return runs[-1] if runs and runs[-1].phase is OperationPhase.FAILED else None
 
     def _ingests(self) -> list[Action]:
         if self._spec.restore_to is not None:
@@ -216,16 +294,27 @@ class _Planner:
         missing = ", which does not exist yet" if seen is not None and not seen.exists else ""
         return [Wait(ingest.name, WaitKind.POLL, at_ms, f"look for new files{missing}")]
 
-    def _admit(self, operation: Operation, priority: Priority, reason: str) -> list[Action]:
-        """Start it, unless it is running or has to wait after what happened last."""
-        if operation.id in self._observed.running:
+    def _admit(
+        self,
+        operation: Operation,
+        priority: Priority,
+        reason: str,
+        failed: OperationStatus | None = None,
+    ) -> list[Action]:
+        """Start it, unless one is running or it has to wait after what happened last.
+
+        `failed` is a failure that counts for it although it was another operation's.
+        """
+        if self._observed.running:
             return []
-        last = next((item for item in self._status.operations if item.id == operation.id), None)
+        same = (item for item in self._status.operations if item.id == operation.id)
+        last = failed or next(same, None)
         retry_at = last.retry_at if last is not None else self._pause_of(operation)
         if retry_at is not None and retry_at.ms > self._now_ms:
             again = "try again" if last is not None else "try the next files"
             subject = operation.subject or operation.kind.value
-            return [Wait(subject, WaitKind.RETRY, retry_at.ms, again, operation_id=operation.id)]
+            waited_for = last.id if last is not None else operation.id
+            return [Wait(subject, WaitKind.RETRY, retry_at.ms, again, operation_id=waited_for)]
         attempt = last.attempt + 1 if last is not None else 1
         return [Start(operation, priority, reason, attempt)]
 
@@ -239,3 +328,7 @@ class _Planner:
                 return None
             return min(item.retry_at, Timestamp(item.finished_at.ms + CHANGED_PAUSE_MS))
         return None
+
+
+def _has_start(actions: list[Action]) -> bool:
+    return any(isinstance(action, Start) for action in actions)

@@ -18,7 +18,7 @@ from types import FrameType
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline.ingest.operation import OperationResult, Outcome
+from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline_operator.actions import Action, Blocked, Start, Wait, WaitKind
 from tideline_operator.launcher.launcher import Died, Finished, Launcher, Progressed
 from tideline_operator.observation import Observer

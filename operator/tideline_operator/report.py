@@ -16,8 +16,9 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from tideline.ingest.operation import Operation, OperationResult, Outcome
-from tideline_operator.actions import Action, Blocked, Start, Wait
+from tideline.ingest.operation import Operation
+from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline_operator.actions import Action, Advise, Blocked, Start, Wait
 
 _NOTES_SHOWN = 5
 _UNITS = ("B", "kB", "MB", "GB")
@@ -180,8 +181,8 @@ def describe_result(operation: Operation, result: OperationResult) -> str:
     name = f"{operation.kind} {operation.subject}".strip()
     if result.outcome is Outcome.FAILED:
         return f"{name} failed (exit code {result.exit_code}): {result.message}"
-    if result.instant is None:
-        return f"{name}: {result.message or 'done'}"
+    if operation.kind.service is not None or result.write_operation is None:
+        return f"{name}  {_describe_service(result)}"
     rows = (
         f"{result.rows_inserted:,} rows inserted, {result.rows_updated:,} updated, "
         f"{result.rows_deleted:,} deleted"
@@ -192,6 +193,22 @@ def describe_result(operation: Operation, result: OperationResult) -> str:
         f"{_count(result.files_written, 'data file')} ({size_text(result.bytes_written)}) written "
         f"in {result.seconds:.1f} s"
     )
+
+
+def _describe_service(result: OperationResult) -> str:
+    """What a service did, or any operation that took no rows in."""
+    sizes = (
+        (result.bytes_read, "read"),
+        (result.bytes_written, "written"),
+        (result.bytes_deleted, "deleted"),
+    )
+    figures = [f"{size_text(size)} {what}" for size, what in sizes if size]
+    if result.rows_written:
+        figures.append(f"{result.rows_written:,} rows")
+    at = f"{result.instant}: " if result.instant else ""
+    took = f" in {result.seconds:.1f} s" if result.outcome is Outcome.SUCCEEDED else ""
+    words = at + (result.message or "done")
+    return ", ".join([words, *figures]) + (took if figures else "")
 
 
 def describe_details(result: OperationResult) -> list[str]:
@@ -205,6 +222,7 @@ def describe_details(result: OperationResult) -> list[str]:
 def describe_rest(actions: tuple[Action, ...], now_ms: int) -> list[str]:
     """What stands in the way and what comes next, when there is nothing to start."""
     lines = [f"stopped: {action}" for action in actions if isinstance(action, Blocked)]
+    lines += [f"advice: {action}" for action in actions if isinstance(action, Advise)]
     waits = [action for action in actions if isinstance(action, Wait)]
     for wait in waits:
         lines.append(f"next: {wait} {moment_text(wait.until_ms, now_ms)}")
@@ -252,5 +270,7 @@ def _rest_event(action: Action, now_ms: int) -> dict[str, Any]:
                 "message": action.message,
                 "exit_code": action.exit_code,
             }
+        case Advise():
+            return {"advice": action.subject, "reason": action.reason}
         case Start():
             return {"start": action.operation.id}

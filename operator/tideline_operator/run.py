@@ -44,9 +44,9 @@ STATE_FOLDER = ".tideline"
 def run_command(paths: tuple[Path, ...], once: bool, state_folder: Path, as_json: bool) -> int:
     """Keep the tables in FILE as they declare, with local processes.
 
-    Takes in what arrives in the landing prefixes, rolls back what dead writers left, and says what
-    it did and what comes next. Ctrl-C lets the operation under way finish; a second one abandons
-    it. Credentials come from the environment.
+    Takes in what arrives in the landing prefixes, rolls back what dead writers left, runs the table
+    services that are due, and says what it did and what comes next. Ctrl-C lets the operation under
+    way finish; a second one abandons it. Credentials come from the environment.
     """
     files = TableFiles(paths, ca_bundle=os.environ.get("AWS_CA_BUNDLE"))
     reporter = _reporter(as_json)

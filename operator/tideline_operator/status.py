@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tideline.ingest.operation import Operation, OperationResult, Outcome
-from tideline_operator.actions import Action, Blocked
-from tideline_operator.observed import Observed
+from tideline.ingest.operation import Operation, OperationKind, RunService
+from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline_operator.actions import Action, Blocked, Wait
+from tideline_operator.observed import FileCounts, Observed
 from tideline_operator.planner import batch_of
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.services import ServiceMode
 from tideline_operator.resources.status import (
     OPERATIONS_MAX,
     Condition,
@@ -20,13 +22,18 @@ from tideline_operator.resources.status import (
     OperationPhase,
     OperationStatus,
     PendingInstant,
+    ServiceStatus,
+    TableStatus,
     TimelineStatus,
     Truth,
 )
+from tideline_operator.service_settings import SPEC_NAMES
+from tideline_operator.service_triggers import ServiceNeed, service_needs
 
 WORKER_DIED = "WorkerDied"
 _RETRY_FIRST_MS = {True: 2_000, False: 30_000}
 _RETRY_LAST_MS = 600_000
+_RESULT_LENGTH_MAX = 1_024
 _SAFE_TO_RETRY = (3, 4)
 
 
@@ -41,6 +48,7 @@ def operation_started(
         phase=OperationPhase.RUNNING,
         attempt=attempt,
         started_at=Timestamp(now_ms),
+        rerun=operation.work.rerun if isinstance(operation.work, RunService) else None,
     )
     return _with_operation(status, entry)
 
@@ -62,7 +70,7 @@ def operation_finished(
         instant=result.instant,
         message=result.message,
     )
-    return _with_operation(status, done)
+    return _with_service_run(_with_operation(status, done), done)
 
 
 def retry_delay_ms(attempt: int, *, is_safe: bool) -> int:
@@ -114,6 +122,7 @@ def observed_status(
             completed=seen.completed,
             pending=pending,
         )
+    needs = service_needs(table.spec, status, seen, now_ms) if seen is not None else ()
     ingests = {
         ingest.name: _ingest_status(ingest, status, observed, now_ms)
         for ingest in table.spec.ingest
@@ -122,14 +131,64 @@ def observed_status(
         status,
         observed_generation=table.resource.metadata.generation,
         timeline=timeline,
+        table=_table_status(status, seen.counts if seen is not None else None),
+        services=_service_statuses(status, needs, actions) if seen is not None else status.services,
         ingest=ingests,
-        conditions=_conditions(table, status, observed, actions, now_ms),
+        conditions=_conditions(table, status, observed, actions, needs, now_ms),
     )
 
 
 def _with_operation(status: LakeTableStatus, entry: OperationStatus) -> LakeTableStatus:
     others = tuple(item for item in status.operations if item.id != entry.id)
     return replace(status, operations=(*others, entry)[-OPERATIONS_MAX:])
+
+
+def _with_service_run(status: LakeTableStatus, entry: OperationStatus) -> LakeTableStatus:
+    """Note the end of a run in the status of its service; a failed one has yet to be run again."""
+    service = OperationKind(entry.kind).service
+    if service is None:
+        return status
+    name = SPEC_NAMES[service]
+    known = status.services.get(name, ServiceStatus())
+    failed = entry.phase is OperationPhase.FAILED
+    now = replace(
+        known,
+        last_run=entry.finished_at,
+        last_result=(f"failed: {entry.message}" if failed else entry.message)[:_RESULT_LENGTH_MAX],
+        rerun=known.rerun if failed or entry.rerun is None else entry.rerun,
+    )
+    return replace(status, services={**status.services, name: now})
+
+
+def _service_statuses(
+    status: LakeTableStatus, needs: tuple[ServiceNeed, ...], actions: tuple[Action, ...]
+) -> dict[str, ServiceStatus]:
+    """Whether each service is due, why, and when it is tried next; past runs are kept."""
+    waits = {action.subject: action.until_ms for action in actions if isinstance(action, Wait)}
+    found = {
+        name: replace(known, is_due=False, reason="not wanted", next_run=None)
+        for name, known in status.services.items()
+    }
+    for need in needs:
+        next_ms = waits.get(need.name, waits.get(need.service.value))
+        found[need.name] = replace(
+            status.services.get(need.name, ServiceStatus()),
+            is_due=need.is_due,
+            reason=need.reason[:_RESULT_LENGTH_MAX],
+            next_run=None if next_ms is None else Timestamp(next_ms),
+        )
+    return found
+
+
+def _table_status(status: LakeTableStatus, counts: FileCounts | None) -> TableStatus | None:
+    if counts is None:
+        return status.table
+    return TableStatus(
+        files=counts.files,
+        bytes=counts.size_bytes,
+        small_file_percent=round(100 * counts.small_files / counts.files) if counts.files else 0,
+        log_files=counts.log_files,
+    )
 
 
 def _ingest_status(
@@ -156,6 +215,7 @@ def _conditions(
     status: LakeTableStatus,
     observed: Observed,
     actions: tuple[Action, ...],
+    needs: tuple[ServiceNeed, ...],
     now_ms: int,
 ) -> tuple[Condition, ...]:
     blocked = [action for action in actions if isinstance(action, Blocked)]
@@ -189,6 +249,7 @@ def _conditions(
         )
     )
     found.append(_ingesting(table, status, observed, blocked))
+    found.append(_services_current(table, status, needs))
     return tuple(_dated(item, status, now_ms) for item in found)
 
 
@@ -206,6 +267,23 @@ def _ingesting(
     set_aside = [name for name, seen in observed.landings.items() if seen.landing.quarantined]
     if set_aside:
         return _condition(kind, True, "Quarantined", f"files set aside: {', '.join(set_aside)}")
+    return _condition(kind, True, "Current", "")
+
+
+def _services_current(
+    table: ResolvedTable, status: LakeTableStatus, needs: tuple[ServiceNeed, ...]
+) -> Condition:
+    kind, mode = ConditionType.SERVICES_CURRENT, table.spec.services.mode
+    if mode is ServiceMode.OFF:
+        return _condition(kind, True, "Off", "spec.services.mode is Off")
+    failed = [item.kind for item in unresolved_failures(status) if OperationKind(item.kind).service]
+    broken = [need.name for need in needs if need.problem is not None]
+    if failed or broken:
+        return _condition(kind, False, "Failing", f"failing: {', '.join(failed + broken)}")
+    due = [f"{need.name} ({need.reason})" for need in needs if need.is_due]
+    if due:
+        reason = "Advised" if mode is ServiceMode.ADVISE else "Due"
+        return _condition(kind, False, reason, f"due: {', '.join(due)}"[:_RESULT_LENGTH_MAX])
     return _condition(kind, True, "Current", "")
 
 

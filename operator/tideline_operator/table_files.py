@@ -9,7 +9,6 @@ from tideline.ingest.landing import FileFormat, Landing
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.loading import ResourceSet, load_resources
 from tideline_operator.resources.resolved import ResolvedTable
-from tideline_operator.resources.services import Services
 
 
 class TableFiles:
@@ -46,14 +45,6 @@ class TableFiles:
         notes = [f"passed over {item}" for item in self.resources.passed_over]
         for store in self.resources.stores:
             notes += _store_notes(store, present)
-        for table in self.tables:
-            spec = table.spec
-            if spec.services != Services():
-                notes.append(f"{table.name}: spec.services: this version runs no table services")
-            if spec.savepoints:
-                notes.append(f"{table.name}: spec.savepoints: this version makes no savepoints")
-            if spec.restore_to is not None:
-                notes.append(f"{table.name}: spec.restoreTo: this version restores nothing")
         return notes
 
     def note_landing(

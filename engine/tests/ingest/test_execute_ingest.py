@@ -19,12 +19,11 @@ from tideline.ingest.operation import (
     CreateTable,
     IngestFiles,
     Operation,
-    OperationResult,
-    Outcome,
     Place,
     RollBack,
     TableTarget,
 )
+from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline.ingest.plan import plan_batch
 from tideline.ingest.table_access import locate, open_table
 from tideline.lake_table import LakeTable

@@ -13,20 +13,17 @@ from tideline.errors import ConfigError
 from tideline.ingest.column_type import Column, ColumnType
 from tideline.ingest.landing import FileFormat, LandingFile
 from tideline.ingest.operation import (
-    RESULT_BYTES_MAX,
     CreateTable,
     IngestFiles,
     Operation,
     OperationKind,
-    OperationResult,
-    Outcome,
     Place,
     RollBack,
-    SkippedFile,
     TableTarget,
     Work,
     operation_id,
 )
+from tideline.ingest.operation_result import RESULT_BYTES_MAX, OperationResult, Outcome, SkippedFile
 
 TARGET = TableTarget(
     name="flights",

@@ -289,7 +289,7 @@ def test_planning_changes_nothing(table: SmallTable, store: ObjectStore) -> None
     leave_marker(store)
     path = leave_file(store)
     before = {info.path for info in store.list()}
-    (plan,) = lake(table).plan("rollback")
+    (plan,) = lake(table).failed_writes()
     assert plan.paths == {"p0": (path,)}
     assert {info.path for info in store.list()} == before
 

@@ -11,7 +11,8 @@ import pytest
 
 from tideline.errors import InvalidData
 from tideline.formats.log_block import BlockFrame, BlockKind, HeaderKey, read_frames
-from tideline.log.data_block import LogFormat, decode_data_block
+from tideline.formats.log_format import LogFormat
+from tideline.log.data_block import decode_data_block
 from tideline.log.delete_block import decode_delete_block
 from tideline.storage.memory import MemoryStore
 from tideline.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path

@@ -314,6 +314,12 @@ def test_so_many_commits_meanwhile_that_some_were_archived_is_a_conflict() -> No
     assert conflict(wrote(("p", "a-0")), start=start) == Conflicted(at(4))
 
 
+def test_a_savepoint_on_the_newest_commit_does_not_make_it_look_archived() -> None:
+    start = TransactionStart(frozenset({time(10)}))
+    savepoint = (at(10, Action.SAVEPOINT), b"")
+    assert conflict(wrote(("p", "a-0")), savepoint, start=start) is None
+
+
 def ingested(generation: int, *groups: tuple[str, str], ingest: str | None = "orders") -> Any:
     """An insert whose commit carries the checkpoint of the ingest "orders"."""
     extra = {"tideline.checkpoint.orders": json.dumps({"generation": generation})}

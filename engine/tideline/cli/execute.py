@@ -1,33 +1,182 @@
-"""`tideline plan` and `tideline execute`: a service as a dry run, and for real."""
+"""`tideline plan` and `tideline execute`: table services as a dry run, and for real."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
 
 from tideline.cli.operation import run_operation
-from tideline.cli.options import json_option, storage_options
-from tideline.cli.output import print_json, print_line
+from tideline.cli.options import json_option, parse_pairs, storage_options
+from tideline.cli.output import print_json, print_line, size_text
 from tideline.errors import ConfigError
 from tideline.lake_table import LakeTable
+from tideline.services.explanation import Explanation, NotDue
 from tideline.services.rollback.plan import RollbackPlan
+from tideline.services.runs import ServicePlan, ServiceRun
+from tideline.services.service import Service
 
-_SERVICES = click.Choice(["rollback"])
+_OPTIONS = click.option(
+    "--option",
+    "options",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A Hudi setting (hoodie.*) over the table's own; may be repeated.",
+)
+_PATHS_SHOWN_MAX = 20
 
 
 @click.command("plan")
-@click.argument("service", type=_SERVICES)
-@click.argument("uri")
+@click.argument("target", nargs=-1, metavar="[SERVICE] URI", required=True)
+@_OPTIONS
 @json_option
 @storage_options
-def plan_command(service: str, uri: str, storage: dict[str, str], as_json: bool) -> None:
-    """Say what SERVICE would do to the table at URI, and why; change nothing."""
+def plan_command(
+    target: tuple[str, ...], options: tuple[str, ...], storage: dict[str, str], as_json: bool
+) -> None:
+    """Say what SERVICE, or every service, would do to the table at URI, and why; change nothing."""
+    name, uri = _target(target)
     table = LakeTable.open(uri, storage_options=storage)
-    plans = table.plan(service)
+    if name is not None and Service.parse(name) is Service.ROLLBACK:
+        _plan_rollback(table, as_json=as_json)
+        return
+    settings = parse_pairs(options, option="--option")
+    wanted = [Service.parse(name)] if name is not None else list(planned_services())
+    plans = [table.plan(service.value, options=settings) for service in wanted]
+    if as_json:
+        print_json({"services": [plan.to_json_object() for plan in plans]})
+        return
+    for plan in plans:
+        print_plan(plan)
+
+
+@click.command("execute")
+@click.argument("service", required=False)
+@click.argument("uri", required=False)
+@click.option(
+    "--operation",
+    "operation_path",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="One planned operation, as JSON, instead of SERVICE and URI.",
+)
+@_OPTIONS
+@json_option
+@storage_options
+def execute_command(
+    service: str | None,
+    uri: str | None,
+    operation_path: str | None,
+    options: tuple[str, ...],
+    storage: dict[str, str],
+    as_json: bool,
+) -> None:
+    """Run SERVICE on the table at URI if it is due, or the operation in FILE."""
+    if operation_path is not None:
+        if service is not None:
+            raise ConfigError("--operation stands alone: the file names the table and the work")
+        raise click.exceptions.Exit(run_operation(operation_path))
+    if service is None or uri is None:
+        raise ConfigError("Name a SERVICE and a table URI, or --operation FILE")
+    wanted = Service.parse(service)
+    table = LakeTable.open(uri, storage_options=storage)
+    if wanted is Service.ROLLBACK:
+        _execute_rollback(table, as_json=as_json)
+        return
+    run = table.run(wanted.value, options=parse_pairs(options, option="--option"))
+    if as_json:
+        print_json(run.to_json_object())
+    else:
+        print_run(run)
+
+
+def planned_services() -> Iterable[Service]:
+    """The services that `tideline plan` shows, in the order they run in."""
+    return (service for service in Service if service is not Service.TTL)
+
+
+def print_plan(plan: ServicePlan) -> None:
+    """A plan as people read it."""
+    outcome = plan.outcome
+    if isinstance(outcome, NotDue):
+        print_line(f"{plan.service}: not due, {outcome.reason}.")
+    else:
+        print_line(f"{plan.service}: due, {outcome.reason}.")
+        print_line(f"  {_cost(outcome)}")
+        for name, value in outcome.details.items():
+            print_line(f"  {name}: {value}")
+        for path in outcome.paths[:_PATHS_SHOWN_MAX]:
+            print_line(f"  {path}")
+        if len(outcome.paths) > _PATHS_SHOWN_MAX:
+            print_line(f"  and {len(outcome.paths) - _PATHS_SHOWN_MAX} more; --json names them all")
+    for pending in plan.pending:
+        state = "being run" if pending.is_alive else "waiting to be run"
+        print_line(f"  {pending.instant.time} is {state}")
+
+
+def print_run(run: ServiceRun) -> None:
+    """What a service did, file by file."""
+    for done in run.done:
+        print_audit(run.service, done.to_json_object())
+    for time in run.left_alone:
+        print_line(f"{run.service} {time} was left alone: another process is running it.")
+    if run.not_due is not None:
+        print_line(f"{run.service}: not due, {run.not_due.reason}.")
+
+
+def print_audit(service: Service, audit: Mapping[str, Any]) -> None:
+    """One audit: its facts on a line, then its lists, an item a line."""
+    lists = {name: value for name, value in audit.items() if isinstance(value, list)}
+    facts = {name: value for name, value in audit.items() if name not in lists}
+    instant = facts.pop("instant", "")
+    facts.pop("service", None)
+    facts |= facts.pop("figures", None) or {}
+    shown = ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
+    print_line(f"{service} {instant}".rstrip() + (f": {shown}" if shown else ""))
+    for name, items in lists.items():
+        for item in items:
+            print_line(f"  {_item(name, item)}")
+
+
+def _item(name: str, item: Any) -> str:
+    if not isinstance(item, Mapping):
+        return f"{name}: {item}"
+    values = dict(item)
+    path = values.pop("path", "")
+    what = values.pop("what", values.pop("done", name))
+    rest = ", ".join(f"{value:,} {key}" if isinstance(value, int) else f"{key} {value}"
+                     for key, value in values.items() if value is not None)  # fmt: skip
+    return f"{what} {path}" + (f" ({rest})" if rest else "")
+
+
+def _cost(plan: Explanation) -> str:
+    parts = [
+        f"{size_text(size_bytes)} {what}"
+        for what, size_bytes in (
+            ("to read", plan.bytes_read),
+            ("to write", plan.bytes_written),
+            ("to delete", plan.bytes_deleted),
+        )
+        if size_bytes
+    ]
+    parts.append(f"{len(plan.paths)} files")
+    if plan.estimated_s is not None:
+        parts.append(f"about {plan.estimated_s:.1f} s, going by past runs")
+    return ", ".join(parts)
+
+
+def _target(words: tuple[str, ...]) -> tuple[str | None, str]:
+    if len(words) > 2:
+        raise ConfigError("Name at most a SERVICE and a table URI", value=" ".join(words))
+    return (words[0], words[1]) if len(words) == 2 else (None, words[0])
+
+
+def _plan_rollback(table: LakeTable, *, as_json: bool) -> None:
+    plans = table.failed_writes()
     waiting = _alive(table, {str(plan.instant) for plan in plans})
     if as_json:
-        print_json({"service": service, "would_roll_back": [_plan_json(p) for p in plans],
+        print_json({"service": "rollback", "would_roll_back": [_plan_json(p) for p in plans],
                     "left_alone": waiting})  # fmt: skip
         return
     for plan in plans:
@@ -44,37 +193,12 @@ def plan_command(service: str, uri: str, storage: dict[str, str], as_json: bool)
         print_line("Nothing to roll back.")
 
 
-@click.command("execute")
-@click.argument("service", type=_SERVICES, required=False)
-@click.argument("uri", required=False)
-@click.option(
-    "--operation",
-    "operation_path",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
-    help="One planned operation, as JSON, instead of SERVICE and URI.",
-)
-@json_option
-@storage_options
-def execute_command(
-    service: str | None,
-    uri: str | None,
-    operation_path: str | None,
-    storage: dict[str, str],
-    as_json: bool,
-) -> None:
-    """Run SERVICE on the table at URI, or the operation in FILE."""
-    if operation_path is not None:
-        if service is not None:
-            raise ConfigError("--operation stands alone: the file names the table and the work")
-        raise click.exceptions.Exit(run_operation(operation_path))
-    if service is None or uri is None:
-        raise ConfigError("Name a SERVICE and a table URI, or --operation FILE")
-    done = LakeTable.open(uri, storage_options=storage).run(service)
+def _execute_rollback(table: LakeTable, *, as_json: bool) -> None:
+    done = table.recover()
     if as_json:
         undone = [{"instant": str(one.instant), "action": str(one.action),
                    "deleted": one.deleted} for one in done]  # fmt: skip
-        print_json({"service": service, "rolled_back": undone})
+        print_json({"service": "rollback", "rolled_back": undone})
         return
     for one in done:
         print_line(f"Rolled back {one.instant} ({one.action}): {len(one.deleted)} files deleted.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import click
@@ -11,6 +13,8 @@ from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
+from tideline.timeline.archived import ArchivedEntry
+from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, Instant
 
 _COLUMNS = ("instant", "age", "action", "state", "operation", "files", "inserted", "updated",
@@ -20,12 +24,22 @@ _COLUMNS = ("instant", "age", "action", "state", "operation", "files", "inserted
 @click.command("timeline")
 @table_options
 @click.option("--pending", is_flag=True, help="Only what has not completed.")
+@click.option("--archived", is_flag=True, help="What left the active timeline as well.")
 @click.option("--action", help="Only one action, such as commit or rollback.")
 @click.option("--limit", default=20, show_default=True, help="The newest N instants; 0 for all.")
 def timeline_command(
-    uri: str, storage: dict[str, str], as_json: bool, pending: bool, action: str | None, limit: int
+    uri: str,
+    storage: dict[str, str],
+    as_json: bool,
+    pending: bool,
+    archived: bool,
+    action: str | None,
+    limit: int,
 ) -> None:
-    """List the instants of the table at URI: commits, rollbacks and what is still pending."""
+    """List the instants of the table at URI: commits, rollbacks and what is still pending.
+
+    With --archived older instants follow from the archive, which is read as far as needed.
+    """
     table = HoodieTable.open(StoreLocation.of(uri, storage))
     timeline = table.timeline()
     matching = [
@@ -35,26 +49,58 @@ def timeline_command(
     ]
     shown = matching[-limit:] if limit > 0 else matching
     rows = [_describe(table, instant) for instant in shown]
+    total: int | None = len(matching)
+    if archived and not pending:
+        older, is_all = _older(table, frozenset(timeline), action, limit, len(rows))
+        rows = older + rows
+        total = len(matching) + len(older) if is_all else None
     if as_json:
-        print_json({"instants": rows, "total": len(matching)})
+        print_json({"instants": rows, "total": total})
         return
     if not rows:
         print_line("Nothing pending." if pending else "Nothing yet.")
         return
     now_ms = table.clock.now_ms()
-    print_table(_COLUMNS, [_row(row, now_ms) for row in rows])
-    if len(shown) < len(matching):
-        print_line(f"{len(matching) - len(shown)} older instants not shown: --limit 0 shows all.")
+    columns = (*_COLUMNS, "archived") if archived else _COLUMNS
+    print_table(columns, [_row(row, now_ms, columns) for row in rows])
+    if total is None:
+        print_line("Older instants not shown: --limit 0 shows all.")
+    elif len(rows) < total:
+        print_line(f"{total - len(rows)} older instants not shown: --limit 0 shows all.")
+
+
+def _older(
+    table: HoodieTable, active: frozenset[Instant], action: str | None, limit: int, shown: int
+) -> tuple[list[dict[str, Any]], bool]:
+    """Archived instants up to the limit, oldest first, and whether these are all."""
+    matching = (
+        entry
+        for entry in table.archived().completed()
+        if entry.instant not in active and action in (None, str(entry.instant.action))
+    )
+    # One more than is shown tells whether there are more.
+    entries = list(islice(matching, None if limit <= 0 else limit - shown + 1))
+    is_all = limit <= 0 or len(entries) <= limit - shown
+    entries = sorted(entries if is_all else entries[:-1], key=lambda entry: entry.instant)
+    return [_describe_archived(entry) for entry in entries], is_all
+
+
+def _describe_archived(entry: ArchivedEntry) -> dict[str, Any]:
+    return _described(entry.instant, entry.commit_metadata) | {"archived": True}
 
 
 def _describe(table: HoodieTable, instant: Instant) -> dict[str, Any]:
+    return _described(instant, lambda: table.timelines.read_commit(instant))
+
+
+def _described(instant: Instant, read: Callable[[], CommitMetadata]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "instant": str(instant.time),
         "action": str(instant.action),
         "state": str(instant.state),
     }
     if instant.is_completed and instant.action in COMMIT_ACTIONS:
-        metadata = table.timelines.read_commit(instant)
+        metadata = read()
         stats = metadata.write_stats
         described |= {
             "operation": metadata.operation_type.lower(),
@@ -66,9 +112,9 @@ def _describe(table: HoodieTable, instant: Instant) -> dict[str, Any]:
     return described
 
 
-def _row(described: dict[str, Any], now_ms: int) -> list[object]:
+def _row(described: dict[str, Any], now_ms: int, columns: Sequence[str]) -> list[object]:
     age = _age_text(described["instant"], now_ms)
-    return [age if column == "age" else described.get(column, "") for column in _COLUMNS]
+    return [age if column == "age" else described.get(column, "") for column in columns]
 
 
 def _age_text(instant: str, now_ms: int) -> str:

@@ -23,7 +23,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from tideline.ingest.execute import execute_operation, failed_result
-from tideline.ingest.operation import Operation, OperationResult, Outcome, Place
+from tideline.ingest.operation import Operation, Place
+from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline.ingest.table_access import locate
 from tideline.spark.landed_rows import is_alive
 from tideline.spark.session import get_session

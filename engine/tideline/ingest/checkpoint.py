@@ -142,12 +142,14 @@ def read_checkpoints(
     timeline: ActiveTimeline,
     read_extra_metadata: Callable[[Instant], Mapping[str, str]],
     names: Iterable[str],
+    read_archived: Callable[[], Mapping[str, str]] = dict,
 ) -> dict[str, Checkpoint]:
     """The current checkpoints of the ingests `names`; those that never committed are left out.
 
     A commit carries on what its writer saw when it began, which another may have overtaken. So
     for every ingest the search goes back to a commit of that very ingest, and the highest
-    generation met counts. Raises CorruptTable.
+    generation met counts. Of those without one in the active timeline, `read_archived` gives what
+    archived commits said, by key. Raises CorruptTable.
     """
     searched = set(names)
     found: dict[str, Checkpoint] = {}
@@ -163,6 +165,14 @@ def read_checkpoints(
             if name not in found or checkpoint.generation > found[name].generation:
                 found[name] = checkpoint
         searched.discard(extra.get(INGEST_KEY, ""))
+    archived = read_archived() if searched else {}
+    for name in searched:
+        text = archived.get(CHECKPOINT_PREFIX + name)
+        if text is None:
+            continue
+        checkpoint = Checkpoint.decode(text, name=name, instant="archived")
+        if name not in found or checkpoint.generation > found[name].generation:
+            found[name] = checkpoint
     return found
 
 

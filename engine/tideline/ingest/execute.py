@@ -10,11 +10,14 @@ from tideline.errors import ConfigError, TidelineError
 from tideline.ingest.operation import (
     CreateTable,
     IngestFiles,
+    MakeSavepoint,
     Operation,
-    OperationResult,
-    Outcome,
+    RestoreTable,
     RollBack,
+    RunService,
 )
+from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.ingest.run_service import execute_restore, execute_savepoint, execute_service
 from tideline.ingest.table_access import Progress, SessionFactory, create_declared_table, open_table
 
 _SYSTEM_CLOCK = SystemClock()
@@ -40,6 +43,18 @@ def execute_operation(
                 return _create(operation)
             case RollBack():
                 return _roll_back(operation)
+            case RunService():
+                return execute_service(
+                    operation,
+                    operation.work,
+                    session_factory=session_factory,
+                    clock=clock,
+                    progress=hears,
+                )
+            case MakeSavepoint():
+                return execute_savepoint(operation, operation.work)
+            case RestoreTable():
+                return execute_restore(operation, operation.work)
             case IngestFiles():
                 # Work that moves no rows runs where Spark is not installed.
                 from tideline.ingest.ingest_files import execute_ingest

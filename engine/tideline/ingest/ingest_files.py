@@ -31,13 +31,8 @@ from tideline.ingest.checkpoint import (
     read_checkpoints,
 )
 from tideline.ingest.landing import Landing, LandingFile, list_landing, quarantine
-from tideline.ingest.operation import (
-    IngestFiles,
-    Operation,
-    OperationResult,
-    Outcome,
-    SkippedFile,
-)
+from tideline.ingest.operation import IngestFiles, Operation
+from tideline.ingest.operation_result import OperationResult, Outcome, SkippedFile
 from tideline.ingest.table_access import (
     Progress,
     SessionFactory,
@@ -66,6 +61,7 @@ from tideline.spark.sources import (
 )
 from tideline.storage.object_store import ObjectInfo
 from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.carried import read_carried
 from tideline.timeline.instant import COMMIT_ACTIONS, Instant
 
 if TYPE_CHECKING:
@@ -144,7 +140,16 @@ def current_checkpoints(table: LakeTable | None, name: str) -> dict[str, Checkpo
     others = {
         key.removeprefix(CHECKPOINT_PREFIX) for key in carried if key.startswith(CHECKPOINT_PREFIX)
     }
-    return read_checkpoints(timeline, read, {name} | others)
+    return read_checkpoints(
+        timeline, read, {name} | others, lambda: _archived(table, timeline, remembers=False)
+    )
+
+
+def _archived(table: LakeTable, timeline: ActiveTimeline, *, remembers: bool) -> dict[str, str]:
+    """Checkpoints that archived commits carried; `remembers` only under the table lock."""
+    if not timeline.has_archive:
+        return {}
+    return read_carried(table.hoodie_table.archived(), CHECKPOINT_PREFIX, remembers=remembers)
 
 
 def require_generation(table: LakeTable, timeline: ActiveTimeline, work: IngestFiles) -> None:
@@ -158,7 +163,9 @@ def require_generation(table: LakeTable, timeline: ActiveTimeline, work: IngestF
     def read(instant: Instant) -> Mapping[str, str]:
         return timelines.read_commit(instant).extra_metadata
 
-    found = read_checkpoints(timeline, read, {work.name}).get(work.name)
+    found = read_checkpoints(
+        timeline, read, {work.name}, lambda: _archived(table, timeline, remembers=True)
+    ).get(work.name)
     generation = found.generation if found else 0
     if generation != work.generation:
         raise Conflict(

@@ -1,15 +1,14 @@
 """Operations: what a planner decided, as one JSON value that any process can carry out.
 
 `tideline execute --operation FILE` and the local worker read an `Operation` and answer with an
-`OperationResult` of at most `RESULT_BYTES_MAX` bytes, small enough for a pod's termination message.
-The id follows from what the operation does, so the same plan made twice is the same operation.
+`OperationResult`. The id follows from what the operation does, so the same plan made twice is the
+same operation.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import blake2b
 from typing import Any
@@ -17,8 +16,8 @@ from typing import Any
 from tideline.errors import ConfigError
 from tideline.ingest.column_type import Column, ColumnType
 from tideline.ingest.landing import FileFormat, LandingFile
+from tideline.services.service import Service
 
-RESULT_BYTES_MAX = 4_096
 _VERSION = 1
 _NAME_CHARACTERS = 32
 _DIGEST_BYTES = 6
@@ -30,20 +29,32 @@ class OperationKind(Enum):
     CREATE = "create"
     INGEST = "ingest"
     ROLLBACK = "rollback"
+    CLEANING = "cleaning"
+    ARCHIVAL = "archival"
+    COMPACTION = "compaction"
+    LOG_COMPACTION = "logcompaction"
+    CLUSTERING = "clustering"
+    TTL = "ttl"
+    SAVEPOINT = "savepoint"
+    RESTORE = "restore"
+
+    @classmethod
+    def of(cls, service: Service) -> OperationKind:
+        """The kind of operation that runs a service; both go by the same name."""
+        return cls(service.value)
+
+    @property
+    def service(self) -> Service | None:
+        """The table service an operation of this kind runs, if it runs one."""
+        return _SERVICE_OF.get(self)
 
     def __str__(self) -> str:
         return self.value
 
 
-class Outcome(Enum):
-    """How an operation ended. NOTHING: there was nothing left to do, and that is fine."""
-
-    SUCCEEDED = "succeeded"
-    NOTHING = "nothing"
-    FAILED = "failed"
-
-    def __str__(self) -> str:
-        return self.value
+_SERVICE_OF = {
+    OperationKind(service.value): service for service in Service if service is not Service.ROLLBACK
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +67,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class TableTarget:
-    """The table: `properties` are for its creation and, as write settings, for every write."""
+    """The table: `creation_properties` are kept in it, `write_properties` go with every write."""
 
     name: str
     location: Place
@@ -102,7 +113,39 @@ class IngestFiles:
     once_number: int | None = None
 
 
-Work = CreateTable | IngestFiles | RollBack
+@dataclass(frozen=True, slots=True)
+class RunService:
+    """Run a table service once, with `settings` over the table's own.
+
+    `basis` is the newest instant the plan knew of, `resumes` are plans of dead runs it found.
+    `rerun` is the number of the run a person asked for, None when the trigger did.
+    """
+
+    service: Service
+    basis: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    resumes: tuple[str, ...] = ()
+    rerun: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MakeSavepoint:
+    """Keep the table as of the completed commit `instant`, under a name."""
+
+    name: str
+    instant: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreTable:
+    """Take the table back to the savepoint of `instant`; `basis` is the newest instant undone."""
+
+    instant: str
+    basis: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+Work = CreateTable | IngestFiles | RollBack | RunService | MakeSavepoint | RestoreTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +165,17 @@ class Operation:
                 return OperationKind.INGEST
             case RollBack():
                 return OperationKind.ROLLBACK
+            case RunService():
+                return OperationKind.of(self.work.service)
+            case MakeSavepoint():
+                return OperationKind.SAVEPOINT
+            case RestoreTable():
+                return OperationKind.RESTORE
 
     @property
     def subject(self) -> str:
-        """Name of the ingest, or nothing."""
-        return self.work.name if isinstance(self.work, IngestFiles) else ""
+        """Name of the ingest or of the savepoint, or nothing."""
+        return self.work.name if isinstance(self.work, IngestFiles | MakeSavepoint) else ""
 
     def to_json_object(self) -> dict[str, Any]:
         return {
@@ -153,75 +202,6 @@ class Operation:
             ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedFile:
-    """A source file that was not taken in, and why."""
-
-    path: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class OperationResult:
-    """What came of an operation. Sizes are bytes, times seconds; see CommitReport for the rows."""
-
-    id: str
-    outcome: Outcome
-    message: str = ""
-    exit_code: int = 0
-    error: str | None = None
-    instant: str | None = None
-    write_operation: str | None = None
-    files_written: int = 0
-    rows_written: int = 0
-    rows_inserted: int = 0
-    rows_updated: int = 0
-    rows_deleted: int = 0
-    bytes_written: int = 0
-    seconds: float = 0.0
-    source_files: int = 0
-    source_bytes: int = 0
-    skipped: tuple[SkippedFile, ...] = ()
-    rolled_back: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def to_json_object(self) -> dict[str, Any]:
-        """The result as JSON, without what is empty."""
-        content: dict[str, Any] = {"id": self.id, "outcome": self.outcome.value}
-        for name in _RESULT_FIELDS:
-            value = getattr(self, name)
-            if value not in ("", 0, 0.0, None, ()):
-                content[name] = list(value) if isinstance(value, tuple) else value
-        if self.skipped:
-            content["skipped"] = [[file.path, file.reason] for file in self.skipped]
-        return content
-
-    def to_json(self) -> str:
-        """One line of at most RESULT_BYTES_MAX bytes; lists and texts are cut to fit."""
-        result = self
-        for text_max, items_max in _CUTS:
-            text = json.dumps(result.to_json_object(), ensure_ascii=False, separators=(",", ":"))
-            if len(text.encode()) <= RESULT_BYTES_MAX:
-                return text
-            result = _cut(self, text_max, items_max)
-        return json.dumps(result.to_json_object(), ensure_ascii=False, separators=(",", ":"))
-
-    @classmethod
-    def from_json_object(cls, content: Any) -> OperationResult:
-        """Raises ConfigError when `content` is no result."""
-        try:
-            values = {name: content[name] for name in _RESULT_FIELDS if name in content}
-            for name in ("rolled_back", "notes"):
-                values[name] = tuple(str(item) for item in values.get(name, ()))
-            skipped = tuple(SkippedFile(path, why) for path, why in content.get("skipped", ()))
-            outcome = Outcome(content["outcome"])
-            return cls(id=str(content["id"]), outcome=outcome, skipped=skipped, **values)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ConfigError(
-                f"This is no result of an operation: {error}", value=str(content)[:200]
-            ) from error
-
-
 def operation_id(table_name: str, kind: OperationKind, *basis: object) -> str:
     """An id from what the operation does, fit to be the name of a Kubernetes Job.
 
@@ -234,52 +214,6 @@ def operation_id(table_name: str, kind: OperationKind, *basis: object) -> str:
     words = "".join(letter if letter.isalnum() else "-" for letter in table_name.lower())
     readable = words.encode("ascii", "ignore").decode()[:_NAME_CHARACTERS].strip("-") or "table"
     return f"{readable}-{kind.value}-{digest.hexdigest()}"
-
-
-_RESULT_FIELDS = (
-    "message",
-    "exit_code",
-    "error",
-    "instant",
-    "write_operation",
-    "files_written",
-    "rows_written",
-    "rows_inserted",
-    "rows_updated",
-    "rows_deleted",
-    "bytes_written",
-    "seconds",
-    "source_files",
-    "source_bytes",
-    "rolled_back",
-    "notes",
-)
-# Longest text and most items, one after the other, until a result fits.
-_CUTS = ((1_000, 10), (300, 5), (100, 3), (40, 1))
-
-
-def _cut(result: OperationResult, text_max: int, items_max: int) -> OperationResult:
-    def shorter(text: str) -> str:
-        return text if len(text) <= text_max else text[: text_max - 3] + "..."
-
-    def fewer(items: tuple[str, ...]) -> tuple[str, ...]:
-        kept = tuple(shorter(item) for item in items[:items_max])
-        left_out = len(items) - len(kept)
-        return (*kept, f"and {left_out} more") if left_out else kept
-
-    skipped = tuple(
-        SkippedFile(shorter(file.path), shorter(file.reason)) for file in result.skipped[:items_max]
-    )
-    notes = fewer(result.notes)
-    if len(skipped) < len(result.skipped):
-        notes = (*notes, f"{len(result.skipped)} files skipped in all")
-    return replace(
-        result,
-        message=shorter(result.message),
-        skipped=skipped,
-        rolled_back=fewer(result.rolled_back),
-        notes=notes,
-    )
 
 
 def _table_object(table: TableTarget) -> dict[str, Any]:
@@ -316,6 +250,22 @@ def _work_object(work: Work) -> dict[str, Any]:
             return {}
         case RollBack():
             return {"instants": list(work.instants)}
+        case RunService():
+            return {
+                "service": work.service.value,
+                "basis": work.basis,
+                "settings": dict(work.settings),
+                "resumes": list(work.resumes),
+                "rerun": work.rerun,
+            }
+        case MakeSavepoint():
+            return {"name": work.name, "instant": work.instant}
+        case RestoreTable():
+            return {
+                "instant": work.instant,
+                "basis": work.basis,
+                "settings": dict(work.settings),
+            }
         case IngestFiles():
             return {
                 "name": work.name,
@@ -334,11 +284,24 @@ def _work_object(work: Work) -> dict[str, Any]:
 
 
 def _read_work(kind: OperationKind, content: Any) -> Work:
+    if kind.service is not None:
+        return RunService(
+            service=kind.service,
+            basis=str(content["basis"]),
+            settings=_text_mapping(content["settings"]),
+            resumes=_texts(content["resumes"]),
+            rerun=None if content["rerun"] is None else int(content["rerun"]),
+        )
     match kind:
         case OperationKind.CREATE:
             return CreateTable()
         case OperationKind.ROLLBACK:
             return RollBack(_texts(content["instants"]))
+        case OperationKind.SAVEPOINT:
+            return MakeSavepoint(str(content["name"]), str(content["instant"]))
+        case OperationKind.RESTORE:
+            settings = _text_mapping(content["settings"])
+            return RestoreTable(str(content["instant"]), str(content["basis"]), settings)
         case OperationKind.INGEST:
             return IngestFiles(
                 name=str(content["name"]),
@@ -357,6 +320,7 @@ def _read_work(kind: OperationKind, content: Any) -> Work:
                 quarantines=bool(content["quarantines"]),
                 once_number=content["onceNumber"],
             )
+    raise ConfigError(f"no work of kind {kind} is known")
 
 
 def _place_object(place: Place) -> dict[str, Any]:

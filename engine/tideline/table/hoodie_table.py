@@ -25,7 +25,8 @@ from tideline.table.properties import (
     update_table_properties,
 )
 from tideline.timeline.active import ActiveTimeline, TimelineStore
-from tideline.timeline.commit_metadata import CommitMetadata
+from tideline.timeline.archived import ArchivedTimeline
+from tideline.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
 from tideline.timeline.layout_v1 import LAYOUT_V1
@@ -86,6 +87,10 @@ class HoodieTable:
     def timeline(self) -> ActiveTimeline:
         """The active timeline as it is now."""
         return self.timelines.load()
+
+    def archived(self) -> ArchivedTimeline:
+        """The instants that left the active timeline; nothing is read before it is asked for."""
+        return ArchivedTimeline(self.store, self.config.archive_folder)
 
     def partitions(self) -> tuple[str, ...]:
         """The table's partitions, sorted, by a listing of the whole table."""
@@ -170,14 +175,15 @@ class HoodieTable:
     def table_schema_json(self, timeline: ActiveTimeline) -> str | None:
         """Avro JSON of the table's schema: the newest commit's, else that of its creation.
 
-        None when neither has one. Source: Hudi's TableSchemaResolver.
+        Where no active commit has one, archived ones are asked before the creation. None when
+        nothing has one. Source: Hudi's TableSchemaResolver.
         """
         for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
             if instant not in self._schema_of:
                 self._schema_of[instant] = self.timelines.read_commit(instant).schema_json
             if schema := self._schema_of[instant]:
                 return schema
-        return self.config.create_schema
+        return self._archived_schema(timeline) or self.config.create_schema
 
     def table_schema(self, timeline: ActiveTimeline) -> pa.Schema | None:
         """The table's columns without meta columns, None for a table that has no schema yet.
@@ -193,6 +199,12 @@ class HoodieTable:
             return schema_resolver.read_schema_json(schema_json, self.config)
         paths = self._base_file_paths(timeline)
         return schema_resolver.read_footer_schema(self.store, paths, self.config)
+
+    def _archived_schema(self, timeline: ActiveTimeline) -> str | None:
+        if not timeline.has_archive:
+            return None
+        schemas = (entry.extra_metadata().get(SCHEMA_KEY) for entry in self.archived().commits())
+        return next(filter(None, schemas), None)
 
     def _base_file_paths(self, timeline: ActiveTimeline) -> Iterator[str]:
         """Base files that commits wrote, newest commit first."""

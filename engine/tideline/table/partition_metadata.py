@@ -14,12 +14,13 @@ from datetime import UTC, datetime
 
 from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import join_path, split_path
-from tideline.timeline.instant_time import InstantTime
+from tideline.table.java_properties import parse_properties
+from tideline.timeline.instant_time import InstantTime, is_instant_time
 
 PARTITION_METADATA = ".hoodie_partition_metadata"
 METADATA_DIRECTORY = ".hoodie"
 
-_METADATA_NAMES = frozenset(
+METADATA_NAMES = frozenset(
     {PARTITION_METADATA, f"{PARTITION_METADATA}.parquet", f"{PARTITION_METADATA}.orc"}
 )
 
@@ -47,6 +48,17 @@ def encode_partition_metadata(partition: str, instant: InstantTime) -> bytes:
     return ("\n".join(lines) + "\n").encode("ascii")
 
 
+def read_creation_time(store: ObjectStore, partition: str) -> InstantTime | None:
+    """The instant that first wrote to a partition; None when its metadata does not say.
+
+    Raises ObjectNotFound where the metadata is a parquet or orc file, CorruptTable when it cannot
+    be read.
+    """
+    properties = parse_properties(store.get(join_path(partition, PARTITION_METADATA)))
+    text = properties.get("commitTime", "")
+    return InstantTime(text) if is_instant_time(text) else None
+
+
 def list_partitions(store: ObjectStore) -> tuple[str, ...]:
     """The table's partitions, sorted; `("",)` for a table without partitions."""
     return find_partitions(info.path for info in store.list())
@@ -60,7 +72,7 @@ def find_partitions(paths: Iterable[str]) -> tuple[str, ...]:
     found = set()
     for path in paths:
         partition, name = split_path(path)
-        if name in _METADATA_NAMES and not is_table_metadata(path):
+        if name in METADATA_NAMES and not is_table_metadata(path):
             found.add(partition)
     return tuple(sorted(partition for partition in found if not _is_nested(partition, found)))
 

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tideline.formats.avro import decode_container
-from tideline.table.file_group import FileGroupId
+from tideline.table.file_group import BaseFile, FileGroupId, LogFile
 from tideline.timeline.instant import Action
+from tideline.timeline.instant_time import InstantTime, is_instant_time
 
 
 def planned_groups(body: bytes, action: Action, *, path: str) -> tuple[FileGroupId, ...]:
@@ -35,3 +36,38 @@ def planned_groups(body: bytes, action: Action, *, path: str) -> tuple[FileGroup
 
 def _group(item: Mapping[str, Any]) -> FileGroupId:
     return FileGroupId(item.get("partitionPath") or "", item.get("fileId") or "")
+
+
+def planned_slices(
+    body: bytes, action: Action, *, path: str
+) -> Mapping[FileGroupId, InstantTime | None]:
+    """The file groups that a plan names, each with the base instant of the slice it will read.
+
+    None where the plan does not tell. Raises as `planned_groups`.
+    """
+    if not body:
+        return {}
+    plan = decode_container(body, path=path)
+    if action in (Action.COMPACTION, Action.LOGCOMPACTION):
+        operations = plan.get("operations") or ()
+        return {_group(item): _instant(item.get("baseInstantTime")) for item in operations}
+    clustering = plan.get("clusteringPlan") or {}
+    return {
+        _group(piece): _base_instant(piece)
+        for group in clustering.get("inputGroups") or ()
+        for piece in group.get("slices") or ()
+    }
+
+
+def _base_instant(piece: Mapping[str, Any]) -> InstantTime | None:
+    """The base instant that the names of a slice's files carry (timeline layout 1)."""
+    for uri in (piece.get("dataFilePath"), *(piece.get("deltaFilePaths") or ())):
+        name = (uri or "").rpartition("/")[2]
+        file = LogFile.parse("", name) if name.startswith(".") else BaseFile.parse("", name)
+        if file is not None:
+            return file.instant
+    return None
+
+
+def _instant(text: str | None) -> InstantTime | None:
+    return InstantTime(text) if text and is_instant_time(text) else None

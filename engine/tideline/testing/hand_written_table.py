@@ -15,7 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tideline.log.data_block import LogFormat, encode_data_block
+from tideline.formats.log_format import LogFormat
+from tideline.log.data_block import encode_data_block
 from tideline.log.delete_block import encode_delete_block
 from tideline.storage.location import StoreLocation
 from tideline.table.create import TableDefinition, create_table

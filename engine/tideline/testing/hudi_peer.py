@@ -43,6 +43,16 @@ class PeerInstant:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerArchived:
+    """One archived instant as Hudi loads it; `file_ids` are those its commit wrote."""
+
+    time: str
+    action: str
+    state: str
+    file_ids: str
+
+
+@dataclass(frozen=True, slots=True)
 class PeerRollback:
     """A completed rollback as Hudi reads it back from the timeline."""
 
@@ -167,6 +177,11 @@ class HudiPeer:
         """The active timeline as Hudi loads it, oldest first."""
         reply = self._process.request("timeline", uri=uri)
         return tuple(PeerInstant(*instant) for instant in reply.result)
+
+    def archived_timeline(self, uri: str) -> tuple[PeerArchived, ...]:
+        """The completed instants of the archive as Hudi loads it."""
+        reply = self._process.request("archived_timeline", uri=uri)
+        return tuple(PeerArchived(*instant) for instant in reply.result)
 
     def rollbacks(self, uri: str) -> tuple[PeerRollback, ...]:
         """The completed rollbacks of the active timeline, oldest first."""

@@ -68,6 +68,21 @@ class HudiOperations:
             for instant in instants
         ]
 
+    def archived_timeline(self, uri: str) -> list[list[str]]:
+        """Archived instants as Hudi loads them: time, action, state, file ids of its commits."""
+        timeline = self._meta_client(uri).getArchivedTimeline()
+        timeline.loadCompletedInstantDetailsInMemory()
+        found = []
+        for instant in timeline.getInstants():
+            file_ids = ""
+            if instant.getAction() in ("commit", "deltacommit", "replacecommit"):
+                metadata = timeline.readCommitMetadata(instant)
+                file_ids = ",".join(sorted(metadata.getFileIdAndRelativePaths().keySet()))
+            found.append(
+                [instant.requestedTime(), instant.getAction(), str(instant.getState()), file_ids]
+            )
+        return found
+
     def rollbacks(self, uri: str) -> list[list[list[str]]]:
         """Of every completed rollback: the instants it undid and the files it deleted."""
         timeline = self._meta_client(uri).getActiveTimeline()

@@ -27,12 +27,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from uuid import uuid4
 
 from tideline.errors import (
     Conflict,
     InvalidData,
-    ObjectNotFound,
     StorageUnavailable,
     TidelineError,
     UnsupportedTable,
@@ -40,13 +38,19 @@ from tideline.errors import (
 from tideline.formats.avro import encode_container
 from tideline.metadata.disable import disable_metadata_table
 from tideline.storage.heartbeat import Heartbeat
-from tideline.storage.lock import Lease
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.markers import delete_markers
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.timeline.instant_time import InstantTime, next_instant_time
+from tideline.write.completion import (
+    ATTEMPTS,
+    RETRY_S,
+    InstantCompletion,
+    require_alive,
+    require_lease,
+)
 from tideline.write.config import ClusteringUpdates, WriteConfig
 from tideline.write.conflict import (
     Conflicted,
@@ -58,12 +62,7 @@ from tideline.write.finalize import delete_unreported_files
 from tideline.write.operation import WriteOperation
 from tideline.write.schema_meanwhile import agree_on_schema, hides
 
-LEASE_MARGIN_S = 5.0
-"""What the lock protects needs this much left of its lease: longer than one PUT should take."""
-
 SCHEMA_KEY = "schema"
-_ATTEMPTS = 3
-_RETRY_S = 0.2
 
 _log = logging.getLogger(__name__)
 
@@ -105,8 +104,7 @@ class WriteTransaction:
         self._withdraw = withdraw
         self._was_rolled_back = False
         self._completing: Committed | None = None
-        self._is_completing = False
-        """Whether a request to complete the instant was sent and not refused."""
+        self._completion = InstantCompletion(table, heartbeat)
 
     @property
     def instant(self) -> InstantTime:
@@ -147,7 +145,7 @@ class WriteTransaction:
             heartbeat.start()
             try:
                 action = operation.action(table.config.table_type)
-                _require_lease(lease, table, time)
+                require_lease(lease, table, time)
                 requested = table.timelines.create_requested(time, action, _requested_body(action))
                 return cls(
                     table,
@@ -196,7 +194,7 @@ class WriteTransaction:
         After Conflicted nothing of this write is visible; call `abort`. Raises Conflict when this
         writer was given up meanwhile: rolled back by another, heartbeat or lease expired.
         """
-        self._require_alive()
+        require_alive(self._heartbeat, self.table, self.instant)
         with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s) as lease:
             timeline = self.table.timeline()
             self._require_pending(timeline)
@@ -220,7 +218,8 @@ class WriteTransaction:
             disabled = disable_metadata_table(self.table)
             completed = self._current.in_state(State.COMPLETED)
             committed = Committed(completed, metadata, leftovers, disabled)
-            self._complete(committed, lease)
+            self._completing = committed
+            self._completion.complete(self._current, metadata.encode(), lease)
         self._tidy_up()
         return committed
 
@@ -233,24 +232,24 @@ class WriteTransaction:
         """
         committed = None
         try:
-            for attempt in range(1, _ATTEMPTS + 1):
+            for attempt in range(1, ATTEMPTS + 1):
                 try:
                     committed = self._settle(undo)
                     break
                 except TidelineError as error:
                     _log.warning("Cannot undo %s: %s", self.instant, error)
-                    if attempt == _ATTEMPTS or not isinstance(error, StorageUnavailable):
+                    if attempt == ATTEMPTS or not isinstance(error, StorageUnavailable):
                         break
-                    self.table.clock.sleep(_RETRY_S)
+                    self.table.clock.sleep(RETRY_S)
         finally:
-            if self._may_still_complete:
+            if self._completion.may_still_take_place:
                 self._heartbeat.lapse()
             else:
                 self._heartbeat.stop()
         return committed
 
     def _settle(self, undo: Callable[[InstantTime, Instant | None], None]) -> Committed | None:
-        if not self._is_completing and self.table.timeline().find(self.instant) is None:
+        if not self._completion.is_sent and self.table.timeline().find(self.instant) is None:
             # What is left of it is nobody else's business, and the lock may be hard to get.
             undo(self.instant, None)
             return None
@@ -259,56 +258,14 @@ class WriteTransaction:
             if now is not None and now.is_completed:
                 self._tidy_up()
                 return self._completing
-            if not self._may_still_complete:
+            if not self._completion.may_still_take_place:
                 undo(self.instant, now)
         return None
-
-    @property
-    def _may_still_complete(self) -> bool:
-        """Whether the completed object may still appear; nothing is on its way to a folder."""
-        return self._is_completing and self.table.store.local_path("") is None
 
     @property
     def was_given_up(self) -> bool:
         """Whether others may have taken this writer for dead at some time."""
         return self._was_rolled_back or self._heartbeat.is_expired()
-
-    def _complete(self, committed: Committed, lease: Lease) -> None:
-        """Create the completed object, once, whatever happens to the replies."""
-        self._require_alive()
-        _require_lease(lease, self.table, self.instant)
-        token, body = uuid4().hex, committed.metadata.encode()
-        self._completing, self._is_completing = committed, True
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                self.table.timelines.complete(self._current, body, token)
-                return
-            except Conflict:
-                if self._reads_back(committed.instant, body):
-                    return
-                self._is_completing = False
-                raise
-            except StorageUnavailable as error:
-                has_time = not self.was_given_up and _has_time(lease)
-                if attempt == _ATTEMPTS or not has_time:
-                    raise self._unknown_outcome(error) from error
-                self.table.clock.sleep(_RETRY_S)
-
-    def _unknown_outcome(self, error: StorageUnavailable) -> StorageUnavailable:
-        if not self._may_still_complete:
-            return error
-        return StorageUnavailable(
-            "the store went away while the commit became visible; the timeline tells whether this "
-            f"instant is completed ({error.message})",
-            table=self.table.location.uri,
-            instant=self.instant,
-        )
-
-    def _reads_back(self, completed: Instant, body: bytes) -> bool:
-        try:
-            return self.table.timelines.read(completed) == body
-        except ObjectNotFound:
-            return False
 
     def _tidy_up(self) -> None:
         """The commit is visible, so nothing may fail any more; the next writer sweeps the rest."""
@@ -361,14 +318,6 @@ class WriteTransaction:
             )
         return replace(metadata, extra_metadata={**metadata.extra_metadata, SCHEMA_KEY: both})
 
-    def _require_alive(self) -> None:
-        if self._heartbeat.is_expired():
-            raise Conflict(
-                "this writer's heartbeat expired, so others may have rolled it back; write again",
-                table=self.table.location.uri,
-                instant=self.instant,
-            )
-
     def _require_pending(self, timeline: ActiveTimeline) -> None:
         """Raise Conflict when somebody rolled this write back.
 
@@ -405,19 +354,6 @@ def unique_keys(operation: WriteOperation, config: WriteConfig) -> UniqueKeys:
     if operation.replaces_file_groups and index.is_global:
         return UniqueKeys.TABLE
     return UniqueKeys.NOWHERE
-
-
-def _require_lease(lease: Lease, table: HoodieTable, instant: InstantTime) -> None:
-    if not _has_time(lease):
-        raise Conflict(
-            "the lease on the table lock ran out; write again",
-            table=table.location.uri,
-            instant=instant,
-        )
-
-
-def _has_time(lease: Lease) -> bool:
-    return lease.is_held() and lease.remaining_s() > LEASE_MARGIN_S
 
 
 def _refuse_blocked(table: HoodieTable, timeline: ActiveTimeline) -> None:

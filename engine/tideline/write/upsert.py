@@ -12,20 +12,17 @@ Source: Hudi's BaseCommitActionExecutor and its subclasses.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
-
-import pyarrow as pa
 
 from tideline.errors import Conflict, InvalidData
 from tideline.index.bucket import new_file_id_prefix
 from tideline.table.file_group import BaseFile, FileGroupId, split_path
 from tideline.table.file_system_view import FileSystemView
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.properties import KeyGeneratorKind, MergeMode, TableType
-from tideline.table.schema import arrow_to_avro, record_name, stored_schema, with_meta_fields
+from tideline.table.properties import MergeMode, TableType
+from tideline.table.schema import stored_schema
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action
@@ -44,6 +41,7 @@ from tideline.write.handle_context import HandleContext
 from tideline.write.operation import WriteOperation
 from tideline.write.partition_path import check_new_partition
 from tideline.write.schema_meanwhile import is_current
+from tideline.write.table_context import table_context
 from tideline.write.transaction import WriteTransaction
 from tideline.write.upsert_partitioner import (
     Bucket,
@@ -273,29 +271,17 @@ def _require_current_schema(transaction: WriteTransaction, engine: WriteEngine) 
 
 
 def _context(transaction: WriteTransaction, engine: WriteEngine) -> HandleContext:
-    table, config, operation = transaction.table, transaction.config, transaction.operation
-    # An explicit delete carries no ordering value: it wins over whatever is stored.
-    event_time = operation is not WriteOperation.DELETE
-    return HandleContext(
-        table=table.location.uri,
-        instant=transaction.instant,
-        schema=engine.schema,
-        merge_mode=table.config.merge_mode if event_time else MergeMode.COMMIT_TIME_ORDERING,
-        ordering_fields=table.config.ordering_fields if event_time else (),
-        parquet=config.parquet,
-        bloom=config.bloom,
-        populate_meta_fields=table.config.populate_meta_fields,
-        record_size_estimate_bytes=config.sizing.record_size_estimate_bytes,
+    config, operation = transaction.config, transaction.operation
+    context = table_context(transaction.table, transaction.instant, engine.schema, config)
+    if operation is WriteOperation.DELETE:
+        # An explicit delete carries no ordering value: it wins over whatever is stored.
+        merge_mode = MergeMode.COMMIT_TIME_ORDERING
+        context = replace(context, merge_mode=merge_mode, ordering_fields=())
+    return replace(
+        context,
         merges_inserts=operation is not WriteOperation.INSERT
         or not config.allows_duplicate_inserts,
         partial_update_columns=config.partial_update_columns,
-        virtual_key_fields=()
-        if table.config.populate_meta_fields
-        else table.config.record_key_fields,
-        virtual_keys_qualified=len(table.config.record_key_fields) > 1
-        or table.config.key_generator is KeyGeneratorKind.COMPLEX,
-        logs=config.logs,
-        log_schema_json=_log_schema_json(table, engine.schema),
     )
 
 
@@ -308,13 +294,6 @@ def _reading(transaction: WriteTransaction, engine: WriteEngine) -> SliceContext
     ):
         return None
     return SliceContext.of(table, transaction.timeline, stored_schema(engine.schema))
-
-
-def _log_schema_json(table: HoodieTable, schema: pa.Schema) -> str:
-    """The Avro schema of log records: the user's columns, behind the meta columns if any."""
-    name, namespace = record_name(table.config.name)
-    stored = with_meta_fields(schema) if table.config.populate_meta_fields else schema
-    return json.dumps(arrow_to_avro(stored, name=name, namespace=namespace))
 
 
 def _combines(operation: WriteOperation, config: WriteConfig) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from tideline.ingest.operation import Operation, OperationResult
+from tideline.ingest.operation import Operation
+from tideline.ingest.operation_result import OperationResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation import Operation, OperationResult, Place
+from tideline.ingest.operation import Operation, Place
+from tideline.ingest.operation_result import OperationResult
 from tideline_operator.launcher.launcher import Died, Finished, LauncherEvent, Progressed
 
 WORKER_MODULE = "tideline.cli.worker"

@@ -24,7 +24,14 @@ from tideline_operator.resources.status import LakeTableStatus
 INGESTS_MAX = 32
 _QUANTITY_PATTERN = r"[0-9]{1,12}(\.[0-9]{1,6})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?"
 _QUANTITY_MEANING = "a Kubernetes quantity such as 500m or 2Gi"
-_SERVICES = ("compaction", "clustering", "cleaning", "archiving")
+_SERVICES = (
+    "compaction",
+    "logCompaction",
+    "clustering",
+    "cleaning",
+    "archiving",
+    "partitionTtl",
+)
 
 
 class TableFormat(Enum):

@@ -61,6 +61,19 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogCompaction:
+    """Merging of many small log blocks into one, between two compactions."""
+
+    enabled: bool = described("Whether log compactions run.", default=False)
+    blocks: int = described(
+        "Log files or blocks of a file group that are worth merging.",
+        default=5,
+        minimum=2,
+        maximum=10_000,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Clustering:
     """Rewriting small files into large, sorted ones."""
 
@@ -108,6 +121,18 @@ class Archiving:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionTtl:
+    """Deletion of partitions that nobody wrote to for long enough."""
+
+    days: int | None = described(
+        "Days after its last write that a partition is deleted; never otherwise.",
+        default=None,
+        minimum=1,
+        maximum=100_000,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """Table services and when they may run."""
 
@@ -116,9 +141,11 @@ class Services:
         default=ServiceMode.AUTO,
     )
     compaction: Compaction = described("Compaction.", default_factory=Compaction)
+    log_compaction: LogCompaction = described("Log compaction.", default_factory=LogCompaction)
     clustering: Clustering = described("Clustering.", default_factory=Clustering)
     cleaning: Cleaning = described("Cleaning.", default_factory=Cleaning)
     archiving: Archiving = described("Archiving.", default_factory=Archiving)
+    partition_ttl: PartitionTtl = described("Partition TTL.", default_factory=PartitionTtl)
     maintenance_window: Cron | None = described(
         "Minutes in which services may start, as a cron expression in UTC; always otherwise.",
         default=None,

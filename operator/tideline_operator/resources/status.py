@@ -93,6 +93,7 @@ class ServiceStatus:
     last_run: Timestamp | None = described("Last run.", default=None, length_max=40)
     last_result: str = described("Its result.", default="", length_max=1024)
     next_run: Timestamp | None = described("Next run, if known.", default=None, length_max=40)
+    rerun: int = described("The number in spec.rerun that was run last.", default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +101,11 @@ class OperationStatus:
     """One operation: written before it starts, updated when it ends."""
 
     id: str = described("Deterministic id.", length_max=63)
-    kind: str = described("create, ingest or rollback.", length_max=32)
-    subject: str = described("Name of the ingest, if it is one.", default="", length_max=63)
+    kind: str = described("create, ingest, rollback, compaction and so on.", length_max=32)
+    subject: str = described(
+        "Name of the ingest or of the savepoint, if it is one.", default="", length_max=63
+    )
+    rerun: int | None = described("Its number in spec.rerun, if that asked for it.", default=None)
     phase: OperationPhase = described("How far it has come.")
     attempt: int = described("Attempts so far, this one included.", default=1)
     started_at: Timestamp = described("Start of this attempt.", length_max=40)

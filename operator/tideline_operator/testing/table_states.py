@@ -6,12 +6,19 @@ from typing import Any
 
 from tideline.ingest.landing import Landing, LandingFile
 from tideline.ingest.operation import Place
+from tideline.services.cleaning.retention import LastClean
+from tideline.services.service import Service
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.instant import Action as TimelineAction
+from tideline.timeline.instant import Instant, State
+from tideline.timeline.instant_time import InstantTime
 from tideline_operator.actions import Action, Start
 from tideline_operator.observed import (
     Observed,
     ObservedLanding,
     ObservedPending,
     ObservedTable,
+    TableHistory,
 )
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.parsing import parse_stored
@@ -55,6 +62,64 @@ def seen(*files: LandingFile, table: ObservedTable | None = TABLE, **landing: An
 def pending(time: str, *, is_dead: bool = False, dead_at_ms: int | None = None) -> ObservedPending:
     """A commit under way."""
     return ObservedPending(time, "commit", "inflight", is_dead, dead_at_ms)
+
+
+def planned(time: InstantTime, service: Service, *, is_idle: bool) -> ObservedPending:
+    """A pending plan of a service, which nobody runs (idle) or somebody else does."""
+    action = service.pending_action
+    dead_at_ms = None if is_idle else NOW_MS + 1_000
+    return ObservedPending(str(time), str(action), "requested", False, dead_at_ms, service, is_idle)
+
+
+def at(number: int) -> InstantTime:
+    """The instant of that number, one a minute; number 0 is before all others."""
+    return InstantTime(f"20260101{number // 60:02d}{number % 60:02d}00000")
+
+
+def history(words: str, **said: Any) -> TableHistory:
+    """A timeline, one word an instant, numbered from 1: `delta delta compaction clean`.
+
+    `?` before a word leaves it pending; `commit`, `cluster`, `replace`, `logcompact`, `rollback`,
+    `restore` and `savepoint` (of the instant before it) are the other words.
+    """
+    instants, clusterings, log_compactions = [], set(), set()
+    for number, text in enumerate(words.split(), start=1):
+        word, is_pending = text.removeprefix("?"), text.startswith("?")
+        time = at(number - 1 if word == "savepoint" else number)
+        action = _ACTIONS[word]
+        if is_pending:
+            action = {"compaction": TimelineAction.COMPACTION}.get(word, action)
+        state = State.REQUESTED if is_pending else State.COMPLETED
+        instants.append(Instant(time, action, state))
+        if word == "cluster":
+            clusterings.add(time)
+        if word == "logcompact":
+            log_compactions.add(time)
+    return TableHistory(
+        timeline=ActiveTimeline(tuple(instants)),
+        clusterings=frozenset(clusterings),
+        log_compactions=frozenset(log_compactions),
+        **said,
+    )
+
+
+def cleaned(number: int, *, earliest: int, last: int) -> LastClean:
+    """The clean at `number`, which kept everything from commit `earliest` on."""
+    return LastClean(at(number), at(earliest), at(last))
+
+
+_ACTIONS = {
+    "commit": TimelineAction.COMMIT,
+    "delta": TimelineAction.DELTACOMMIT,
+    "compaction": TimelineAction.COMMIT,
+    "logcompact": TimelineAction.DELTACOMMIT,
+    "cluster": TimelineAction.REPLACECOMMIT,
+    "replace": TimelineAction.REPLACECOMMIT,
+    "clean": TimelineAction.CLEAN,
+    "rollback": TimelineAction.ROLLBACK,
+    "restore": TimelineAction.RESTORE,
+    "savepoint": TimelineAction.SAVEPOINT,
+}
 
 
 def starts(actions: tuple[Action, ...]) -> list[Start]:

@@ -1,0 +1,308 @@
+"""Compaction, log compaction and clustering from plan to commit, by the in-process engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow.parquet as pq
+import pytest
+
+from tideline.errors import Conflict, CorruptTable
+from tideline.services.audit import ServiceDone
+from tideline.services.clustering.config import ClusteringConfig
+from tideline.services.clustering.execute import (
+    UpdatedMeanwhile,
+    execute_clustering,
+    schedule_clustering,
+)
+from tideline.services.compaction.config import CompactionConfig
+from tideline.services.compaction.execute import execute_compaction, schedule_compaction
+from tideline.services.config import ServiceConfig
+from tideline.services.explanation import NotDue
+from tideline.services.log_compaction.execute import (
+    execute_log_compaction,
+    schedule_log_compaction,
+)
+from tideline.services.log_compaction.plan import LogCompactionConfig
+from tideline.storage.heartbeat import Heartbeat
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.row_layout import RowLayout
+from tideline.table.table_config import TableType
+from tideline.testing.local_service_engine import LocalServiceEngine
+from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.table_audit import open_fresh
+from tideline.timeline.instant import Action, Instant, State
+from tideline.write.config import WriteConfig
+from tideline.write.file_slice_merge import SliceContext, read_file_slice
+
+ONE_COMMIT = CompactionConfig(delta_commits_max=1)
+SERVICE = ServiceConfig()
+
+
+def merged_values(table: SmallTable) -> list[tuple[str, int]]:
+    """What a reader that merges logs sees."""
+    hoodie = open_fresh(table.location, clock=table.clock)
+    timeline = hoodie.timeline()
+    schema = hoodie.table_schema(timeline)
+    assert schema is not None
+    view = hoodie.file_system_view(timeline)
+    context = SliceContext.of(hoodie, timeline, schema)
+    return sorted(
+        (row["id"], row["v"])
+        for partition in view.partitions
+        for piece in view.latest_slices(partition)
+        for rows in read_file_slice(hoodie.store, piece, context)
+        for row in rows.to_pylist()
+    )
+
+
+def hoodie(table: SmallTable) -> HoodieTable:
+    return open_fresh(table.location, clock=table.clock)
+
+
+def schedule(table: SmallTable, make: Callable[[HoodieTable], Instant | NotDue]) -> Instant:
+    fresh = hoodie(table)
+    with fresh.lock().acquire(timeout_s=5):
+        instant = make(fresh)
+    assert isinstance(instant, Instant), instant
+    return instant
+
+
+def compact(table: SmallTable, config: CompactionConfig = ONE_COMMIT) -> ServiceDone:
+    instant = schedule(table, lambda fresh: schedule_compaction(fresh, config))
+    return run_compaction(table, instant)
+
+
+def run_compaction(
+    table: SmallTable, instant: Instant, after_files: Callable[[], None] | None = None
+) -> ServiceDone:
+    fresh = hoodie(table)
+    engine = LocalServiceEngine(fresh, after_files)
+    return execute_compaction(fresh, instant, engine, config=SERVICE, write_config=WriteConfig())
+
+
+def cluster(
+    table: SmallTable,
+    config: ClusteringConfig,
+    between: Callable[[], None] | None = None,
+    after_files: Callable[[], None] | None = None,
+) -> ServiceDone:
+    instant = schedule(table, lambda fresh: schedule_clustering(fresh, config, commits_max=1))
+    if between is not None:
+        between()
+    fresh = hoodie(table)
+    engine = LocalServiceEngine(fresh, after_files)
+    return execute_clustering(fresh, instant, engine, config=SERVICE, write_config=WriteConfig())
+
+
+@pytest.fixture
+def mor() -> Iterator[SmallTable]:
+    """Two partitions, base files and two delta commits on top of them, one with deletes."""
+    table = SmallTable.in_memory(table_type=TableType.MERGE_ON_READ)
+    table.write("insert", batch(range(10), 1))
+    table.write("upsert", batch([0, 1, 2, 20], 2))
+    table.write("delete", batch([3, 4], 0))
+    yield table
+    table.forget()
+
+
+@pytest.fixture
+def cow() -> Iterator[SmallTable]:
+    table = SmallTable.in_memory({"hoodie.parquet.small.file.limit": "0"})
+    for start in (0, 10, 20):
+        table.write("insert", batch(range(start, start + 10), start))
+    yield table
+    table.forget()
+
+
+def test_a_compaction_changes_no_row_and_leaves_no_log_to_merge(mor: SmallTable) -> None:
+    before = merged_values(mor)
+    done = compact(mor)
+    assert merged_values(mor) == before == mor.values()
+    assert done.figures.rows_written == len(before)
+    fresh = hoodie(mor)
+    timeline = fresh.timeline()
+    view = fresh.file_system_view(timeline)
+    assert not any(p.log_files for part in view.partitions for p in view.latest_slices(part))
+    commit = timeline.find(done.instant)
+    assert commit == Instant(done.instant, Action.COMMIT, State.COMPLETED)
+    metadata = fresh.timelines.read_commit(commit)
+    assert metadata.compacted
+    assert metadata.operation_type == "COMPACT"
+    assert metadata.extra_metadata["tideline.service.name"] == "compaction"
+
+
+def test_rows_keep_their_commit_time_through_a_compaction(mor: SmallTable) -> None:
+    done = compact(mor)
+    written = [file.path for file in done.files if file.what == "written"]
+    store = hoodie(mor).store
+    times = set()
+    for path in written:
+        with store.open_reader(path) as stream:
+            rows = pq.read_table(stream)
+        times |= set(rows.column("_hoodie_commit_time").to_pylist())
+        assert set(rows.column("_hoodie_file_name").to_pylist()) == {path.rpartition("/")[2]}
+    assert str(done.instant) not in times
+    assert len(times) == 2
+
+
+def test_the_stats_of_a_compaction_tell_what_was_merged(mor: SmallTable) -> None:
+    done = compact(mor)
+    fresh = hoodie(mor)
+    commit = Instant(done.instant, Action.COMMIT, State.COMPLETED)
+    stats = fresh.timelines.read_commit(commit).write_stats
+    assert sum(stat.num_deletes for stat in stats) == 2
+    # The new key went to the base file of its partition, with the updates there.
+    assert sum(stat.num_update_writes for stat in stats) == 1
+    assert all(stat.prev_commit != "null" for stat in stats)
+    assert sum(stat.total_log_files_compacted for stat in stats) == 3
+
+
+def test_writes_go_on_above_a_pending_compaction(mor: SmallTable) -> None:
+    instant = schedule(mor, lambda fresh: schedule_compaction(fresh, ONE_COMMIT))
+    mor.write("upsert", batch([1, 5, 30], 7))
+    seen = merged_values(mor)
+    assert ("k005", 7) in seen
+    run_compaction(mor, instant)
+    assert merged_values(mor) == seen
+    compact(mor)
+    assert merged_values(mor) == seen == mor.values()
+
+
+def test_a_second_plan_leaves_the_groups_of_a_pending_one_alone(mor: SmallTable) -> None:
+    schedule(mor, lambda fresh: schedule_compaction(fresh, ONE_COMMIT))
+    mor.write("upsert", batch([1, 5], 7))
+    fresh = hoodie(mor)
+    with fresh.lock().acquire(timeout_s=5):
+        assert isinstance(schedule_compaction(fresh, ONE_COMMIT), NotDue)
+
+
+def test_a_live_compaction_is_not_run_twice(mor: SmallTable) -> None:
+    instant = schedule(mor, lambda fresh: schedule_compaction(fresh, ONE_COMMIT))
+
+    def second() -> None:
+        with pytest.raises(Conflict, match="another process"):
+            run_compaction(mor, instant)
+
+    run_compaction(mor, instant, after_files=second)
+    with pytest.raises(Conflict, match="done already"):
+        run_compaction(mor, instant)
+
+
+def test_a_failed_attempt_keeps_its_plan_and_leaves_nothing_else(mor: SmallTable) -> None:
+    before = merged_values(mor)
+    instant = schedule(mor, lambda fresh: schedule_compaction(fresh, ONE_COMMIT))
+
+    def fail() -> None:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        run_compaction(mor, instant, after_files=fail)
+    fresh = hoodie(mor)
+    assert fresh.timeline().find(instant.time) == instant
+    assert not [f for f in fresh.list_base_files() if f.instant == instant.time]
+    assert merged_values(mor) == before
+    run_compaction(mor, instant)
+    assert merged_values(mor) == before
+
+
+def test_a_dead_attempt_is_undone_and_run_again(mor: SmallTable) -> None:
+    before = merged_values(mor)
+    instant = schedule(mor, lambda fresh: schedule_compaction(fresh, ONE_COMMIT))
+    fresh = hoodie(mor)
+    heartbeat = Heartbeat(fresh.store, str(instant.time), mor.clock)
+    heartbeat.start()
+    fresh.timelines.to_inflight(instant)
+    heartbeat.lapse()
+    mor.fake_clock.advance(3600)
+    run_compaction(mor, instant)
+    assert merged_values(mor) == before
+
+
+def test_a_missing_log_file_is_named(mor: SmallTable) -> None:
+    instant = schedule(mor, lambda fresh: schedule_compaction(fresh, ONE_COMMIT))
+    fresh = hoodie(mor)
+    log = fresh.list_log_files()[0]
+    fresh.store.delete(log.path)
+    with pytest.raises(CorruptTable, match="missing") as caught:
+        run_compaction(mor, instant)
+    assert caught.value.path == log.path
+
+
+def test_a_truncated_plan_is_named(mor: SmallTable) -> None:
+    instant = schedule(mor, lambda fresh: schedule_compaction(fresh, ONE_COMMIT))
+    store, path = mor.store(), f".hoodie/{instant.time}.compaction.requested"
+    store.put(path, store.get(path)[:100])
+    with pytest.raises(CorruptTable) as caught:
+        run_compaction(mor, instant)
+    assert caught.value.path == path
+
+
+def test_a_log_compaction_changes_no_row(mor: SmallTable) -> None:
+    before = merged_values(mor)
+    config = LogCompactionConfig(blocks_min=2)
+    instant = schedule(mor, lambda fresh: schedule_log_compaction(fresh, config))
+    fresh = hoodie(mor)
+    engine = LocalServiceEngine(fresh)
+    done = execute_log_compaction(
+        fresh, instant, engine, config=SERVICE, write_config=WriteConfig()
+    )
+    assert merged_values(mor) == before
+    commit = Instant(done.instant, Action.DELTACOMMIT, State.COMPLETED)
+    assert fresh.timelines.read_commit(commit).operation_type == "LOG_COMPACT"
+    mor.write("upsert", batch([1, 5], 7))
+    seen = merged_values(mor)
+    compact(mor)
+    assert merged_values(mor) == seen == mor.values()
+
+
+@pytest.mark.parametrize("layout", RowLayout)
+def test_clustering_changes_no_row_and_replaces_every_group(
+    cow: SmallTable, layout: RowLayout
+) -> None:
+    before = cow.values()
+    done = cluster(cow, ClusteringConfig(sort_columns=("v", "id"), layout=layout))
+    assert cow.values() == before
+    fresh = hoodie(cow)
+    view = fresh.file_system_view(fresh.timeline())
+    assert [len(view.latest_base_files(part)) for part in view.partitions] == [1, 1]
+    metadata = fresh.timelines.read_commit(
+        Instant(done.instant, Action.REPLACECOMMIT, State.COMPLETED)
+    )
+    assert metadata.operation_type == "CLUSTER"
+    replaced = metadata.partition_to_replace_file_ids
+    assert replaced is not None
+    assert {part: len(ids) for part, ids in replaced.items()} == {"p0": 3, "p1": 3}
+
+
+def test_clustering_sorts_and_keeps_commit_times(cow: SmallTable) -> None:
+    done = cluster(cow, ClusteringConfig(sort_columns=("id",)))
+    store = hoodie(cow).store
+    for file in done.files:
+        if file.what == "written":
+            with store.open_reader(file.path) as stream:
+                rows = pq.read_table(stream)
+            ids = rows.column("id").to_pylist()
+            assert ids == sorted(ids)
+            assert len(set(rows.column("_hoodie_commit_time").to_pylist())) == 3
+
+
+def test_clustering_merges_the_logs_it_reads(mor: SmallTable) -> None:
+    before = merged_values(mor)
+    cluster(mor, ClusteringConfig(sort_columns=("v",)))
+    assert merged_values(mor) == before == mor.values()
+
+
+def test_a_write_that_won_makes_the_clustering_give_up_its_plan(cow: SmallTable) -> None:
+    options = {"hoodie.clustering.updates.strategy": "SparkAllowUpdateStrategy"}
+
+    def update() -> None:
+        cow.write("upsert", batch([1], 99), options=options)
+
+    with pytest.raises(UpdatedMeanwhile):
+        cluster(cow, ClusteringConfig(), after_files=update)
+    assert ("k001", 99) in cow.values()
+    assert not len(hoodie(cow).timeline().pending())
+    with pytest.raises(UpdatedMeanwhile):
+        cluster(cow, ClusteringConfig(), between=update)
+    assert not len(hoodie(cow).timeline().pending())

@@ -1,0 +1,130 @@
+"""What must reach archived instants does, and what need not costs nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tideline.formats.archive_block import encode_archive_block
+from tideline.services.archival.config import ArchivalConfig
+from tideline.services.archival.execute import execute_archival
+from tideline.testing.faulty_store import FaultyStore
+from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.table_audit import open_fresh
+from tideline.timeline.archived import ArchivedTimeline
+from tideline.timeline.instant_time import InstantTime
+from tideline.timeline.layout_v1 import LAYOUT_V1
+from tideline.write.carried_metadata import carried_metadata
+
+KEY = "tideline.checkpoint.landing"
+
+
+@pytest.fixture
+def table() -> Iterator[SmallTable]:
+    table = SmallTable.in_memory()
+    for version in range(1, 7):
+        table.fake_clock.advance(60)
+        table.write("upsert", batch(range(4), version))
+    yield table
+    table.forget()
+
+
+def archive(table: SmallTable) -> None:
+    opened = open_fresh(table.location, clock=table.clock)
+    with opened.lock().acquire(timeout_s=60):
+        execute_archival(opened, ArchivalConfig(commits_min=2, commits_max=3))
+
+
+def rewrite(table: SmallTable, position: int, **extra: str | None) -> None:
+    """Change the extra metadata of a commit, as if another engine had written it."""
+    instant = open_fresh(table.location, clock=table.clock).timeline().instants[position]
+    content = json.loads(table.store().get(LAYOUT_V1.path(instant)))
+    content["extraMetadata"] |= {name.replace("__", "."): text for name, text in extra.items()}
+    table.store().put(LAYOUT_V1.path(instant), json.dumps(content).encode())
+
+
+def test_a_checkpoint_survives_when_all_active_commits_are_another_engines(
+    table: SmallTable,
+) -> None:
+    checkpoint = json.dumps({"generation": 3})
+    rewrite(table, 1, tideline__checkpoint__landing=checkpoint)
+    archive(table)
+    opened = open_fresh(table.location, clock=table.clock)
+    assert carried_metadata(opened, opened.timeline()) == {KEY: checkpoint}
+    table.write("upsert", batch(range(4), 9))
+    newest = opened.timeline().instants[-1]
+    assert opened.timelines.read_commit(newest).extra_metadata[KEY] == checkpoint
+
+
+def test_the_schema_is_found_in_the_archive_when_no_active_commit_has_one(
+    table: SmallTable,
+) -> None:
+    schema = open_fresh(table.location, clock=table.clock).table_schema_json(
+        open_fresh(table.location, clock=table.clock).timeline()
+    )
+    assert schema is not None
+    for position in (4, 5):
+        rewrite(table, position, schema="")
+    rewrite(table, 3, schema=schema.replace('"v"', '"w"'))
+    archive(table)
+    opened = open_fresh(table.location, clock=table.clock)
+    found = opened.table_schema_json(opened.timeline())
+    assert found is not None
+    assert '"w"' in found
+
+
+def test_files_of_archived_commits_belong_to_the_table(table: SmallTable) -> None:
+    rows = table.values()
+    archive(table)
+    timeline = open_fresh(table.location, clock=table.clock).timeline()
+    assert timeline.start is not None
+    (oldest, *_) = sorted(entry.instant.time for entry in ArchivedTimeline(table.store()).commits())
+    assert timeline.is_committed(oldest)
+    assert table.values() == rows
+
+
+def put_archives(table: SmallTable, instants: int) -> None:
+    """As many archived commits, a thousand per file."""
+    archived = ArchivedTimeline(table.store())
+    for number, start in enumerate(range(0, instants, 1000), start=1):
+        entries = [
+            {
+                "commitTime": str(InstantTime.from_epoch_ms(1_600_000_000_000 + one)),
+                "actionType": "commit",
+                "actionState": "COMPLETED",
+                "hoodieCommitMetadata": {"extraMetadata": {"schema": "{}"}},
+            }
+            for one in range(start, min(start + 1000, instants))
+        ]
+        table.store().put(archived.path(number), encode_archive_block(entries))
+
+
+def requests(table: SmallTable) -> dict[str, int]:
+    """Store calls of opening, of looking, and of writing."""
+    store = FaultyStore(table.store())
+    counted = {}
+    opened = open_fresh(table.location, store, table.clock)
+    timeline = opened.timeline()
+    counted["open"] = store.calls
+    opened.file_system_view(timeline)
+    opened.table_schema_json(timeline)
+    counted["look"] = store.calls
+    table.write("upsert", batch(range(4), 8), store=store)
+    counted["write"] = store.calls
+    return counted
+
+
+def test_ten_thousand_archived_instants_cost_no_more_requests_than_ten(table: SmallTable) -> None:
+    few, many = table.copy(), table.copy()
+    put_archives(few, 10)
+    put_archives(many, 10_000)
+    for one in (few, many):
+        # The first write looks for archived checkpoints once; later ones know.
+        one.write("upsert", batch(range(4), 7))
+    costs = requests(few), requests(many)
+    few.forget()
+    many.forget()
+    assert costs[0] == costs[1]
+    assert costs[0]["open"] == 2

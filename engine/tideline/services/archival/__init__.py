@@ -1,0 +1,1 @@
+"""Archival: old instants move out of the active timeline, so that it stays short."""

@@ -1,0 +1,70 @@
+"""Settings of archival, with Hudi's names and defaults (HoodieArchivalConfig)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tideline.errors import ConfigError
+from tideline.table.settings import Settings
+
+_COUNTING_TRIGGERS = frozenset({"NUM_COMMITS", "NUM_AND_TIME"})
+
+
+@dataclass(frozen=True, slots=True)
+class MergeConfig:
+    """When small archive files are merged: `files_min` of them, none above `size_bytes_max`."""
+
+    is_enabled: bool = False
+    files_min: int = 10
+    size_bytes_max: int = 20_971_520
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivalConfig:
+    """How many completed instants stay, and what may not be archived.
+
+    More than `commits_max` commits are cut down to `commits_min`; cleans and rollbacks likewise,
+    each by themselves. `compaction_delta_commits` is how many delta commits the compaction trigger
+    counts, None when it does not count. `entries_per_block` is a property of the archive's format.
+    """
+
+    commits_min: int = 20
+    commits_max: int = 30
+    is_automatic: bool = True
+    beyond_savepoint: bool = False
+    blocks_on_earliest_retained: bool = False
+    compaction_delta_commits: int | None = 5
+    entries_per_block: int = 10
+    merge: MergeConfig = MergeConfig()
+
+    @classmethod
+    def from_settings(cls, read: Settings) -> ArchivalConfig:
+        """Raises ConfigError naming the setting that cannot be read or honoured."""
+        commits_min = read.integer("hoodie.keep.min.commits", 20, at_least=1)
+        commits_max = read.integer("hoodie.keep.max.commits", 30, at_least=1)
+        if commits_max <= commits_min:
+            raise ConfigError(
+                "hoodie.keep.max.commits must be greater than hoodie.keep.min.commits "
+                f"({commits_min})",
+                value=commits_max,
+            )
+        trigger = read.text("hoodie.compact.inline.trigger.strategy", "NUM_COMMITS").upper()
+        delta_commits = read.integer("hoodie.compact.inline.max.delta.commits", 5, at_least=1)
+        return cls(
+            commits_min=commits_min,
+            commits_max=commits_max,
+            is_automatic=read.boolean("hoodie.archive.automatic", True),
+            beyond_savepoint=read.boolean("hoodie.archive.beyond.savepoint", False),
+            blocks_on_earliest_retained=read.boolean(
+                "hoodie.archive.block.on.latest.clean.ectr", False
+            ),
+            compaction_delta_commits=delta_commits if trigger in _COUNTING_TRIGGERS else None,
+            entries_per_block=read.integer("hoodie.commits.archival.batch", 10, at_least=1),
+            merge=MergeConfig(
+                is_enabled=read.boolean("hoodie.archive.merge.enable", False),
+                files_min=read.integer("hoodie.archive.merge.files.batch.size", 10, at_least=2),
+                size_bytes_max=read.integer(
+                    "hoodie.archive.merge.small.file.limit.bytes", 20_971_520, at_least=1
+                ),
+            ),
+        )

@@ -1,0 +1,1 @@
+"""Cleaning: deleting file versions that no reader within the retention needs any more."""

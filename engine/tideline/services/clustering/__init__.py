@@ -1,0 +1,1 @@
+"""Clustering: rewriting file groups into fewer, larger, sorted ones."""

@@ -1,0 +1,104 @@
+"""Clustering settings: when it is due, what it takes and how it lays rows out, by Hudi's names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tideline.errors import ConfigError
+from tideline.table.row_layout import RowLayout
+from tideline.table.settings import Settings
+
+_PLAN = "hoodie.clustering.plan.strategy."
+SORT_COLUMNS_KEY = _PLAN + "sort.columns"
+TARGET_BYTES_KEY = _PLAN + "target.file.max.bytes"
+LAYOUT_KEY = "hoodie.layout.optimize.strategy"
+_GIB = 1024**3
+_MODE_OF_CLASS = {
+    "SparkRecentDaysClusteringPlanStrategy": "RECENT_DAYS",
+    "SparkSelectedPartitionsClusteringPlanStrategy": "SELECTED_PARTITIONS",
+}
+_SIZE_BASED = "SparkSizeBasedClusteringPlanStrategy"
+
+
+class PartitionFilter(Enum):
+    """Which partitions are clustered (`hoodie.clustering.plan.partition.filter.mode`)."""
+
+    NONE = "NONE"
+    RECENT_DAYS = "RECENT_DAYS"
+    SELECTED_PARTITIONS = "SELECTED_PARTITIONS"
+    DAY_ROLLING = "DAY_ROLLING"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringConfig:
+    """When clustering is due, which file groups it takes and how their rows are laid out.
+
+    Without `sort_columns` rows keep the order they are read in.
+    """
+
+    inline_commits_max: int = 4
+    async_commits_max: int = 4
+    selected_partitions: tuple[str, ...] = ()
+    partition_regex: str = ""
+    partition_filter: PartitionFilter = PartitionFilter.NONE
+    skip_latest_partitions: int = 0
+    lookback_partitions: int = 2
+    begin_partition: str = ""
+    end_partition: str = ""
+    small_file_bytes: int = 300 * 1024 * 1024
+    group_bytes_max: int = 2 * _GIB
+    groups_max: int = 30
+    target_file_bytes: int = _GIB
+    sort_columns: tuple[str, ...] = ()
+    layout: RowLayout = RowLayout.LINEAR
+    single_groups: bool = True
+    is_incremental: bool = True
+    base_file_bytes_max: int = 125_829_120
+
+    @classmethod
+    def from_settings(cls, read: Settings) -> ClusteringConfig:
+        """Raises ConfigError naming the setting that cannot be read."""
+        return cls(
+            inline_commits_max=read.integer("hoodie.clustering.inline.max.commits", 4, at_least=1),
+            async_commits_max=read.integer("hoodie.clustering.async.max.commits", 4, at_least=1),
+            selected_partitions=read.names(_PLAN + "partition.selected"),
+            partition_regex=read.text(_PLAN + "partition.regex.pattern", ""),
+            partition_filter=_partition_filter(read),
+            skip_latest_partitions=read.integer(_PLAN + "daybased.skipfromlatest.partitions", 0),
+            lookback_partitions=read.integer(_PLAN + "daybased.lookback.partitions", 2),
+            begin_partition=read.text(_PLAN + "cluster.begin.partition", ""),
+            end_partition=read.text(_PLAN + "cluster.end.partition", ""),
+            small_file_bytes=read.integer(_PLAN + "small.file.limit", 300 * 1024 * 1024),
+            group_bytes_max=read.integer(_PLAN + "max.bytes.per.group", 2 * _GIB, at_least=1),
+            groups_max=read.integer(_PLAN + "max.num.groups", 30, at_least=1),
+            target_file_bytes=read.integer(TARGET_BYTES_KEY, _GIB, at_least=1),
+            sort_columns=read.names(SORT_COLUMNS_KEY),
+            layout=_layout(read),
+            single_groups=read.boolean(_PLAN + "single.group.clustering.enabled", True),
+            is_incremental=read.boolean("hoodie.table.services.incremental.enabled", True),
+            base_file_bytes_max=read.integer(
+                "hoodie.parquet.max.file.size", 125_829_120, at_least=1
+            ),
+        )
+
+
+def _partition_filter(read: Settings) -> PartitionFilter:
+    name = "hoodie.clustering.plan.partition.filter.mode"
+    kind = read.text(_PLAN + "class", _SIZE_BASED).rpartition(".")[2]
+    if kind in _MODE_OF_CLASS:
+        return PartitionFilter(_MODE_OF_CLASS[kind])
+    if kind != _SIZE_BASED:
+        raise ConfigError(
+            f"{_PLAN}class must be {_SIZE_BASED} or one of {', '.join(_MODE_OF_CLASS)}", value=kind
+        )
+    return read.member(name, PartitionFilter, PartitionFilter.NONE)
+
+
+def _layout(read: Settings) -> RowLayout:
+    text = read.text(LAYOUT_KEY, RowLayout.LINEAR.value)
+    return (
+        RowLayout.ZORDER
+        if text.lower() == "z-order"
+        else read.member(LAYOUT_KEY, RowLayout, RowLayout.LINEAR)
+    )

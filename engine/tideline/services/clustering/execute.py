@@ -1,0 +1,227 @@
+"""Clustering from plan to commit.
+
+`schedule_clustering` writes the plan as one requested replacecommit: died before, nothing happened;
+died after, the plan shields its file groups until somebody runs it. `execute_clustering` runs a
+plan inside a service transaction, whose module says what a death leaves. A write that changed a
+planned file group meanwhile wins: the clustering and its plan are given up.
+Source: Hudi's ClusteringPlanActionExecutor, RunClusteringTable, SparkRDDTableServiceClient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tideline.errors import Conflict, ObjectNotFound
+from tideline.formats.avro import encode_container
+from tideline.services.audit import FileDone, ServiceDone
+from tideline.services.clustering.config import ClusteringConfig
+from tideline.services.clustering.conflict import find_update
+from tideline.services.clustering.plan import (
+    ClusteringPlan,
+    find_due,
+    partitions_to_cluster,
+    plan_clustering,
+)
+from tideline.services.config import ServiceConfig
+from tideline.services.engine import ServiceEngine, ServiceWork
+from tideline.services.explanation import NotDue
+from tideline.services.figures import RunFigures
+from tideline.services.planned_files import files_read, with_sizes
+from tideline.services.rollback.execute import execute_attempt_rollback
+from tideline.services.service import Service
+from tideline.services.service_transaction import ServiceTransaction
+from tideline.services.table_history import (
+    CLUSTER,
+    clusterings,
+    completion_times,
+    partitions_left_over,
+    requested_plan,
+    written_partitions,
+)
+from tideline.table.hoodie_table import HoodieTable
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.commit_metadata import CommitMetadata
+from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.timeline.instant_time import InstantTime, next_instant_time
+from tideline.write.config import WriteConfig
+
+CLOCK_MARGIN_MS = 10 * 60 * 1000
+"""How far the store's clock, which stamps completed instants, may be from the writers'."""
+
+
+class UpdatedMeanwhile(Conflict):
+    """A write changed a file group of the plan; the plan is worth nothing any more."""
+
+
+def plan_due_clustering(
+    table: HoodieTable,
+    timeline: ActiveTimeline,
+    config: ClusteringConfig,
+    now: InstantTime,
+    *,
+    commits_max: int | None = None,
+) -> ClusteringPlan | NotDue:
+    """The plan of a clustering scheduled at `now`, read from the store; changes nothing.
+
+    `commits_max`: commits that make it due, else those of an inline clustering.
+    """
+    known = clusterings(table, timeline)
+    reason = find_due(
+        timeline, clusterings=known, commits_max=commits_max or config.inline_commits_max
+    )
+    if isinstance(reason, NotDue):
+        return reason
+    changed = _changed_partitions(table, timeline, config, known)
+    wanted = partitions_to_cluster(changed, config, now)
+    if not wanted:
+        return NotDue("the filters leave no partition to cluster")
+    view = table.file_system_view(timeline, wanted)
+    return plan_clustering(
+        view,
+        config,
+        reason=reason,
+        pending_log_compaction=table.planned_groups(timeline, Action.LOGCOMPACTION),
+        looked_over=tuple(sorted(set(changed) - set(wanted))),
+    )
+
+
+def schedule_clustering(
+    table: HoodieTable, config: ClusteringConfig, *, commits_max: int | None = None
+) -> Instant | NotDue:
+    """Write a clustering plan if one is due. Call under the table lock."""
+    timeline = table.timeline()
+    now = next_instant_time(table.clock.now_ms(), timeline.newest_time())
+    plan = plan_due_clustering(table, timeline, config, now, commits_max=commits_max)
+    if isinstance(plan, NotDue):
+        return plan
+    body = encode_container("HoodieRequestedReplaceMetadata", plan.to_avro(plan_uri(table)))
+    return table.timelines.create_requested(now, Action.REPLACECOMMIT, body)
+
+
+def read_clustering_plan(table: HoodieTable, instant: Instant) -> ClusteringPlan:
+    """The stored plan. Raises CorruptTable when it is truncated, ObjectNotFound when gone."""
+    record, path = requested_plan(table, instant)
+    return ClusteringPlan.from_avro(record, path=path)
+
+
+def execute_clustering(
+    table: HoodieTable,
+    instant: Instant,
+    engine: ServiceEngine,
+    *,
+    config: ServiceConfig,
+    write_config: WriteConfig,
+) -> ServiceDone:
+    """Run a pending clustering to its commit.
+
+    A failure undoes the attempt and keeps the plan. Raises Conflict when another process runs it,
+    UpdatedMeanwhile (a Conflict) when a write won and the plan was given up, CorruptTable when plan
+    or files are broken.
+    """
+    plan = read_clustering_plan(table, instant)
+    transaction = ServiceTransaction.begin(
+        table, instant, config, roll_back=execute_attempt_rollback
+    )
+
+    def check(now: ActiveTimeline) -> None:
+        _refuse_updated(table, plan, instant, now)
+
+    try:
+        check(transaction.timeline)
+        plan = _with_sizes(table, plan, instant.time)
+        schema_json = table.table_schema_json(transaction.timeline) or ""
+        work = ServiceWork(
+            instant.time, schema_json, transaction.timeline, write_config, config.seconds_max
+        )
+        stats = tuple(engine.cluster(work, plan))
+        figures = RunFigures(
+            Service.CLUSTERING,
+            bytes_read=sum(piece.size_bytes for piece in plan.slices),
+            bytes_written=sum(stat.file_size_in_bytes for stat in stats),
+            rows_written=sum(stat.num_writes for stat in stats),
+            seconds=table.clock.monotonic_s() - transaction.started_s,
+        )
+        transaction.commit(
+            stats,
+            operation_type=CLUSTER,
+            schema_json=schema_json,
+            extra_metadata=figures.to_extra_metadata(),
+            replaced=plan.replaced(),
+            check=check,
+        )
+    except BaseException as error:
+        committed = transaction.abort(gives_up_plan=isinstance(error, UpdatedMeanwhile))
+        if committed is None or not isinstance(error, Exception):
+            raise
+    files = (*files_read(plan.slices, "replaced"), *FileDone.written(stats))
+    return ServiceDone(Service.CLUSTERING, instant.time, files, figures)
+
+
+def plan_uri(table: HoodieTable) -> str:
+    """What absolute paths in clustering plans begin with: `s3a://` or a plain local path."""
+    if table.location.scheme == "memory":
+        return table.location.uri
+    return table.location.spark_uri().removeprefix("file:")
+
+
+def _changed_partitions(
+    table: HoodieTable,
+    timeline: ActiveTimeline,
+    config: ClusteringConfig,
+    known: frozenset[InstantTime],
+) -> tuple[str, ...]:
+    """Selected partitions, or those written to since the last clustering, or all."""
+    if config.selected_partitions:
+        return config.selected_partitions
+    completed = timeline.of(Action.REPLACECOMMIT).completed()
+    last = next((one for one in reversed(completed.instants) if one.time in known), None)
+    left_over = None
+    if config.is_incremental and last is not None:
+        left_over = partitions_left_over(table, last, Action.REPLACECOMMIT)
+    if last is None or left_over is None:
+        return table.partitions()
+    writes = _completed_since(table, timeline, last.time)
+    return tuple(sorted({*left_over, *written_partitions(table, writes)}))
+
+
+def _completed_since(
+    table: HoodieTable, timeline: ActiveTimeline, since: InstantTime
+) -> Iterator[Instant]:
+    """Commits that may have completed after `since`, the store's clock being what it is."""
+    times = completion_times(table)
+    for instant in timeline.of(*COMMIT_ACTIONS).completed():
+        done_ms = times.get(instant.time, instant.time).epoch_ms()
+        is_later = done_ms + CLOCK_MARGIN_MS >= since.epoch_ms()
+        if instant.time != since and (instant.time > since or is_later):
+            yield instant
+
+
+def _with_sizes(table: HoodieTable, plan: ClusteringPlan, instant: InstantTime) -> ClusteringPlan:
+    sized = {piece.group: piece for piece in with_sizes(table, plan.slices, instant)}
+    groups = (
+        replace(group, slices=tuple(sized[piece.group] for piece in group.slices))
+        for group in plan.groups
+    )
+    return replace(plan, groups=tuple(groups))
+
+
+def _refuse_updated(
+    table: HoodieTable, plan: ClusteringPlan, instant: Instant, now: ActiveTimeline
+) -> None:
+    def metadata(write: Instant) -> CommitMetadata:
+        try:
+            return table.timelines.read_commit(write)
+        except ObjectNotFound:
+            return CommitMetadata()
+
+    writes = ((one, metadata(one)) for one in _completed_since(table, now, instant.time))
+    found = find_update(plan.slices, writes)
+    if found is not None:
+        write, group = found
+        raise UpdatedMeanwhile(
+            f"{write.time} changed a file group of the plan meanwhile, so the plan is given up",
+            table=table.location.uri,
+            instant=instant.in_state(State.REQUESTED),
+            value=group,
+        )

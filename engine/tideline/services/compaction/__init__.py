@@ -1,0 +1,1 @@
+"""Compaction: merging the log files of file groups into new base files."""

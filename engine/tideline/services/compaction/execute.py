@@ -1,0 +1,171 @@
+"""Compaction from plan to commit.
+
+`schedule_compaction` writes the plan as one requested object: died before, nothing happened; died
+after, the plan waits for whoever runs compactions. `execute_compaction` runs a plan inside a
+service transaction, whose module says what a death leaves.
+Source: Hudi's RunCompactionActionExecutor, HoodieCompactor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tideline.errors import CorruptTable
+from tideline.formats.avro import encode_container
+from tideline.services.audit import FileDone, ServiceDone
+from tideline.services.compaction.config import CompactionConfig
+from tideline.services.compaction.operation import CompactionOperation
+from tideline.services.compaction.plan import (
+    CompactionDue,
+    CompactionPlan,
+    find_due,
+    instants_to_look_at,
+    plan_compaction,
+)
+from tideline.services.config import ServiceConfig
+from tideline.services.engine import ServiceEngine, ServiceWork
+from tideline.services.explanation import NotDue
+from tideline.services.figures import RunFigures
+from tideline.services.planned_files import files_read, with_sizes
+from tideline.services.rollback.execute import execute_attempt_rollback
+from tideline.services.service import Service
+from tideline.services.service_transaction import ServiceTransaction
+from tideline.services.table_history import (
+    clusterings,
+    completion_times,
+    partitions_left_over,
+    requested_plan,
+    written_partitions,
+)
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.table_config import TableType
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.instant import Action, Instant
+from tideline.timeline.instant_time import InstantTime, next_instant_time
+from tideline.write.config import WriteConfig
+
+OPERATION_TYPE = "COMPACT"
+
+
+def plan_due_compaction(
+    table: HoodieTable, timeline: ActiveTimeline, config: CompactionConfig, now: InstantTime
+) -> CompactionPlan | NotDue:
+    """The plan of a compaction scheduled at `now`, read from the store; changes nothing."""
+    if table.config.table_type is not TableType.MERGE_ON_READ:
+        return NotDue("only merge-on-read tables have log files to merge")
+    times = completion_times(table)
+    due = find_due(
+        timeline,
+        config,
+        now,
+        completed_at=times,
+        clusterings=clusterings(table, timeline.pending()),
+        is_single_writer=table.config.single_writer,
+    )
+    if isinstance(due, NotDue):
+        return due
+    partitions = _partitions(table, timeline, config, due, times)
+    if partitions is not None and not partitions:
+        return NotDue(f"nothing was written {due.reason}")
+    view = table.file_system_view(timeline, partitions)
+    return plan_compaction(view, config, now, reason=due.reason)
+
+
+def schedule_compaction(table: HoodieTable, config: CompactionConfig) -> Instant | NotDue:
+    """Write a compaction plan if one is due. Call under the table lock."""
+    timeline = table.timeline()
+    now = next_instant_time(table.clock.now_ms(), timeline.newest_time())
+    plan = plan_due_compaction(table, timeline, config, now)
+    if isinstance(plan, NotDue):
+        return plan
+    body = encode_container("HoodieCompactionPlan", plan.to_avro())
+    return table.timelines.create_requested(now, Action.COMPACTION, body)
+
+
+def read_compaction_plan(table: HoodieTable, instant: Instant) -> CompactionPlan:
+    """The stored plan. Raises CorruptTable when it is truncated, ObjectNotFound when gone."""
+    record, path = requested_plan(table, instant)
+    return CompactionPlan.from_avro(record, path=path)
+
+
+def execute_compaction(
+    table: HoodieTable,
+    instant: Instant,
+    engine: ServiceEngine,
+    *,
+    config: ServiceConfig,
+    write_config: WriteConfig,
+) -> ServiceDone:
+    """Run a pending compaction to its commit; any failure undoes the attempt and keeps the plan.
+
+    Raises Conflict when another process runs it, CorruptTable when plan or files are broken.
+    """
+    plan = read_compaction_plan(table, instant)
+    transaction = ServiceTransaction.begin(
+        table, instant, config, roll_back=execute_attempt_rollback
+    )
+    try:
+        slices = with_sizes(table, (item.slice for item in plan.operations), instant.time)
+        operations = tuple(
+            CompactionOperation(piece, item.metrics)
+            for piece, item in zip(slices, plan.operations, strict=True)
+        )
+        schema_json = table.table_schema_json(transaction.timeline) or ""
+        work = ServiceWork(
+            instant.time, schema_json, transaction.timeline, write_config, config.seconds_max
+        )
+        stats = tuple(engine.compact(work, operations))
+        _check_complete(table, instant, operations, {stat.file_id for stat in stats})
+        figures = RunFigures(
+            Service.COMPACTION,
+            bytes_read=sum(piece.size_bytes for piece in slices),
+            bytes_written=sum(stat.file_size_in_bytes for stat in stats),
+            rows_written=sum(stat.num_writes for stat in stats),
+            seconds=table.clock.monotonic_s() - transaction.started_s,
+        )
+        transaction.commit(
+            stats,
+            operation_type=OPERATION_TYPE,
+            schema_json=schema_json,
+            extra_metadata=figures.to_extra_metadata(),
+        )
+    except BaseException as error:
+        committed = transaction.abort()
+        if committed is None or not isinstance(error, Exception):
+            raise
+    files = (*files_read(slices), *FileDone.written(stats))
+    return ServiceDone(Service.COMPACTION, instant.time, files, figures)
+
+
+def _partitions(
+    table: HoodieTable,
+    timeline: ActiveTimeline,
+    config: CompactionConfig,
+    due: CompactionDue,
+    times: Mapping[InstantTime, InstantTime],
+) -> tuple[str, ...] | None:
+    """The partitions to look at; None for all of them."""
+    if not config.is_incremental or due.since is None:
+        return None
+    left_over = partitions_left_over(table, due.since, Action.COMPACTION)
+    if left_over is None:
+        return None
+    instants = instants_to_look_at(timeline, due.since, times)
+    return tuple(sorted({*left_over, *written_partitions(table, instants)}))
+
+
+def _check_complete(
+    table: HoodieTable,
+    instant: Instant,
+    operations: tuple[CompactionOperation, ...],
+    written: set[str | None],
+) -> None:
+    """A file group without its new base file would lose its rows once the commit is visible."""
+    for item in operations:
+        if item.group.file_id not in written:
+            raise CorruptTable(
+                "the compaction wrote no base file for a file group of its plan",
+                table=table.location.uri,
+                instant=instant,
+                value=item.group,
+            )

@@ -1,0 +1,34 @@
+"""Settings that all services share: waiting for the lock, heartbeats, the time limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tideline.table.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceConfig:
+    """How a service runs beside others.
+
+    A run that is not done after `seconds_max` is given up, its plan kept; None: no limit.
+    """
+
+    lock_timeout_s: float = 60.0
+    heartbeat_interval_s: float = 60.0
+    heartbeat_tolerable_misses: int = 10
+    seconds_max: float | None = None
+
+    @classmethod
+    def from_settings(cls, read: Settings) -> ServiceConfig:
+        """Raises ConfigError naming the setting that cannot be read."""
+        limit = "tideline.service.timeout.seconds"
+        return cls(
+            lock_timeout_s=read.integer("hoodie.write.lock.wait_time_ms", 60_000) / 1000,
+            heartbeat_interval_s=read.integer(
+                "hoodie.client.heartbeat.interval_in_ms", 60_000, at_least=1
+            )
+            / 1000,
+            heartbeat_tolerable_misses=read.integer("hoodie.client.heartbeat.tolerable.misses", 10),
+            seconds_max=read.decimal(limit, 1.0) if limit in read.properties else None,
+        )

@@ -1,0 +1,1 @@
+"""Log compaction: merging many small log blocks into few, without touching base files."""

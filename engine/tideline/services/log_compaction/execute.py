@@ -1,0 +1,128 @@
+"""Log compaction from plan to commit.
+
+`schedule_log_compaction` writes the plan as one requested object. `execute_log_compaction` runs it
+inside a service transaction, whose module says what a death leaves; but other than a compaction's,
+a dead attempt is given up with its plan, because its blocks stay in the log files.
+Source: Hudi's RunCompactionActionExecutor, LogCompactionExecutionHelper.
+"""
+
+from __future__ import annotations
+
+from tideline.errors import Conflict
+from tideline.formats.avro import encode_container
+from tideline.services.audit import FileDone, ServiceDone
+from tideline.services.compaction.operation import CompactionOperation
+from tideline.services.config import ServiceConfig
+from tideline.services.engine import ServiceEngine, ServiceWork
+from tideline.services.explanation import NotDue
+from tideline.services.figures import RunFigures
+from tideline.services.log_compaction.plan import (
+    LogCompactionConfig,
+    LogCompactionPlan,
+    find_due,
+    plan_log_compaction,
+)
+from tideline.services.planned_files import files_read, with_sizes
+from tideline.services.rollback.execute import execute_rollback
+from tideline.services.service import Service
+from tideline.services.service_transaction import ServiceTransaction
+from tideline.services.table_history import LOG_COMPACT, log_compactions, requested_plan
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.table_config import TableType
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.instant import Action, Instant, State
+from tideline.timeline.instant_time import next_instant_time
+from tideline.write.config import WriteConfig
+
+
+def plan_due_log_compaction(
+    table: HoodieTable, timeline: ActiveTimeline, config: LogCompactionConfig
+) -> LogCompactionPlan | NotDue:
+    """The plan of a log compaction now, read from the store; changes nothing."""
+    if table.config.table_type is not TableType.MERGE_ON_READ:
+        return NotDue("only merge-on-read tables have log files to merge")
+    reason = find_due(timeline, config, done=log_compactions(table, timeline))
+    if isinstance(reason, NotDue):
+        return reason
+    return plan_log_compaction(
+        table.file_system_view(timeline),
+        config,
+        reason=reason,
+        pending_log_compaction=table.planned_groups(timeline, Action.LOGCOMPACTION),
+    )
+
+
+def schedule_log_compaction(table: HoodieTable, config: LogCompactionConfig) -> Instant | NotDue:
+    """Write a log compaction plan if one is due. Call under the table lock."""
+    timeline = table.timeline()
+    plan = plan_due_log_compaction(table, timeline, config)
+    if isinstance(plan, NotDue):
+        return plan
+    now = next_instant_time(table.clock.now_ms(), timeline.newest_time())
+    body = encode_container("HoodieCompactionPlan", plan.to_avro())
+    return table.timelines.create_requested(now, Action.LOGCOMPACTION, body)
+
+
+def execute_log_compaction(
+    table: HoodieTable,
+    instant: Instant,
+    engine: ServiceEngine,
+    *,
+    config: ServiceConfig,
+    write_config: WriteConfig,
+) -> ServiceDone:
+    """Run a pending log compaction to its commit; any failure gives the attempt and plan up.
+
+    Raises Conflict when another process runs it, or a compaction began after it, CorruptTable when
+    plan or files are broken.
+    """
+    record, path = requested_plan(table, instant)
+    plan = LogCompactionPlan.from_avro(record, path=path)
+    transaction = ServiceTransaction.begin(table, instant, config, roll_back=execute_rollback)
+
+    def check(now: ActiveTimeline) -> None:
+        _refuse_compacted(table, instant, now)
+
+    try:
+        check(transaction.timeline)
+        slices = with_sizes(table, (item.slice for item in plan.operations), instant.time)
+        operations = tuple(
+            CompactionOperation(piece, item.metrics)
+            for piece, item in zip(slices, plan.operations, strict=True)
+        )
+        schema_json = table.table_schema_json(transaction.timeline) or ""
+        work = ServiceWork(
+            instant.time, schema_json, transaction.timeline, write_config, config.seconds_max
+        )
+        stats = tuple(engine.compact_logs(work, operations))
+        figures = RunFigures(
+            Service.LOG_COMPACTION,
+            bytes_read=sum(log.size_bytes for piece in slices for log in piece.log_files),
+            bytes_written=sum(stat.file_size_in_bytes for stat in stats),
+            rows_written=sum(stat.num_writes for stat in stats),
+            seconds=table.clock.monotonic_s() - transaction.started_s,
+        )
+        transaction.commit(
+            stats,
+            operation_type=LOG_COMPACT,
+            schema_json=schema_json,
+            extra_metadata=figures.to_extra_metadata(),
+            check=check,
+        )
+    except BaseException as error:
+        committed = transaction.abort(gives_up_plan=True)
+        if committed is None or not isinstance(error, Exception):
+            raise
+    files = (*files_read(slices), *FileDone.written(stats))
+    return ServiceDone(Service.LOG_COMPACTION, instant.time, files, figures)
+
+
+def _refuse_compacted(table: HoodieTable, instant: Instant, now: ActiveTimeline) -> None:
+    """The compaction may have read the log files without what we are about to append."""
+    later = now.of(Action.COMMIT, Action.COMPACTION).after(instant.time).first()
+    if later is not None:
+        raise Conflict(
+            f"compaction {later.time} was scheduled after this log compaction",
+            table=table.location.uri,
+            instant=instant.in_state(State.REQUESTED),
+        )

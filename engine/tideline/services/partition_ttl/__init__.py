@@ -1,0 +1,1 @@
+"""Partition TTL: dropping partitions that nobody wrote to for long enough."""

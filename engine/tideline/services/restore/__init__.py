@@ -1,0 +1,1 @@
+"""Restore: taking a table back to a savepoint."""

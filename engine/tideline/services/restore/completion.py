@@ -1,0 +1,51 @@
+"""When the instants of a version 6 table completed: the modification times of their files.
+
+Copying a table gives all its files the time of the copy. Then every instant seems to have completed
+after the newest one began, which writers one after the other never do, and the instants' own times
+stand in. Stores that keep whole seconds give equal times; who compares them breaks ties by instant.
+Source: Hudi's CompletionTimeQueryViewV1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tideline.table.hoodie_table import HoodieTable
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.instant import WRITE_ACTIONS, Instant
+from tideline.timeline.instant_time import InstantTime
+
+
+def read_completion_times(
+    table: HoodieTable, timeline: ActiveTimeline
+) -> Mapping[InstantTime, int]:
+    """Milliseconds since the epoch at which each completed write of the timeline completed."""
+    layout = table.timelines.layout
+    modified_ms: dict[Instant, int] = {}
+    for info in table.store.list_directory(layout.directory).objects:
+        instant = layout.parse(info.path.rpartition("/")[2])
+        if instant is not None and instant.is_completed and instant.action in WRITE_ACTIONS:
+            modified_ms[instant] = info.modified_ms
+    return completion_times(timeline, modified_ms)
+
+
+def completion_times(
+    timeline: ActiveTimeline, modified_ms: Mapping[Instant, int]
+) -> Mapping[InstantTime, int]:
+    """The same from the modification times of the completed instants' files."""
+    if _are_of_a_copy(modified_ms):
+        return {instant.time: instant.time.epoch_ms() for instant in modified_ms}
+    start = timeline.start
+    return {
+        instant.time: instant.time.epoch_ms()
+        if start is not None and instant.time < start
+        else modified
+        for instant, modified in modified_ms.items()
+    }
+
+
+def _are_of_a_copy(modified_ms: Mapping[Instant, int]) -> bool:
+    if len(modified_ms) < 2:
+        return False
+    newest_ms = max(instant.time.epoch_ms() for instant in modified_ms)
+    return min(modified_ms.values()) >= newest_ms

@@ -1,0 +1,316 @@
+"""Each service of one table, behind the same verbs: plan, schedule, run.
+
+`plan` changes nothing; `schedule` writes the plan of a service that moves rows and leaves it to be
+run from elsewhere; `run` finishes what is pending and nobody is at, then schedules and executes
+what is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tideline.errors import ConfigError
+from tideline.services.archival.config import ArchivalConfig
+from tideline.services.archival.execute import execute_archival, plan_table_archival
+from tideline.services.cleaning.config import CleaningConfig
+from tideline.services.cleaning.execute import clean_table, plan_table_cleaning, schedule_cleaning
+from tideline.services.clustering.config import ClusteringConfig
+from tideline.services.clustering.execute import (
+    execute_clustering,
+    plan_due_clustering,
+    schedule_clustering,
+)
+from tideline.services.compaction.config import CompactionConfig
+from tideline.services.compaction.execute import (
+    execute_compaction,
+    plan_due_compaction,
+    schedule_compaction,
+)
+from tideline.services.config import ServiceConfig
+from tideline.services.engine import ServiceEngine
+from tideline.services.explanation import Explanation, NotDue
+from tideline.services.figures import estimate_seconds
+from tideline.services.log_compaction.execute import (
+    execute_log_compaction,
+    plan_due_log_compaction,
+    schedule_log_compaction,
+)
+from tideline.services.log_compaction.plan import LogCompactionConfig
+from tideline.services.rollback.execute import (
+    FailedWrites,
+    RolledBack,
+    execute_failed_writes_rollback,
+    find_failed_writes,
+    plan_instant_rollback,
+)
+from tideline.services.rollback.sweep import sweep_leftovers
+from tideline.services.service import Service
+from tideline.services.table_history import clusterings, past_runs
+from tideline.storage.heartbeat import is_heartbeat_dead
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.settings import Settings
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.instant import Instant
+from tideline.timeline.instant_time import InstantTime, next_instant_time
+from tideline.write.config import WriteConfig
+
+OpenEngine = Callable[[], ServiceEngine]
+"""Gives the engine that moves rows; asked only when there is work for it."""
+
+
+class Done(Protocol):
+    """What a finished run tells."""
+
+    def to_json_object(self) -> dict[str, Any]:
+        """The audit: every file and what was done with it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRun:
+    """A planned instant of a service. `is_alive`: somebody is running it."""
+
+    instant: Instant
+    is_alive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePlan:
+    """What a service would do now, and what of it is pending already."""
+
+    service: Service
+    outcome: Explanation | NotDue
+    pending: tuple[PendingRun, ...] = ()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether running the service now would do anything."""
+        waiting = any(not run.is_alive for run in self.pending)
+        return waiting or isinstance(self.outcome, Explanation)
+
+    def to_json_object(self) -> dict[str, Any]:
+        """The plan for machines."""
+        pending = [
+            {
+                "instant": str(run.instant.time),
+                "state": run.instant.state.value.lower(),
+                "running": run.is_alive,
+            }
+            for run in self.pending
+        ]
+        return {"service": self.service.value, **self.outcome.to_json_object(), "pending": pending}
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRun:
+    """What a run of a service did. `left_alone` are pending instants that others are running."""
+
+    service: Service
+    done: tuple[Done, ...] = ()
+    not_due: NotDue | None = None
+    left_alone: tuple[InstantTime, ...] = ()
+
+    def to_json_object(self) -> dict[str, Any]:
+        """The audit of the run."""
+        return {
+            "service": self.service.value,
+            "done": [done.to_json_object() for done in self.done],
+            "not_due": self.not_due.reason if self.not_due else None,
+            "left_alone": [str(time) for time in self.left_alone],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneWrite:
+    """A rolled back write, as an audit."""
+
+    undone: RolledBack
+
+    def to_json_object(self) -> dict[str, Any]:
+        return {
+            "service": Service.ROLLBACK.value,
+            "instant": str(self.undone.instant),
+            "action": str(self.undone.action),
+            "files": [{"path": path, "what": "deleted"} for path in self.undone.deleted]
+            + [{"path": path, "what": "written", "bytes": size_bytes}
+               for path, size_bytes in self.undone.command_logs.items()],
+        }  # fmt: skip
+
+
+class TableServices:
+    """The services of one table under one set of settings."""
+
+    def __init__(
+        self,
+        table: HoodieTable,
+        properties: Mapping[str, str],
+        *,
+        write_config: WriteConfig,
+        failed_writes: FailedWrites,
+        open_engine: OpenEngine,
+    ) -> None:
+        self.table = table
+        self.settings = Settings(properties)
+        self.config = ServiceConfig.from_settings(self.settings)
+        self._write_config = write_config
+        self.failed_writes = failed_writes
+        self._open_engine = open_engine
+
+    def plan(self, service: Service) -> ServicePlan:
+        """What the service would do now; changes nothing."""
+        timeline = self.table.timeline()
+        outcome = self._outcome(service, timeline)
+        if isinstance(outcome, Explanation) and service.moves_rows:
+            runs = past_runs(self.table, timeline, service)
+            outcome = outcome.estimated(estimate_seconds(runs, outcome.bytes_read))
+        return ServicePlan(service, outcome, self.pending(service, timeline))
+
+    def pending(self, service: Service, timeline: ActiveTimeline) -> tuple[PendingRun, ...]:
+        """The planned instants of a service, oldest first."""
+        action = service.pending_action
+        if action is None or service is Service.TTL:
+            return ()
+        found = timeline.pending().of(action)
+        if service is Service.CLUSTERING:
+            known = clusterings(self.table, found)
+            return tuple(self._pending_run(item) for item in found if item.time in known)
+        return tuple(self._pending_run(item) for item in found)
+
+    def schedule(self, service: Service, *, commits_max: int | None = None) -> Instant | NotDue:
+        """Write the plan of a service if it is due; takes the lock, rolls failed writes back first.
+
+        `commits_max` is for clustering: commits that make it due, else those of an inline one.
+        Raises ConfigError for a service that is not scheduled apart from being run.
+        """
+        table, read = self.table, self.settings
+        with table.lock().acquire(timeout_s=self.config.lock_timeout_s):
+            table.reload_config().check_writable()
+            self._roll_back_failed_writes()
+            match service:
+                case Service.COMPACTION:
+                    return schedule_compaction(table, CompactionConfig.from_settings(read))
+                case Service.LOG_COMPACTION:
+                    return schedule_log_compaction(table, LogCompactionConfig.from_settings(read))
+                case Service.CLUSTERING:
+                    clustering = ClusteringConfig.from_settings(read)
+                    return schedule_clustering(table, clustering, commits_max=commits_max)
+                case Service.CLEANING:
+                    return schedule_cleaning(table, CleaningConfig.from_settings(read))
+                case _:
+                    raise ConfigError("this service is not scheduled, only run", value=service)
+
+    def run(self, service: Service) -> ServiceRun:
+        """Finish what is pending, then do what is due.
+
+        Raises Conflict when another process got in the way (safe to call again), CorruptTable for
+        plans or files that cannot be read.
+        """
+        self.table.reload_config().check_writable()
+        match service:
+            case Service.ROLLBACK:
+                with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s):
+                    undone = self._roll_back_failed_writes()
+                nothing = None if undone else NotDue("no writer died")
+                return ServiceRun(service, tuple(map(UndoneWrite, undone)), nothing)
+            case Service.CLEANING:
+                cleaned = clean_table(self.table, CleaningConfig.from_settings(self.settings))
+                if isinstance(cleaned, NotDue):
+                    return ServiceRun(service, not_due=cleaned)
+                return ServiceRun(service, cleaned)
+            case Service.ARCHIVAL:
+                return self._archive()
+            case _:
+                return self._run_planned(service)
+
+    def run_pending(self, service: Service) -> ServiceRun:
+        """Finish what is pending of a service that moves rows, and schedule nothing."""
+        pending = self.pending(service, self.table.timeline())
+        done = tuple(self._execute(service, run.instant) for run in pending if not run.is_alive)
+        left_alone = tuple(run.instant.time for run in pending if run.is_alive)
+        return ServiceRun(service, done, None if done else NotDue("nothing is pending"), left_alone)
+
+    def _run_planned(self, service: Service) -> ServiceRun:
+        before = self.run_pending(service)
+        scheduled = self.schedule(service)
+        if isinstance(scheduled, NotDue):
+            not_due = None if before.done else scheduled
+            return ServiceRun(service, before.done, not_due, before.left_alone)
+        done = self._execute(service, scheduled)
+        return ServiceRun(service, (*before.done, done), None, before.left_alone)
+
+    def _execute(self, service: Service, instant: Instant) -> Done:
+        execute = {
+            Service.COMPACTION: execute_compaction,
+            Service.LOG_COMPACTION: execute_log_compaction,
+            Service.CLUSTERING: execute_clustering,
+        }[service]
+        return execute(
+            self.table,
+            instant,
+            self._open_engine(),
+            config=self.config,
+            write_config=self._write_config,
+        )
+
+    def _archive(self) -> ServiceRun:
+        config = ArchivalConfig.from_settings(self.settings)
+        with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s):
+            done = execute_archival(self.table, config)
+        did_something = bool(done.archives or done.resumed or done.merged)
+        if not did_something and done.not_due is not None:
+            return ServiceRun(Service.ARCHIVAL, not_due=done.not_due)
+        return ServiceRun(Service.ARCHIVAL, (done,))
+
+    def _outcome(self, service: Service, timeline: ActiveTimeline) -> Explanation | NotDue:
+        table, read = self.table, self.settings
+        now = next_instant_time(table.clock.now_ms(), timeline.newest_time())
+        plan: Any
+        match service:
+            case Service.ROLLBACK:
+                return self._explain_rollback(timeline)
+            case Service.CLEANING:
+                plan = plan_table_cleaning(table, CleaningConfig.from_settings(read), timeline)
+            case Service.ARCHIVAL:
+                plan = plan_table_archival(table, timeline, ArchivalConfig.from_settings(read))
+            case Service.COMPACTION:
+                compaction = CompactionConfig.from_settings(read)
+                plan = plan_due_compaction(table, timeline, compaction, now)
+            case Service.LOG_COMPACTION:
+                logs = LogCompactionConfig.from_settings(read)
+                plan = plan_due_log_compaction(table, timeline, logs)
+            case Service.CLUSTERING:
+                clustering = ClusteringConfig.from_settings(read)
+                plan = plan_due_clustering(table, timeline, clustering, now)
+            case _:
+                raise ConfigError("this service is not planned", value=service)
+        if isinstance(plan, NotDue):
+            return plan
+        explanation: Explanation = plan.explain()
+        return explanation
+
+    def _explain_rollback(self, timeline: ActiveTimeline) -> Explanation | NotDue:
+        failed = find_failed_writes(self.table, timeline, self.failed_writes)
+        if not failed:
+            return NotDue("no writer died")
+        plans = [plan_instant_rollback(self.table, instant) for instant in failed]
+        names = ", ".join(str(instant) for instant in failed)
+        paths = tuple(path for plan in plans for path in plan.deleted_paths)
+        return Explanation(f"the writers of {names} are gone", paths)
+
+    def _roll_back_failed_writes(self) -> tuple[RolledBack, ...]:
+        timeline = self.table.timeline()
+        done = execute_failed_writes_rollback(self.table, timeline, self.failed_writes)
+        sweep_leftovers(self.table, timeline, self.failed_writes)
+        return done
+
+    def _pending_run(self, instant: Instant) -> PendingRun:
+        is_dead = is_heartbeat_dead(
+            self.table.store,
+            str(instant.time),
+            self.table.clock,
+            interval_s=self.config.heartbeat_interval_s,
+            tolerable_misses=self.config.heartbeat_tolerable_misses,
+        )
+        return PendingRun(instant, is_alive=not is_dead)

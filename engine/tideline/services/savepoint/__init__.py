@@ -1,0 +1,1 @@
+"""Savepoints: the state of a table at one instant, kept from cleaning until it is given up."""

@@ -1,0 +1,270 @@
+"""The transaction around every service that moves rows: one planned instant, run to its commit.
+
+1. `begin`, under the table lock: whoever runs the instant already is let be while its heartbeat is
+   alive; a dead attempt is rolled back to its plan. Then our heartbeat, then the inflight instant.
+2. The engine writes data files, a marker before each.
+3. `commit`, under the lock again: heartbeat and instant are still ours, nothing is in the way,
+   leftovers of retried tasks go, the metadata table is switched off, the instant completes.
+4. `abort` rolls this attempt back to its plan, which stays for the next run; or gives the plan up.
+
+What a death leaves. In 1 before inflight: a plan, and a heartbeat nobody keeps alive. Until 3
+completes the instant: an attempt that readers ignore; whoever runs the service next rolls it back
+to its plan, files and all, and runs it again. After 3: a visible commit, whose markers and
+heartbeat the next writer sweeps away.
+Source: Hudi's BaseHoodieTableServiceClient.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tideline.errors import Conflict, StorageUnavailable, TidelineError
+from tideline.metadata.disable import disable_metadata_table
+from tideline.services.config import ServiceConfig
+from tideline.storage.heartbeat import Heartbeat, delete_heartbeat, is_heartbeat_dead
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.markers import delete_markers
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat
+from tideline.timeline.instant import Action, Instant, State
+from tideline.timeline.instant_time import InstantTime
+from tideline.write.carried_metadata import carried_metadata
+from tideline.write.completion import ATTEMPTS, RETRY_S, InstantCompletion, require_alive
+from tideline.write.finalize import delete_unreported_files
+
+_log = logging.getLogger(__name__)
+
+RollBack = Callable[[HoodieTable, Instant], object]
+"""Undoes an inflight attempt under the lock, leaving the requested instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceCommit:
+    """The run is visible. `leftovers_deleted` are files of retried tasks."""
+
+    instant: Instant
+    metadata: CommitMetadata
+    leftovers_deleted: tuple[str, ...] = ()
+
+
+class ServiceTransaction:
+    """One attempt at a planned instant, from inflight to completion or back to its plan."""
+
+    def __init__(
+        self,
+        table: HoodieTable,
+        config: ServiceConfig,
+        *,
+        current: Instant,
+        timeline: ActiveTimeline,
+        heartbeat: Heartbeat,
+        roll_back: RollBack,
+    ) -> None:
+        self.table = table
+        self.timeline = timeline
+        """The timeline as it was at the start."""
+        self._config = config
+        self._current = current
+        self._heartbeat = heartbeat
+        self._roll_back = roll_back
+        self._completion = InstantCompletion(table, heartbeat)
+        self._committed: ServiceCommit | None = None
+        self.started_s = table.clock.monotonic_s()
+
+    @property
+    def instant(self) -> InstantTime:
+        return self._current.time
+
+    @classmethod
+    def begin(
+        cls,
+        table: HoodieTable,
+        requested: Instant,
+        config: ServiceConfig,
+        *,
+        roll_back: RollBack,
+    ) -> ServiceTransaction:
+        """Take the planned instant on.
+
+        Raises Conflict when another process runs it, or it is not pending any more;
+        UnsupportedTable when the table must not be written.
+        """
+        with table.lock().acquire(timeout_s=config.lock_timeout_s):
+            table.reload_config().check_writable()
+            timeline = table.timeline()
+            now = _require_pending(table, timeline, requested)
+            if not _is_dead(table, now, config):
+                raise Conflict(
+                    "another process is running this service",
+                    table=table.location.uri,
+                    instant=requested,
+                )
+            if now.state is State.INFLIGHT:
+                roll_back(table, now)
+                timeline = table.timeline()
+                now = _require_pending(table, timeline, requested)
+            delete_heartbeat(table.store, str(requested.time))
+            heartbeat = Heartbeat(
+                table.store,
+                str(requested.time),
+                table.clock,
+                interval_s=config.heartbeat_interval_s,
+                tolerable_misses=config.heartbeat_tolerable_misses,
+            )
+            heartbeat.start()
+            try:
+                inflight = table.timelines.to_inflight(now)
+            except BaseException:
+                heartbeat.stop()
+                raise
+        return cls(
+            table,
+            config,
+            current=inflight,
+            timeline=timeline,
+            heartbeat=heartbeat,
+            roll_back=roll_back,
+        )
+
+    def commit(
+        self,
+        stats: Sequence[WriteStat],
+        *,
+        operation_type: str,
+        schema_json: str,
+        extra_metadata: Mapping[str, str],
+        replaced: Mapping[str, Sequence[str]] | None = None,
+        check: Callable[[ActiveTimeline], None] | None = None,
+    ) -> ServiceCommit:
+        """Complete the instant.
+
+        `check` is asked under the lock and told the timeline as it is then; it raises Conflict when
+        something is in the way. Raises Conflict as well when this process was given up meanwhile;
+        call `abort` after any error.
+        """
+        require_alive(self._heartbeat, self.table, self.instant)
+        with self.table.lock().acquire(timeout_s=self._config.lock_timeout_s) as lease:
+            timeline = self.table.timeline()
+            self._require_ours(timeline)
+            if check is not None:
+                check(timeline)
+            carried = carried_metadata(self.table, timeline)
+            metadata = CommitMetadata(
+                partition_to_write_stats=_by_partition(stats),
+                operation_type=operation_type,
+                extra_metadata={**carried, **extra_metadata, SCHEMA_KEY: schema_json},
+                compacted=self._current.action is Action.COMPACTION,
+                partition_to_replace_file_ids=None
+                if replaced is None
+                else {partition: tuple(ids) for partition, ids in replaced.items()},
+            )
+            leftovers = delete_unreported_files(self.table.store, self.instant, stats)
+            disable_metadata_table(self.table)
+            completed = self._current.in_state(State.COMPLETED)
+            self._committed = ServiceCommit(completed, metadata, leftovers)
+            self._completion.complete(self._current, metadata.encode(), lease)
+        self._tidy_up()
+        return self._committed
+
+    def abort(self, *, gives_up_plan: bool = False) -> ServiceCommit | None:
+        """Undo this attempt and stop its heartbeat; never raises on its own account.
+
+        The plan stays to be run again, unless it is given up. Returns the commit when it turns
+        out to have taken place after all.
+        """
+        committed = None
+        try:
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    committed = self._settle(gives_up_plan)
+                    break
+                except TidelineError as error:
+                    _log.warning("Cannot undo %s: %s", self.instant, error)
+                    if attempt == ATTEMPTS or not isinstance(error, StorageUnavailable):
+                        break
+                    self.table.clock.sleep(RETRY_S)
+        finally:
+            if self._completion.may_still_take_place:
+                self._heartbeat.lapse()
+            else:
+                self._heartbeat.stop()
+        return committed
+
+    def _settle(self, gives_up_plan: bool) -> ServiceCommit | None:
+        with self.table.lock().acquire(timeout_s=self._config.lock_timeout_s):
+            now = self.table.timeline().find(self.instant)
+            if now is not None and now.is_completed:
+                return self._settle_completed(now)
+            if self._completion.may_still_take_place:
+                return None
+            if now is None:
+                # Undone for good while we worked; what was written since is known to us alone.
+                delete_unreported_files(self.table.store, self.instant, ())
+                delete_markers(self.table.store, self.instant)
+                return None
+            # An attempt that others rolled back while we slept may be theirs by now.
+            if self._heartbeat.is_expired():
+                return None
+            if now.state is State.INFLIGHT:
+                self._roll_back(self.table, now)
+            if gives_up_plan:
+                self.table.timelines.remove(now.in_state(State.REQUESTED))
+        return None
+
+    def _settle_completed(self, completed: Instant) -> ServiceCommit | None:
+        """It was us whose reply was lost, or whoever took us for dead and ran the plan again."""
+        if self._completion.is_sent:
+            self._tidy_up()
+            return self._committed
+        theirs = self.table.timelines.read_commit(completed)
+        delete_unreported_files(self.table.store, self.instant, theirs.write_stats)
+        self._tidy_up()
+        return None
+
+    def _require_ours(self, timeline: ActiveTimeline) -> None:
+        now = timeline.find(self.instant)
+        if now is None or now.state is not State.INFLIGHT:
+            raise Conflict(
+                "this service was rolled back by another process meanwhile; run it again",
+                table=self.table.location.uri,
+                instant=self.instant,
+            )
+
+    def _tidy_up(self) -> None:
+        """The commit is visible, so nothing may fail any more; the next writer sweeps the rest."""
+        try:
+            delete_markers(self.table.store, self.instant)
+        except TidelineError as error:
+            _log.warning("Cannot remove markers, the next writer will: %s", error)
+        self._heartbeat.stop()
+
+
+def _require_pending(table: HoodieTable, timeline: ActiveTimeline, requested: Instant) -> Instant:
+    now = timeline.find(requested.time)
+    if now is None or now.is_completed:
+        raise Conflict(
+            "this service is done already" if now else "the plan of this service is gone",
+            table=table.location.uri,
+            instant=requested,
+        )
+    return now
+
+
+def _is_dead(table: HoodieTable, instant: Instant, config: ServiceConfig) -> bool:
+    return is_heartbeat_dead(
+        table.store,
+        str(instant.time),
+        table.clock,
+        interval_s=config.heartbeat_interval_s,
+        tolerable_misses=config.heartbeat_tolerable_misses,
+    )
+
+
+def _by_partition(stats: Sequence[WriteStat]) -> dict[str, tuple[WriteStat, ...]]:
+    found: dict[str, tuple[WriteStat, ...]] = {}
+    for stat in stats:
+        partition = stat.partition_path or ""
+        found[partition] = (*found.get(partition, ()), stat)
+    return found

@@ -1,0 +1,44 @@
+"""The handle context of a table: what writers and services share."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.properties import KeyGeneratorKind
+from tideline.table.schema import arrow_to_avro, record_name, with_meta_fields
+from tideline.timeline.instant_time import InstantTime
+from tideline.write.config import WriteConfig
+from tideline.write.handle_context import HandleContext
+
+
+def table_context(
+    table: HoodieTable, instant: InstantTime, schema: pa.Schema, config: WriteConfig
+) -> HandleContext:
+    """The context of files written at `instant` with these user columns."""
+    properties = table.config
+    return HandleContext(
+        table=table.location.uri,
+        instant=instant,
+        schema=schema,
+        merge_mode=properties.merge_mode,
+        ordering_fields=properties.ordering_fields,
+        parquet=config.parquet,
+        bloom=config.bloom,
+        populate_meta_fields=properties.populate_meta_fields,
+        record_size_estimate_bytes=config.sizing.record_size_estimate_bytes,
+        virtual_key_fields=() if properties.populate_meta_fields else properties.record_key_fields,
+        virtual_keys_qualified=len(properties.record_key_fields) > 1
+        or properties.key_generator is KeyGeneratorKind.COMPLEX,
+        logs=config.logs,
+        log_schema_json=_log_schema_json(table, schema),
+    )
+
+
+def _log_schema_json(table: HoodieTable, schema: pa.Schema) -> str:
+    """The Avro schema of log records: the user's columns, behind the meta columns if any."""
+    name, namespace = record_name(table.config.name)
+    stored = with_meta_fields(schema) if table.config.populate_meta_fields else schema
+    return json.dumps(arrow_to_avro(stored, name=name, namespace=namespace))

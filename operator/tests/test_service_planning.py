@@ -1,0 +1,499 @@
+"""Table services in the planner: what is due by the timeline, in which order, and what waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tideline.ingest.operation import (
+    IngestFiles,
+    MakeSavepoint,
+    OperationKind,
+    RestoreTable,
+    RunService,
+)
+from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.services.service import Service
+from tideline_operator.actions import Action, Advise, Blocked, Priority, Wait, WaitKind
+from tideline_operator.observed import Observed, ObservedTable
+from tideline_operator.planner import plan
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.status import (
+    ConditionType,
+    LakeTableStatus,
+    ServiceStatus,
+    Truth,
+)
+from tideline_operator.service_triggers import PATIENCE_COMMITS, service_needs
+from tideline_operator.status import observed_status, operation_finished, operation_started
+from tideline_operator.testing.table_states import (
+    EMPTY,
+    FILES,
+    NOW_MS,
+    TABLE,
+    at,
+    cleaned,
+    history,
+    pending,
+    planned,
+    resolved,
+    seen,
+    starts,
+)
+
+MOR = {"type": "MERGE_ON_READ"}
+NO_INGEST: dict[str, Any] = {"ingest": []}
+
+
+def table(words: str, **fields: Any) -> ObservedTable:
+    """A merge-on-read table when there are delta commits, else a copy-on-write one."""
+    said = fields.pop("said", {})
+    kind = fields.pop("table_type", "MERGE_ON_READ" if "delta" in words else "COPY_ON_WRITE")
+    return replace(TABLE, table_type=kind, history=history(words, **said), **fields)
+
+
+def needs(spec: dict[str, Any], seen_table: ObservedTable, status: LakeTableStatus = EMPTY,
+          now_ms: int = NOW_MS) -> dict[str, tuple[bool, bool]]:  # fmt: skip
+    """By service: whether it is due, and whether before ingests."""
+    found = service_needs(resolved(**spec).spec, status, seen_table, now_ms)
+    return {need.name: (need.is_due, need.is_urgent) for need in found}
+
+
+def services(actions: tuple[Action, ...]) -> list[str]:
+    """What is started, in order."""
+    return [start.operation.kind.value for start in starts(actions)]
+
+
+def only(name: str, **fields: Any) -> dict[str, Any]:
+    """A `services` with nothing but one service."""
+    off = {"cleaning": {"enabled": False}, "archiving": {"enabled": False},
+           "compaction": {"enabled": False}}  # fmt: skip
+    return {"services": {**off, name: {"enabled": True, **fields}}}
+
+
+COMPACTION = {**MOR, **only("compaction", trigger={"deltaCommits": 3})}
+CLUSTERING = only("clustering", everyCommits=4)
+CLEANING = only("cleaning", retain=2)
+ARCHIVING = only("archiving", minCommits=3, maxCommits=4)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words", "is_due"),
+    [
+        (COMPACTION, "delta delta", False),
+        (COMPACTION, "delta delta delta", True),
+        (COMPACTION, "delta delta delta compaction delta delta", False),
+        (COMPACTION, "delta delta delta compaction delta delta delta", True),
+        (COMPACTION, "delta delta delta rollback clean", True),
+        (CLUSTERING, "commit commit commit", False),
+        (CLUSTERING, "commit commit commit commit", True),
+        (CLUSTERING, "commit commit commit commit cluster commit commit commit", False),
+        (CLUSTERING, "commit commit commit commit replace commit", True),
+        (CLUSTERING, "commit commit commit commit cluster commit commit commit commit", True),
+        (CLEANING, "commit commit", False),
+        (CLEANING, "commit commit commit", True),
+        (ARCHIVING, "commit commit commit commit", False),
+        (ARCHIVING, "commit commit commit commit commit", True),
+        (ARCHIVING, "commit savepoint commit commit commit commit", False),
+        (ARCHIVING, "clean clean clean clean clean commit", True),
+        (CLEANING, "rollback clean", False),
+    ],
+)
+def test_what_is_due_follows_from_the_timeline(
+    spec: dict[str, Any], words: str, is_due: bool
+) -> None:
+    ((found, _),) = needs(spec, table(words)).values()
+    assert found is is_due
+
+
+def test_cleaning_is_due_again_only_when_there_is_something_older_to_look_at() -> None:
+    words = "commit commit commit clean"
+    clean = cleaned(4, earliest=2, last=3)
+    assert needs(CLEANING, table(words, said={"last_clean": clean})) == {"cleaning": (False, False)}
+    later = table(words + " commit", said={"last_clean": clean})
+    assert needs(CLEANING, later) == {"cleaning": (True, False)}
+
+
+def test_log_compaction_is_wanted_only_where_it_is_asked_for_and_there_are_logs() -> None:
+    asked = only("logCompaction", blocks=3)
+    assert needs(asked, table("commit commit commit")) == {}
+    assert needs({**MOR, **asked}, table("delta delta delta")) == {"logCompaction": (True, True)}
+    later = table("delta delta delta logcompact delta")
+    assert needs({**MOR, **asked}, later) == {"logCompaction": (False, False)}
+
+
+def test_partitions_are_looked_over_once_a_day() -> None:
+    spec = {"services": {**only("cleaning")["services"], "cleaning": {"enabled": False},
+                         "partitionTtl": {"days": 30}}}  # fmt: skip
+    day_ms = 86_400_000
+    assert needs(spec, table("commit"))["partitionTtl"][0] is True
+    run = operation_ran(spec, table("commit"))
+    assert needs(spec, table("commit"), run)["partitionTtl"][0] is False
+    assert needs(spec, table("commit"), run, NOW_MS + day_ms)["partitionTtl"][0] is True
+
+
+def operation_ran(spec: dict[str, Any], seen_table: ObservedTable) -> LakeTableStatus:
+    """The status after the one service that is due ran and ended now."""
+    observed = Observed(seen_table)
+    (start,) = starts(plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS))
+    status = operation_started(EMPTY, start.operation, 1, NOW_MS - 10)
+    result = OperationResult(start.operation.id, Outcome.SUCCEEDED, "done")
+    return operation_finished(status, result, NOW_MS)
+
+
+def test_a_new_table_needs_nothing() -> None:
+    assert set(needs(MOR, table("")).values()) == {(False, False)}
+
+
+@pytest.mark.parametrize(
+    ("spec", "words", "expected"),
+    [
+        # Log files pile up: compaction goes first as soon as it is due.
+        (COMPACTION, "delta delta delta", ["compaction", "ingest"]),
+        # All else lets ingests go first for a while, and then no longer.
+        (CLUSTERING, "commit " * 4, ["ingest", "clustering"]),
+        (CLUSTERING, "commit " * (3 + PATIENCE_COMMITS), ["ingest", "clustering"]),
+        (CLUSTERING, "commit " * (4 + PATIENCE_COMMITS), ["clustering", "ingest"]),
+        (CLEANING, "commit " * 3, ["ingest", "cleaning"]),
+        (CLEANING, "commit " * (3 + PATIENCE_COMMITS), ["cleaning", "ingest"]),
+        (ARCHIVING, "commit " * 5, ["ingest", "archival"]),
+        (ARCHIVING, "commit " * (5 + PATIENCE_COMMITS), ["archival", "ingest"]),
+    ],
+)
+def test_files_that_wait_go_before_services_unless_those_waited_long(
+    spec: dict[str, Any], words: str, expected: list[str]
+) -> None:
+    observed = seen(*FILES, table=table(words))
+    assert services(plan(resolved(**spec), EMPTY, observed, NOW_MS)) == expected
+
+
+def test_several_services_run_in_a_fixed_order_one_at_a_time() -> None:
+    spec = {**MOR, "services": {"compaction": {"trigger": {"deltaCommits": 3}},
+                                "clustering": {"enabled": True, "everyCommits": 4},
+                                "cleaning": {"retain": 2},
+                                "archiving": {"minCommits": 3, "maxCommits": 4}}}  # fmt: skip
+    observed = Observed(table("delta " * 12))
+    actions = plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS)
+    assert services(actions) == ["cleaning", "archival", "compaction", "clustering"]
+    busy = replace(observed, running=frozenset({"people-clean-x"}))
+    assert starts(plan(resolved(**NO_INGEST, **spec), EMPTY, busy, NOW_MS)) == []
+
+
+def test_a_service_gets_the_settings_of_its_spec_and_properties_over_them() -> None:
+    spec = {
+        **only("clustering", everyCommits=4, sortBy=["city", "id"]),
+        "properties": {"hoodie.layout.optimize.strategy": "ZORDER"},
+    }
+    observed = Observed(table("commit " * 4))
+    (start,) = starts(plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS))
+    work = start.operation.work
+    assert isinstance(work, RunService)
+    assert (work.service, work.basis, work.rerun) == (Service.CLUSTERING, str(at(4)), None)
+    assert work.settings["hoodie.clustering.plan.strategy.sort.columns"] == "city,id"
+    assert work.settings["hoodie.clustering.inline.max.commits"] == "4"
+    assert work.settings["hoodie.layout.optimize.strategy"] == "ZORDER"
+    assert start.operation.kind is OperationKind.CLUSTERING
+
+
+def test_ingests_run_no_services_of_their_own() -> None:
+    (start, *_) = starts(plan(resolved(), EMPTY, seen(*FILES), NOW_MS))
+    written = start.operation.table.write_properties
+    inline = ("clean.automatic", "archive.automatic", "compact.inline", "clustering.inline")
+    assert {written[f"hoodie.{name}"] for name in inline} == {"false"}
+    assert not {f"hoodie.{name}" for name in inline} & set(
+        start.operation.table.creation_properties
+    )
+
+
+def test_the_same_timeline_gives_the_same_run_and_a_later_one_another() -> None:
+    def run(words: str, **spec: Any) -> str:
+        table_spec = resolved(**NO_INGEST, **{**CLUSTERING, **spec})
+        return starts(plan(table_spec, EMPTY, Observed(table(words)), NOW_MS))[0].operation.id
+
+    four = "commit " * 4
+    assert run(four) == run(four)
+    others = {run(four), run(four + "commit"), run(four, rerun={"clustering": 1})}
+    assert len(others) == 3
+
+
+@pytest.mark.parametrize(
+    ("spec", "words", "service", "at_number"),
+    [
+        (COMPACTION, "delta ?compaction", Service.COMPACTION, 2),
+        (CLUSTERING, "commit ?cluster", Service.CLUSTERING, 2),
+        (CLEANING, "commit ?clean", Service.CLEANING, 2),
+    ],
+)
+def test_the_plan_of_a_dead_service_is_resumed_and_that_of_a_live_one_is_not(
+    spec: dict[str, Any], words: str, service: Service, at_number: int
+) -> None:
+    idle = table(words, pending=(planned(at(at_number), service, is_idle=True),))
+    (start, *_) = starts(plan(resolved(**spec), EMPTY, seen(*FILES, table=idle), NOW_MS))
+    work = start.operation.work
+    assert isinstance(work, RunService)
+    assert (work.service, work.resumes) == (service, (str(at(at_number)),))
+    assert start.priority is Priority.URGENT_SERVICE
+    alive = table(words, pending=(planned(at(at_number), service, is_idle=False),))
+    actions = plan(resolved(**NO_INGEST, **spec), EMPTY, Observed(alive), NOW_MS)
+    assert starts(actions) == []
+    assert [item.kind for item in actions if isinstance(item, Wait)] == [WaitKind.HEARTBEAT]
+
+
+def test_dead_writers_are_rolled_back_before_services_run() -> None:
+    broken = table("commit " * 4, pending=(pending("1", is_dead=True),))
+    actions = plan(resolved(**NO_INGEST, **CLUSTERING), EMPTY, Observed(broken), NOW_MS)
+    assert services(actions) == ["rollback"]
+
+
+def test_a_number_in_rerun_runs_a_service_once_whatever_its_trigger_says() -> None:
+    spec = {**CLUSTERING, "rerun": {"clustering": 2}}
+    observed = Observed(table("commit"))
+    (start,) = starts(plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS))
+    work = start.operation.work
+    assert isinstance(work, RunService)
+    assert (work.rerun, work.settings["hoodie.clustering.inline.max.commits"]) == (2, "1")
+    started = operation_started(EMPTY, start.operation, 1, NOW_MS)
+    for outcome, again in ((Outcome.FAILED, True), (Outcome.NOTHING, False)):
+        status = operation_finished(started, OperationResult(start.operation.id, outcome), NOW_MS)
+        later = plan(resolved(**NO_INGEST, **spec), status, observed, NOW_MS + 3_600_000)
+        assert bool(starts(later)) is again
+
+
+def failing(spec: dict[str, Any], attempts: int) -> LakeTableStatus:
+    status = EMPTY
+    for attempt in range(1, attempts + 1):
+        seen_table = table("commit " * (3 + attempt))
+        actions = plan(resolved(**NO_INGEST, **spec), EMPTY, Observed(seen_table), NOW_MS)
+        operation = starts(actions)[0].operation
+        status = operation_started(status, operation, attempt, NOW_MS)
+        result = OperationResult(operation.id, Outcome.FAILED, "no space", exit_code=4)
+        status = operation_finished(status, result, NOW_MS)
+    return status
+
+
+def test_a_service_that_fails_waits_longer_each_time_also_when_commits_go_on() -> None:
+    status = failing(CLUSTERING, attempts=3)
+    observed = Observed(table("commit " * 8))
+    actions = plan(resolved(**NO_INGEST, **CLUSTERING), status, observed, NOW_MS)
+    assert [(item.kind, item.until_ms - NOW_MS) for item in actions if isinstance(item, Wait)] == [
+        (WaitKind.RETRY, 8_000)
+    ]
+    later = plan(resolved(**NO_INGEST, **CLUSTERING), status, observed, NOW_MS + 8_000)
+    assert starts(later)[0].attempt == 4
+
+
+def test_files_go_in_while_a_service_fails() -> None:
+    status = failing(CLUSTERING, attempts=1)
+    observed = seen(*FILES, table=table("commit " * 20))
+    (start,) = starts(plan(resolved(**CLUSTERING), status, observed, NOW_MS))
+    assert isinstance(start.operation.work, IngestFiles)
+
+
+def test_a_run_that_found_nothing_to_do_is_not_repeated_at_once() -> None:
+    observed = Observed(table("commit " * 4))
+    (start,) = starts(plan(resolved(**NO_INGEST, **CLUSTERING), EMPTY, observed, NOW_MS))
+    status = operation_started(EMPTY, start.operation, 1, NOW_MS)
+    status = operation_finished(
+        status, OperationResult(start.operation.id, Outcome.NOTHING), NOW_MS
+    )
+    actions = plan(resolved(**NO_INGEST, **CLUSTERING), status, observed, NOW_MS)
+    assert [item.kind for item in actions if isinstance(item, Wait)] == [WaitKind.RETRY]
+
+
+@pytest.mark.parametrize(("mode", "due"), [("Auto", ["clustering"]), ("Advise", []), ("Off", [])])
+def test_the_mode_says_who_runs_what_is_due(mode: str, due: list[str]) -> None:
+    spec = {"services": {**CLUSTERING["services"], "mode": mode}}
+    observed = Observed(table("commit " * 4))
+    actions = plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS)
+    assert services(actions) == due
+    advice = [item.subject for item in actions if isinstance(item, Advise)]
+    assert advice == (["clustering"] if mode == "Advise" else [])
+
+
+def test_services_wait_for_their_window_and_resume_in_it() -> None:
+    hour_ms = 3_600_000
+    midnight_ms = NOW_MS - NOW_MS % (24 * hour_ms)
+    spec = {"services": {**CLUSTERING["services"], "maintenanceWindow": "* 3-4 * * *"}}
+    observed = Observed(table("commit " * 4))
+
+    def at_hour(hour: int) -> tuple[Action, ...]:
+        return plan(resolved(**NO_INGEST, **spec), EMPTY, observed, midnight_ms + hour * hour_ms)
+
+    assert services(at_hour(3)) == services(at_hour(4)) == ["clustering"]
+    (wait,) = [item for item in at_hour(1) if isinstance(item, Wait)]
+    assert (wait.kind, wait.until_ms) == (WaitKind.WINDOW, midnight_ms + 3 * hour_ms)
+
+
+@pytest.mark.parametrize("spec", [{"fenced": True}])
+def test_a_fence_keeps_writers_out_and_lets_services_run(spec: dict[str, Any]) -> None:
+    observed = seen(*FILES, table=table("commit " * 4))
+    actions = plan(resolved(**CLUSTERING, **spec), EMPTY, observed, NOW_MS)
+    assert services(actions) == ["clustering"]
+    assert any(isinstance(item, Blocked) and item.reason == "Fenced" for item in actions)
+
+
+def test_settings_that_cannot_be_are_said_and_the_others_go_on() -> None:
+    spec = {"services": {"clustering": {"enabled": True}, "cleaning": {"retain": 2}},
+            "properties": {"hoodie.keep.max.commits": "1"}}  # fmt: skip
+    observed = Observed(table("commit " * 4))
+    actions = plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS)
+    assert services(actions) == ["cleaning", "clustering"]
+    (blocked,) = [item for item in actions if isinstance(item, Blocked)]
+    assert (blocked.subject, blocked.exit_code) == ("archiving", 2)
+
+
+SAVEPOINTS = {"savepoints": [{"name": "a"}, {"name": "b"}], **only("cleaning", enabled=False)}
+
+
+@pytest.mark.parametrize(
+    ("words", "made", "expected"),
+    [
+        ("", {}, None),
+        ("commit commit", {}, ("a", 2)),
+        ("commit commit savepoint", {"a": 2}, None),
+        ("commit commit savepoint commit", {"a": 2}, ("b", 4)),
+        ("commit savepoint commit savepoint commit", {"a": 1, "b": 3}, None),
+    ],
+)
+def test_missing_savepoints_are_made_each_at_an_instant_of_its_own(
+    words: str, made: dict[str, int], expected: tuple[str, int] | None
+) -> None:
+    savepoints = {name: str(at(number)) for name, number in made.items()}
+    observed = seen(*FILES, table=table(words, savepoints=savepoints))
+    start, *_ = starts(plan(resolved(**SAVEPOINTS), EMPTY, observed, NOW_MS))
+    work = start.operation.work
+    if expected is None:
+        assert isinstance(work, IngestFiles)
+    else:
+        assert work == MakeSavepoint(expected[0], str(at(expected[1])))
+
+
+def restored(history_words: str, ingests: frozenset[Any] = frozenset()) -> tuple[Action, ...]:
+    savepoints = {"a": str(at(1))}
+    known = table(history_words, savepoints=savepoints, said={"ingests": ingests})
+    spec: dict[str, Any] = {"restoreTo": "a", **only("clustering", everyCommits=2)}
+    return plan(resolved(**spec), EMPTY, Observed(known), NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("words", "ingests", "basis"),
+    [
+        ("commit savepoint", (), None),
+        ("commit savepoint commit commit", (), 4),
+        ("commit savepoint commit ?commit", (), 4),
+        ("commit savepoint commit ?restore", (), 4),
+        ("commit savepoint commit restore", (), 3),
+        ("commit savepoint restore", (), None),
+        # Services ran beside the fence: theirs stays.
+        ("commit savepoint restore cluster", (), None),
+        # An ingest of ours: the fence was gone in between, so this is a new wish.
+        ("commit savepoint restore commit cluster", (4,), 4),
+    ],
+)
+def test_a_table_goes_back_to_its_savepoint_once_and_stays_fenced(
+    words: str, ingests: tuple[int, ...], basis: int | None
+) -> None:
+    actions = restored(words, frozenset(at(number) for number in ingests))
+    works = [start.operation.work for start in starts(actions)]
+    if basis is None:
+        assert not any(isinstance(work, RestoreTable) for work in works)
+        assert any(isinstance(item, Blocked) and item.reason == "Fenced" for item in actions)
+    else:
+        (work,) = works
+        assert isinstance(work, RestoreTable)
+        assert (work.instant, work.basis) == (str(at(1)), str(at(basis)))
+
+
+def test_services_run_behind_the_fence_of_a_finished_restore() -> None:
+    actions = restored("commit savepoint restore commit commit")
+    assert services(actions) == ["clustering"]
+
+
+def look(spec: ResolvedTable, observed: Observed, status: LakeTableStatus = EMPTY,
+         now_ms: int = NOW_MS) -> LakeTableStatus:  # fmt: skip
+    actions = plan(spec, status, observed, now_ms)
+    return observed_status(spec, status, observed, actions, now_ms)
+
+
+def test_the_status_says_of_every_service_what_it_did_and_what_comes_next() -> None:
+    spec = resolved(**NO_INGEST, **CLUSTERING)
+    observed = Observed(table("commit " * 4))
+    before = look(spec, observed).services["clustering"]
+    assert (before.is_due, before.reason) == (True, "4 of 4 commits since the table began")
+    (start,) = starts(plan(spec, EMPTY, observed, NOW_MS))
+    status = operation_started(EMPTY, start.operation, 1, NOW_MS)
+    result = OperationResult(start.operation.id, Outcome.FAILED, "no space", exit_code=4)
+    failed = look(spec, observed, operation_finished(status, result, NOW_MS)).services["clustering"]
+    assert (failed.last_result, failed.next_run and failed.next_run.ms) == (
+        "failed: no space", NOW_MS + 2_000
+    )  # fmt: skip
+    result = OperationResult(start.operation.id, Outcome.SUCCEEDED, "rewrote 4 files as 1")
+    done = operation_finished(status, result, NOW_MS)
+    after = look(spec, Observed(table("commit " * 4 + "cluster")), done).services["clustering"]
+    assert (after.is_due, after.last_result) == (False, "rewrote 4 files as 1")
+    assert after.last_run is not None
+
+
+@pytest.mark.parametrize(
+    ("spec", "words", "expected"),
+    [
+        (CLUSTERING, "commit", (Truth.TRUE, "Current")),
+        (CLUSTERING, "commit " * 4, (Truth.FALSE, "Due")),
+        ({"services": {**CLUSTERING["services"], "mode": "Advise"}}, "commit " * 4,
+         (Truth.FALSE, "Advised")),
+        ({"services": {"mode": "Off"}}, "commit " * 4, (Truth.TRUE, "Off")),
+    ],
+)  # fmt: skip
+def test_a_condition_sums_the_services_up(
+    spec: dict[str, Any], words: str, expected: tuple[Truth, str]
+) -> None:
+    status = look(resolved(**NO_INGEST, **spec), Observed(table(words)))
+    found = next(item for item in status.conditions if item.type is ConditionType.SERVICES_CURRENT)
+    assert (found.status, found.reason) == expected
+
+
+def test_a_lost_status_changes_when_a_service_runs_but_never_what() -> None:
+    spec = resolved(**NO_INGEST, **CLUSTERING)
+    observed = Observed(table("commit " * 4))
+    remembered = replace(EMPTY, services={"clustering": ServiceStatus(reason="old")})
+    assert starts(plan(spec, remembered, observed, NOW_MS)) == starts(
+        plan(spec, EMPTY, observed, NOW_MS)
+    )
+
+
+def test_running_the_plan_to_its_end_leaves_no_service_due() -> None:
+    """The whole loop on values: commit after commit, each service when its turn comes."""
+    spec = resolved(
+        **MOR,
+        services={
+            "compaction": {"trigger": {"deltaCommits": 3}},
+            "clustering": {"enabled": True, "everyCommits": 8},
+            "cleaning": {"enabled": False},
+            "archiving": {"enabled": False},
+        },
+    )
+    words: list[str] = []
+    status: LakeTableStatus = EMPTY
+    files = list(FILES)
+    for step in range(40):
+        seen_table = table(" ".join(words) or "", table_type="MERGE_ON_READ")
+        now_ms = NOW_MS + step
+        actions = plan(spec, status, seen(*files, table=seen_table), now_ms)
+        if not starts(actions):
+            break
+        start = starts(actions)[0]
+        word = {"ingest": "delta", "clustering": "cluster"}.get(
+            start.operation.kind.value, start.operation.kind.value
+        )
+        words.append(word)
+        if word == "delta" and len(words) > 20:
+            files = []
+        status = operation_started(status, start.operation, start.attempt, now_ms)
+        done = OperationResult(start.operation.id, Outcome.SUCCEEDED)
+        status = replace(operation_finished(status, done, now_ms), operations=())
+    assert words[:5] == ["delta", "delta", "delta", "compaction", "delta"]
+    assert words.count("cluster") >= 1
+    assert needs({**MOR, "services": {"compaction": {"trigger": {"deltaCommits": 3}}}},
+                 table(" ".join(words)))["compaction"] == (False, False)  # fmt: skip
