@@ -17,6 +17,11 @@ from tideline.commit_report import CommitReport, report_commit
 from tideline.errors import ConfigError, Conflict, TidelineError
 from tideline.services.engine import ServiceEngine
 from tideline.services.explanation import NotDue
+from tideline.services.partition_ttl.config import PartitionTtlConfig
+from tideline.services.partition_ttl.execute import (
+    expired_partitions,
+    plan_table_partition_ttl,
+)
 from tideline.services.rollback.execute import (
     FailedWrites,
     RolledBack,
@@ -34,6 +39,7 @@ from tideline.services.service import Service
 from tideline.storage.location import StoreLocation
 from tideline.storage.probe import probe_conditional_writes
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.settings import Settings
 from tideline.table.table_config import (
     TABLE_VERSION,
     KeyGeneratorKind,
@@ -195,6 +201,32 @@ class LakeTable:
             extra_metadata or {},
         )
         return self._after_commit(report, options, None)
+
+    def expire_partitions(
+        self,
+        *,
+        extra_metadata: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> CommitReport | NotDue:
+        """Drop the partitions that are older than the table's TTL, as one commit.
+
+        NotDue, and no commit, when there are none. Moves no rows, needs no Spark.
+        """
+        table = self.hoodie_table
+        settings = {**table.config.properties, **(options or {})}
+        ttl = PartitionTtlConfig.from_settings(Settings(settings))
+        planned = plan_table_partition_ttl(table, ttl)
+        if isinstance(planned, NotDue):
+            return planned
+        return self._commit(
+            WriteOperation.DELETE_PARTITION,
+            self.write_config(options),
+            lambda transaction: execute_delete_partition(
+                transaction, expired_partitions(table, ttl, transaction.timeline)
+            ),
+            table.table_schema_json(table.timeline()) or "",
+            extra_metadata or {},
+        )
 
     def write_with(
         self,
