@@ -20,6 +20,7 @@ from tideline.table.hoodie_table import HoodieTable
 from tideline.table.partition_metadata import PARTITION_METADATA
 from tideline.table.properties import load_table_config
 from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.carried import REMEMBERED_PATH
 from tideline.timeline.instant import COMMIT_ACTIONS
 from tideline.timeline.instant_time import InstantTime
 from tideline.timeline.layout_v1 import LAYOUT_V1
@@ -31,6 +32,7 @@ _STANDING = (
     ".hoodie/hoodie.properties",
     ".hoodie/.locks/table.lock",
     ".hoodie/.locks/table_lock.json",
+    REMEMBERED_PATH,
 )
 _SYSTEM_CLOCK = SystemClock()
 
@@ -69,18 +71,22 @@ def _merged_rows(table: HoodieTable, timeline: ActiveTimeline, piece: FileSlice)
 
 
 def unexplained_objects(table: HoodieTable) -> list[str]:
-    """Paths of objects that no completed instant accounts for, lock and properties aside."""
+    """Paths of objects that no completed instant accounts for, lock and properties aside.
+
+    Archived instants account for files as active ones do.
+    """
     timeline = table.timeline()
     completed = {(item.time, item.action) for item in timeline.completed()}
-    named = {
-        stat.path
-        for instant in timeline.completed().of(*COMMIT_ACTIONS)
-        for stat in table.timelines.read_commit(instant).write_stats
-    }
+    commits = [
+        *map(table.timelines.read_commit, timeline.completed().of(*COMMIT_ACTIONS)),
+        *(entry.commit_metadata() for entry in table.archived().commits()),
+    ]
+    named = {stat.path for metadata in commits for stat in metadata.write_stats}
+    standing = {*_STANDING, *(file.path for file in table.archived().files())}
 
     def is_explained(path: str) -> bool:
         directory, name = split_path(path)
-        if path in _STANDING or name == PARTITION_METADATA:
+        if path in standing or name == PARTITION_METADATA:
             return True
         if directory == LAYOUT_V1.directory:
             instant = LAYOUT_V1.parse(name)
