@@ -315,6 +315,7 @@ class LakeTable:
             write_config=config,
             failed_writes=self._failed_writes(config),
             open_engine=open_engine,
+            expire_partitions=lambda: self.expire_partitions(options=options),
         )
 
     def failed_writes(self) -> tuple[RollbackPlan, ...]:
