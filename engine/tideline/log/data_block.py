@@ -9,7 +9,6 @@ Source: Hudi's HoodieAvroDataBlock, HoodieParquetDataBlock.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from functools import lru_cache
 from io import BytesIO
 
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from tideline.errors import ConfigError, CorruptTable, InvalidData, UnsupportedTable
+from tideline.errors import CorruptTable, InvalidData, UnsupportedTable
 from tideline.formats.avro import decode_records, encode_records, physical_schema
 from tideline.formats.log_block import (
     BlockKind,
@@ -28,30 +27,13 @@ from tideline.formats.log_block import (
     encode_block,
     split_avro_content,
 )
+from tideline.log.log_format import LogFormat
 from tideline.table.avro_schema import avro_to_arrow
 from tideline.table.column_type import is_list_like
 from tideline.table.stored_value import converted_array, list_offsets
 from tideline.timeline.instant_time import InstantTime
 
 _DECIMAL_BYTES = 16
-
-
-class LogFormat(Enum):
-    """How the rows of new data blocks are stored (Hudi: hoodie.logfile.data.block.format)."""
-
-    AVRO = "avro"
-    PARQUET = "parquet"
-
-    @classmethod
-    def parse(cls, text: str) -> LogFormat:
-        """Raises ConfigError for a format that Tideline does not write, HFile among them."""
-        try:
-            return cls(text.strip().lower())
-        except ValueError as error:
-            raise ConfigError("log blocks are avro or parquet", value=text) from error
-
-    def __str__(self) -> str:
-        return self.value
 
 
 def encode_data_block(

@@ -13,7 +13,7 @@ from enum import Enum
 
 from tideline.errors import ConfigError
 from tideline.index.index_type import IndexType
-from tideline.log.data_block import LogFormat
+from tideline.log.log_format import LogFormat
 from tideline.table.settings import Settings
 from tideline.write.upsert_partitioner import Sizing
 

@@ -15,9 +15,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 from uuid import uuid4
-
-import pyarrow as pa
 
 from tideline.errors import Conflict, InvalidData
 from tideline.index.bucket import new_file_id_prefix
@@ -25,7 +24,6 @@ from tideline.table.file_group import BaseFile, FileGroupId, split_path
 from tideline.table.file_system_view import FileSystemView
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.properties import KeyGeneratorKind, MergeMode, TableType
-from tideline.table.schema import arrow_to_avro, record_name, stored_schema, with_meta_fields
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action
@@ -39,7 +37,6 @@ from tideline.write.file_choice import (
     lookup_candidates,
     small_files,
 )
-from tideline.write.file_slice_merge import SliceContext
 from tideline.write.handle_context import HandleContext
 from tideline.write.operation import WriteOperation
 from tideline.write.partition_path import check_new_partition
@@ -60,6 +57,11 @@ from tideline.write.workload_profile import (
     WorkloadProfile,
     inflight_metadata,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tideline.write.file_slice_merge import SliceContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,11 +309,16 @@ def _reading(transaction: WriteTransaction, engine: WriteEngine) -> SliceContext
         or table.config.table_type is TableType.COPY_ON_WRITE
     ):
         return None
+    from tideline.table.schema import stored_schema
+    from tideline.write.file_slice_merge import SliceContext
+
     return SliceContext.of(table, transaction.timeline, stored_schema(engine.schema))
 
 
 def _log_schema_json(table: HoodieTable, schema: pa.Schema) -> str:
     """The Avro schema of log records: the user's columns, behind the meta columns if any."""
+    from tideline.table.schema import arrow_to_avro, record_name, with_meta_fields
+
     name, namespace = record_name(table.config.name)
     stored = with_meta_fields(schema) if table.config.populate_meta_fields else schema
     return json.dumps(arrow_to_avro(stored, name=name, namespace=namespace))
