@@ -34,8 +34,13 @@ SDK_HOMES = {
 # Imports put off until a function runs keep optional dependencies optional: these modules need
 # Spark or Arrow. Put off for any other reason an import hides a cycle.
 NEEDS_SPARK_OR_ARROW = (
+    "tideline.check.base_files.",
+    "tideline.check.keys.",
     "tideline.spark.",
+    "tideline.ingest.arrow_schema",
     "tideline.ingest.ingest_files.",
+    "tideline.table.column_type",
+    "tideline.table.create",
     "tideline.table.schema",
     "tideline.table.schema_resolver",
 )

@@ -12,6 +12,9 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tideline.check.finding import Finding, Repair
+from tideline.check.repair import execute_repairs, plan_repairs
+from tideline.check.run import check_table
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport, report_commit
 from tideline.errors import ConfigError, Conflict, TidelineError
@@ -38,7 +41,6 @@ from tideline.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.services.service import Service
 from tideline.storage.location import StoreLocation
 from tideline.storage.probe import probe_conditional_writes
-from tideline.table.create import TableDefinition, check_definition, create_table
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.settings import Settings
 from tideline.table.table_config import (
@@ -100,6 +102,8 @@ class LakeTable:
         (EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING) follow from the columns when left out.
         Raises ConfigError for a definition that cannot be, or when a table is there already.
         """
+        from tideline.table.create import TableDefinition, check_definition, create_table
+
         location = StoreLocation.of(uri, storage_options)
         store = location.open()
         definition = TableDefinition(
@@ -254,6 +258,12 @@ class LakeTable:
 
         return snapshot(spark, self.hoodie_table, as_of)
 
+    def read_optimized(self, spark: SparkSession) -> DataFrame:
+        """The rows of the base files alone: a merge-on-read table without its logs."""
+        from tideline.spark.snapshot import read_optimized
+
+        return read_optimized(spark, self.hoodie_table)
+
     def incremental(self, spark: SparkSession, after: Any, until: Any = None) -> DataFrame:
         """Rows that commits in (after, until] wrote, in their latest state by then."""
         from tideline.spark.incremental import incremental
@@ -305,6 +315,7 @@ class LakeTable:
             write_config=config,
             failed_writes=self._failed_writes(config),
             open_engine=open_engine,
+            expire_partitions=lambda: self.expire_partitions(options=options),
         )
 
     def failed_writes(self) -> tuple[RollbackPlan, ...]:
@@ -323,6 +334,24 @@ class LakeTable:
             done = execute_failed_writes_rollback(table, timeline, policy)
             sweep_leftovers(table, timeline, policy)
             return done
+
+    def check(self, *, keys: bool = False) -> tuple[Finding, ...]:
+        """What is wrong with the table, worst first; changes nothing.
+
+        `keys` also looks for keys stored twice, which reads the key columns of the newest files.
+        """
+        return check_table(self.hoodie_table, keys=keys)
+
+    def plan_repairs(self, findings: Sequence[Finding]) -> tuple[Repair, ...]:
+        """What `repair` would do about these findings."""
+        return plan_repairs(findings)
+
+    def repair(self, *, keys: bool = False) -> tuple[Repair, ...]:
+        """Check under the table lock and mend what is safe to mend; returns the repairs made."""
+        config = self.write_config(None)
+        with self.hoodie_table.lock().acquire(timeout_s=config.lock_timeout_s):
+            repairs = plan_repairs(self.check(keys=keys))
+            return execute_repairs(self.hoodie_table, repairs, self._failed_writes(config))
 
     def write_config(self, options: Mapping[str, str] | None) -> WriteConfig:
         """The table's own settings, with `options` over them.

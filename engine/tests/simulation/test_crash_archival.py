@@ -5,14 +5,20 @@ Deaths of real processes are the same deaths: every write is one object, created
 
 from __future__ import annotations
 
+import shutil
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tideline.services.archival.config import ArchivalConfig, MergeConfig
 from tideline.services.archival.execute import execute_archival
 from tideline.services.archival.merge import has_unfinished_merge
+from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline.testing import writer_process
+from tideline.testing.archival_process import run_archival
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
@@ -123,3 +129,29 @@ def test_a_lost_reply_of_any_conditional_write_is_harmless(
         archived, active = completed(table)
         assert not {*archived} & {*active}, when
         table.forget()
+
+
+def test_killed_processes_leave_what_the_next_run_repairs(tmp_path: Path) -> None:
+    """On a local folder, where a file is written in steps and the kernel frees the lock."""
+    table = SmallTable.create(StoreLocation.of(tmp_path / "prepared"))
+    for version in range(1, 8):
+        table.write("upsert", batch(range(4), version))
+        if version == 4:
+            archive(table, config=MERGING)
+    everything = sorted({*completed(table)[0], *completed(table)[1]})
+    rows = table.values()
+    shutil.copytree(tmp_path / "prepared", tmp_path / "rehearsal")
+    writes = run_archival(StoreLocation.of(tmp_path / "rehearsal"), MERGING, FaultPlan())
+    for number in range(1, writes + 1):
+        folder = tmp_path / f"killed-{number}"
+        shutil.copytree(tmp_path / "prepared", folder)
+        killed = SmallTable(StoreLocation.of(folder))
+        plan = FaultPlan(crash_after_write=number, kill_process=True)
+        process = writer_process.start(run_archival, killed.location, MERGING, plan)
+        assert writer_process.join(process) == -signal.SIGKILL
+        when = f"killed after write {number}"
+        assert_nothing_lost(killed, everything, when)
+        archive(killed, config=MERGING)
+        assert_nothing_lost(killed, everything, when)
+        assert killed.lake().check(keys=True) == (), when
+        assert killed.values() == rows, when

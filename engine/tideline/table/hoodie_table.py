@@ -26,7 +26,7 @@ from tideline.table.properties import (
 )
 from tideline.timeline.active import ActiveTimeline, TimelineStore
 from tideline.timeline.archived import ArchivedTimeline
-from tideline.timeline.commit_metadata import CommitMetadata
+from tideline.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
 from tideline.timeline.layout_v1 import LAYOUT_V1
@@ -203,7 +203,7 @@ class HoodieTable:
     def _archived_schema(self, timeline: ActiveTimeline) -> str | None:
         if not timeline.has_archive:
             return None
-        schemas = (entry.commit_metadata().schema_json for entry in self.archived().commits())
+        schemas = (entry.extra_metadata().get(SCHEMA_KEY) for entry in self.archived().commits())
         return next(filter(None, schemas), None)
 
     def _base_file_paths(self, timeline: ActiveTimeline) -> Iterator[str]:

@@ -52,6 +52,7 @@ __all__ = [
     "has_table_metadata",
     "load_table_config",
     "parse_properties",
+    "recover_table_properties",
     "table_checksum",
     "update_table_properties",
 ]
@@ -118,6 +119,14 @@ def update_table_properties(
             )
         store.delete(BACKUP_PATH)
     return config
+
+
+def recover_table_properties(store: ObjectStore) -> None:
+    """Finish or forget an update that died. Call under the table lock.
+
+    Raises what `load_table_config` raises when neither the file nor its backup is sound.
+    """
+    _recover(store)
 
 
 @dataclass(frozen=True, slots=True)

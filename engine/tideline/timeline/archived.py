@@ -50,18 +50,24 @@ class ArchivedEntry:
 
     def commit_metadata(self) -> CommitMetadata:
         """What the commit was known by; empty when the entry carries none. Raises CorruptTable."""
-        names = ("hoodieReplaceCommitMetadata", "hoodieCommitMetadata")
-        content = next((self.record[name] for name in names if self.record.get(name)), None)
-        if content is None:
-            return CommitMetadata()
-        extra = dict(content.get("extraMetadata") or {})
-        extra.pop(_ROLLING_STATS, None)
+        content = self._commit()
+        extra = self.extra_metadata()
         stats = {
             partition: [{key: stat[key] for key in stat if stat[key] is not None} for stat in files]
             for partition, files in (content.get("partitionToWriteStats") or {}).items()
         }
         body = json.dumps({**content, "extraMetadata": extra, "partitionToWriteStats": stats})
         return CommitMetadata.decode(body.encode(), path="archive", instant=self.instant)
+
+    def extra_metadata(self) -> dict[str, str]:
+        """The extra metadata of the commit alone, which is much cheaper to have."""
+        extra = dict(self._commit().get("extraMetadata") or {})
+        extra.pop(_ROLLING_STATS, None)
+        return extra
+
+    def _commit(self) -> Mapping[str, Any]:
+        names = ("hoodieReplaceCommitMetadata", "hoodieCommitMetadata")
+        return next((self.record[name] for name in names if self.record.get(name)), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +169,24 @@ class ArchivedTimeline:
                 if len(found) == len(times):
                     break
         return found
+
+    def lacks(self, time: InstantTime) -> bool:
+        """Whether no commit of this time was ever archived.
+
+        Only an archive that is readable as a whole and reaches back further can tell; else False.
+        Reads all of it. Raises CorruptTable.
+        """
+        reaches_back = False
+        for file in self.files():
+            content = self.read(file)
+            if content.damaged:
+                return False
+            for entry in content.entries:
+                if entry.instant.is_completed and entry.instant.action in COMMIT_ACTIONS:
+                    if entry.instant.time == time:
+                        return False
+                    reaches_back = reaches_back or entry.instant.time < time
+        return reaches_back
 
 
 def _newest_first(entry: ArchivedEntry) -> Instant:

@@ -76,7 +76,7 @@ def _gather(archived: ArchivedTimeline, file: ArchiveFile, found: _Found) -> Non
         instant = entry.instant
         if not instant.is_completed or instant.action not in COMMIT_ACTIONS:
             continue
-        for key, value in entry.commit_metadata().extra_metadata.items():
+        for key, value in entry.extra_metadata().items():
             if not key.startswith(_OURS):
                 continue
             candidate = (str(instant.time), value)

@@ -133,13 +133,9 @@ def execute_archival(table: HoodieTable, config: ArchivalConfig) -> ArchivalDone
 
     Raises CorruptTable for an instant whose body cannot be read: nothing of it is deleted.
     """
-    archived = ArchivedTimeline(table.store, table.config.archive_folder)
-    recover_merge(table, archived)
+    archived = table.archived()
+    resumed, deleted = finish_archival(table)
     states = _list_states(table)
-    resumed = _still_active(archived, states)
-    deleted = _remove(table, resumed, states)
-    if resumed:
-        states = _list_states(table)
     plan = plan_table_archival(table, _timeline(table, states), config)
     archives = []
     if isinstance(plan, ArchivalPlan):
@@ -152,6 +148,18 @@ def execute_archival(table: HoodieTable, config: ArchivalConfig) -> ArchivalDone
         read_carried(archived, "", remembers=True)
     not_due = plan if isinstance(plan, NotDue) else None
     return ArchivalDone(tuple(archives), resumed, merged, not_due, deleted)
+
+
+def finish_archival(table: HoodieTable) -> tuple[tuple[Instant, ...], int]:
+    """Finish what a dead run began, without archiving more. Call under the table lock.
+
+    Gives the instants that were archived already and the number of objects deleted for them.
+    """
+    archived = table.archived()
+    recover_merge(table, archived)
+    states = _list_states(table)
+    resumed = _still_active(archived, states)
+    return resumed, _remove(table, resumed, states)
 
 
 def _read_facts(table: HoodieTable, timeline: ActiveTimeline) -> ArchivalFacts:

@@ -1,0 +1,281 @@
+"""Every kind of damage is found, named and, where that is safe, mended; sound tables are sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tideline.check.finding import Finding, Severity
+from tideline.services.archival.config import ArchivalConfig
+from tideline.services.archival.execute import execute_archival
+from tideline.storage.heartbeat import heartbeat_path
+from tideline.storage.object_store import ObjectStore
+from tideline.table.file_group import BaseFile, split_path
+from tideline.table.markers import Marker, MarkerKind, create_marker
+from tideline.table.partition_metadata import PARTITION_METADATA
+from tideline.table.properties import BACKUP_PATH, PROPERTIES_PATH
+from tideline.testing.fixtures import fixture_table
+from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.table_audit import open_fresh
+from tideline.timeline.instant import Instant
+from tideline.timeline.layout_v1 import LAYOUT_V1
+
+LATER = "20300101000000000"
+EARLIER = "20250101000000000"
+"""Instants of no writer, after and before all of the table."""
+
+
+@pytest.fixture(scope="module")
+def prepared() -> Iterator[SmallTable]:
+    """Two archived and two active commits."""
+    table = SmallTable.in_memory()
+    for version in range(1, 5):
+        table.fake_clock.advance(60)
+        table.write("upsert", batch(range(8), version))
+    opened = open_fresh(table.location, clock=table.clock)
+    with opened.lock().acquire(timeout_s=60):
+        execute_archival(opened, ArchivalConfig(commits_min=2, commits_max=3))
+    yield table
+    table.forget()
+
+
+@pytest.fixture
+def table(prepared: SmallTable) -> Iterator[SmallTable]:
+    table = prepared.copy()
+    yield table
+    table.forget()
+
+
+@pytest.fixture
+def store(table: SmallTable) -> ObjectStore:
+    return table.store()
+
+
+def active(table: SmallTable) -> list[Instant]:
+    return list(open_fresh(table.location, clock=table.clock).timeline())
+
+
+def base_files(table: SmallTable) -> list[BaseFile]:
+    """Those a reader reads."""
+    opened = open_fresh(table.location, clock=table.clock)
+    view = opened.file_system_view(opened.timeline())
+    return [file for partition in view.partitions for file in view.latest_base_files(partition)]
+
+
+def findings(table: SmallTable, *, keys: bool = False) -> list[tuple[str, str, str | None]]:
+    return [(str(one.severity), one.message, one.path) for one in table.lake().check(keys=keys)]
+
+
+def repaired(table: SmallTable) -> tuple[Finding, ...]:
+    table.lake().repair()
+    return table.lake().check(keys=True)
+
+
+def test_a_sound_table_has_no_findings(table: SmallTable) -> None:
+    assert table.lake().check(keys=True) == ()
+
+
+@pytest.mark.fixtures
+def test_tables_of_hudis_are_sound() -> None:
+    from tideline.lake_table import LakeTable
+
+    for name in (
+        "hudi-upgrade.mor-tables.hudi-v6-table-mor/data/hudi-v6-table-mor",
+        "hudi-rs.mor-parquet.v6_nonpartitioned_rollback/data/v6_nonpartitioned_rollback",
+    ):
+        assert LakeTable.open(str(fixture_table(name))).check(keys=True) == ()
+
+
+def test_a_missing_base_file_is_an_error(table: SmallTable, store: ObjectStore) -> None:
+    path = base_files(table)[0].path
+    store.delete(path)
+    ((severity, message, found),) = findings(table)
+    assert (severity, found) == ("error", path)
+    assert "newest version of its file group is missing" in message
+
+
+def test_an_old_version_that_was_cleaned_is_not_missing(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    newest = {file.path for file in base_files(table)}
+    for info in list(store.list()):
+        if BaseFile.parse(*split_path(info.path)) is not None and info.path not in newest:
+            store.delete(info.path)
+    assert findings(table, keys=True) == []
+
+
+def test_a_cut_base_file_is_an_error_by_its_size_and_its_footer(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    path = base_files(table)[0].path
+    store.put(path, store.get(path)[:-100])
+    messages = [message for _, message, found in findings(table) if found == path]
+    assert any("its commit says" in message for message in messages)
+    assert any("cannot be read" in message for message in messages)
+
+
+def test_rows_that_its_commit_does_not_count_are_an_error(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    commit = LAYOUT_V1.path(active(table)[-1])
+    body = store.get(commit)
+    store.put(commit, body.replace(b'"numWrites" : 4', b'"numWrites" : 3'))
+    assert {message for _, message, _ in findings(table)} == {"holds 4 rows, its commit says 3"}
+
+
+def copy_of_a_file(table: SmallTable, instant: str) -> str:
+    """A readable file that no commit names, of a new file group."""
+    file = base_files(table)[0]
+    path = f"{file.partition}/22222222-2222-2222-2222-222222222222-0_0-0-0_{instant}.parquet"
+    table.store().put(path, table.store().get(file.path))
+    return path
+
+
+def test_a_file_of_a_rolled_back_write_is_found_and_deleted(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    path = copy_of_a_file(table, LATER)
+    assert findings(table) == [("warning", "left by a write that never committed", path)]
+    assert repaired(table) == ()
+    assert store.head(path) is None
+
+
+def phantom(table: SmallTable) -> str:
+    """A file that a writer left which was rolled back while it slept, older than the timeline."""
+    archived = sorted(entry.instant.time for entry in table_archive(table))
+    return copy_of_a_file(table, f"{int(archived[0].value) + 1}")
+
+
+def table_archive(table: SmallTable) -> list[object]:
+    return list(open_fresh(table.location, clock=table.clock).archived().commits())
+
+
+def test_a_phantom_older_than_the_timeline_is_an_error_and_goes(table: SmallTable) -> None:
+    rows = table.values()
+    path = phantom(table)
+    assert table.values() != rows
+    assert findings(table) == [("error", "visible, but its instant was never committed", path)]
+    assert repaired(table) == ()
+    assert table.values() == rows
+
+
+def test_what_is_older_than_the_archive_is_not_judged(table: SmallTable) -> None:
+    copy_of_a_file(table, EARLIER)
+    assert findings(table) == []
+
+
+def test_a_visible_file_its_commit_does_not_name_is_an_error(table: SmallTable) -> None:
+    path = copy_of_a_file(table, str(active(table)[-1].time))
+    ((severity, message, found),) = findings(table)
+    assert (severity, message, found) == ("error", "visible, but its commit does not name it", path)
+    assert repaired(table) == ()
+
+
+def test_a_file_of_a_write_under_way_is_left_alone(table: SmallTable, store: ObjectStore) -> None:
+    path = copy_of_a_file(table, LATER)
+    store.put(f".hoodie/{LATER}.commit.requested", b"")
+    store.put(f".hoodie/{LATER}.inflight", b"")
+    store.put(heartbeat_path(LATER), b"")
+    assert [row for row in findings(table) if row[2] == path] == []
+    table.lake().repair()
+    assert store.head(path) is not None
+
+
+def test_a_dead_writer_is_told_with_the_command_that_undoes_it(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    store.put(f".hoodie/{LATER}.commit.requested", b"")
+    found = [one for one in table.lake().check() if "seems to be gone" in one.message]
+    assert [one.advice for one in found] == ["tideline execute rollback"]
+
+
+def test_keys_stored_twice_are_found_only_when_asked(table: SmallTable) -> None:
+    file = base_files(table)[0]
+    path = copy_of_a_file(table, EARLIER)
+    assert findings(table) == []
+    found = findings(table, keys=True)
+    assert {severity for severity, _, _ in found} == {"error"}
+    assert all(file.file_id in message for _, message, _ in found)
+    assert all(split_path(path)[1].partition("_")[0] in message for _, message, _ in found)
+
+
+def test_a_missing_partition_metadata_is_written_again(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    rows = table.values()
+    store.delete(f"p0/{PARTITION_METADATA}")
+    assert [(severity, path) for severity, _, path in findings(table)] == [("error", "p0")]
+    assert repaired(table) == ()
+    assert table.values() == rows
+
+
+def test_leftovers_of_dead_writers_are_swept(table: SmallTable, store: ObjectStore) -> None:
+    path = copy_of_a_file(table, LATER)
+    create_marker(store, LATER, Marker("p0", split_path(path)[1], MarkerKind.CREATE))
+    store.put(heartbeat_path(LATER), b"")
+    table.fake_clock.advance(3600)
+    found = table.lake().check()
+    assert {one.severity for one in found} == {Severity.WARNING}
+    assert {one.check for one in found} == {"leftovers", "files"}
+    assert repaired(table) == ()
+
+
+def test_an_instant_in_both_timelines_is_finished(table: SmallTable, store: ObjectStore) -> None:
+    archived = open_fresh(table.location, clock=table.clock).archived()
+    (first, *_) = sorted(entry.instant for entry in archived.commits())
+    last = LAYOUT_V1.path(active(table)[0])
+    store.put(LAYOUT_V1.path(first), store.get(last))
+    assert [(severity, message) for severity, message, _ in findings(table)] == [
+        ("warning", f"{first} is archived and still active")
+    ]
+    assert repaired(table) == ()
+    assert first not in active(table)
+
+
+def test_a_damaged_archive_file_is_an_error_and_nothing_is_concluded_from_it(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    phantom(table)
+    (file,) = open_fresh(table.location, clock=table.clock).archived().files()
+    store.put(file.path, store.get(file.path)[:-10])
+    ((severity, message, path),) = findings(table)
+    assert (severity, path) == ("error", file.path)
+    assert "damaged" in message
+
+
+def test_a_lost_archive_is_noticed_as_a_hole(table: SmallTable, store: ObjectStore) -> None:
+    (file,) = open_fresh(table.location, clock=table.clock).archived().files()
+    store.delete(file.path)
+    store.put(".hoodie/archived/keep", b"")
+    ((severity, message, _),) = findings(table)
+    assert severity == "warning"
+    assert "the archive has a hole" in message
+
+
+def test_a_truncated_commit_is_an_error_and_its_files_are_not_touched(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    path = LAYOUT_V1.path(active(table)[-1])
+    store.put(path, store.get(path)[:50])
+    found = table.lake().check()
+    assert [one.path for one in found if one.severity is Severity.ERROR] == [path]
+    before = sorted(info.path for info in store.list())
+    table.lake().repair()
+    assert sorted(info.path for info in store.list()) == before
+
+
+def test_an_update_of_the_properties_that_died_is_finished(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    store.put(BACKUP_PATH, store.get(PROPERTIES_PATH))
+    ((severity, _, path),) = findings(table)
+    assert (severity, path) == ("warning", BACKUP_PATH)
+    assert repaired(table) == ()
+
+
+def test_a_name_that_is_no_instants_is_told(table: SmallTable, store: ObjectStore) -> None:
+    store.put(f".hoodie/{LATER}.comit", b"")
+    assert findings(table) == [
+        ("warning", "no instant is spelled like this", f".hoodie/{LATER}.comit")
+    ]

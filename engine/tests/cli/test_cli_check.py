@@ -1,0 +1,63 @@
+"""`tideline check`: findings for people and machines, an exit code, and repairs dry by default."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tideline.cli.main import run
+from tideline.storage.location import StoreLocation
+from tideline.testing.small_table import SmallTable, batch
+
+ORPHAN = "p0/22222222-2222-2222-2222-222222222222-0_0-0-0_20300101000000000.parquet"
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    table = SmallTable.create(StoreLocation.of(tmp_path / "t"))
+    table.write("insert", batch(range(4), 1))
+    return str(tmp_path / "t")
+
+
+def checked(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+    assert run(["check", *arguments, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_sound_table_says_so(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", uri, "--keys"]) == 0
+    assert capsys.readouterr().out == "No findings: the table is sound.\n"
+    assert checked(capsys, uri) == {"findings": [], "repairs": [], "repaired": False}
+
+
+def test_warnings_leave_the_exit_code_alone_and_repair_is_dry(
+    uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (Path(uri) / ORPHAN).write_bytes(b"half a file")
+    found = checked(capsys, uri, "--repair")
+    assert [one["severity"] for one in found["findings"]] == ["warning"]
+    assert found["repairs"] == [f"delete the file: {ORPHAN}"]
+    assert (Path(uri) / ORPHAN).exists()
+    done = checked(capsys, uri, "--repair", "--apply")
+    assert done["repaired"] is True
+    assert done["findings"] == []
+    assert not (Path(uri) / ORPHAN).exists()
+
+
+def test_errors_end_with_exit_code_one_and_an_advice(
+    uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (lost, *_) = sorted((Path(uri) / "p0").glob("*.parquet"))
+    lost.unlink()
+    assert run(["check", uri]) == 1
+    printed = capsys.readouterr().out
+    assert f"p0/{lost.name}" in printed
+    assert "mend it: put it back from a copy" in printed
+    assert "1 errors" in printed
+
+
+def test_apply_alone_is_a_usage_error(uri: str) -> None:
+    assert run(["check", uri, "--apply"]) == 2

@@ -1,0 +1,1 @@
+"""`tideline check`: what is wrong with a table, how bad it is, and what mends it."""

@@ -1,0 +1,73 @@
+"""Is the archive readable, and does it hold exactly what the active timeline does not?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tideline.check.finding import Finding, Repair, RepairKind, error, warning
+from tideline.check.inspection import Inspection
+from tideline.services.archival.merge import has_unfinished_merge
+from tideline.timeline.commit_metadata import NO_PREVIOUS_COMMIT
+from tideline.timeline.instant_time import InstantTime, is_instant_time
+
+NAME = "archive"
+_FINISH = Repair(RepairKind.FINISH_ARCHIVAL)
+
+
+def check_archive(seen: Inspection) -> Iterator[Finding]:
+    """Findings about archive files and archived instants."""
+    archive = seen.archive
+    for path, broken in archive.unreadable.items():
+        yield error(
+            NAME,
+            f"archive file cannot be read as a whole: {broken}",
+            path=path,
+            advice="put it back from a copy; what it held is lost to lookups only",
+        )
+    if has_unfinished_merge(seen.table.archived()):
+        yield warning(NAME, "a merge of archive files did not finish", repair=_FINISH)
+    active = set(seen.timeline.completed())
+    for instant in sorted(archive.completed & active):
+        yield warning(
+            NAME, f"{instant} is archived and still active", instant=instant.time, repair=_FINISH
+        )
+    yield from _holes(seen)
+    yield from _revived(seen)
+
+
+def _holes(seen: Inspection) -> Iterator[Finding]:
+    """Commits that others built on and that are in neither timeline."""
+    known = {instant.time for instant in seen.commits} | seen.archive.commits
+    built_on: dict[InstantTime, InstantTime] = {}
+    for instant, metadata in seen.commits.items():
+        for stat in metadata.write_stats:
+            previous = stat.prev_commit or NO_PREVIOUS_COMMIT
+            if previous != NO_PREVIOUS_COMMIT and is_instant_time(previous):
+                built_on.setdefault(InstantTime(previous), instant.time)
+    for time, by in sorted(built_on.items()):
+        if time not in known and not seen.archive.unreadable and not seen.unreadable:
+            yield warning(
+                NAME,
+                f"{by} was built on {time}, which is in neither timeline: the archive has a hole",
+                instant=time,
+            )
+
+
+def _revived(seen: Inspection) -> Iterator[Finding]:
+    """File groups that an archived replacecommit replaced and that are still there."""
+    for partition in seen.view.partitions:
+        for group in seen.view.file_groups(partition):
+            time = seen.archive.replaced.get(group.id)
+            if time is None or any(piece.base_instant >= time for piece in group.slices):
+                continue
+            for piece in group.slices:
+                for file in (piece.base_file, *piece.log_files):
+                    if file is not None:
+                        yield error(
+                            NAME,
+                            f"replaced by {time}, which was archived before cleaning removed it: "
+                            "its rows are visible again",
+                            path=file.path,
+                            instant=time,
+                            repair=Repair(RepairKind.DELETE_FILE, file.path),
+                        )

@@ -1,0 +1,55 @@
+"""Can the base files be read, and do they hold as many rows as their commits say?
+
+Reads footers only. Needs Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tideline.check.files import stats_by_path
+from tideline.check.finding import Finding, error, note
+from tideline.check.inspection import Inspection
+from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
+from tideline.formats.parquet_footer import BaseFileFooter
+from tideline.table.file_group import PARQUET
+
+NAME = "base files"
+_ADVICE = "put it back from a copy, or restore to a savepoint from before"
+
+
+def check_base_files(seen: Inspection) -> Iterator[Finding]:
+    """Findings about the footer of every base file that the view keeps."""
+    stated = stats_by_path(seen)
+    expects_footers = seen.table.config.populate_meta_fields
+    for file in seen.live_base_files():
+        if file.extension != PARQUET:
+            continue
+        try:
+            with seen.table.store.open_reader(file.path) as stream:
+                metadata = pq.ParquetFile(stream).metadata
+                footer = BaseFileFooter.from_metadata(metadata.metadata, path=file.path)
+        except ObjectNotFound:
+            continue  # cleaned since it was listed
+        except UnsupportedTable as unknown:
+            yield note(NAME, f"footer is not understood: {unknown.message}", path=file.path)
+            continue
+        except (CorruptTable, pa.ArrowInvalid, OSError) as broken:
+            message = f"base file cannot be read: {' '.join(str(broken).split())}"
+            yield error(NAME, message, path=file.path, instant=file.instant, advice=_ADVICE)
+            continue
+        stat = stated.get(file.path)
+        if stat is not None and stat.num_writes and stat.num_writes != metadata.num_rows:
+            yield error(
+                NAME,
+                f"holds {metadata.num_rows} rows, its commit says {stat.num_writes}",
+                path=file.path,
+                instant=file.instant,
+                advice=_ADVICE,
+            )
+        if expects_footers and footer.bloom is None:
+            message = "no bloom filter: writers with a BLOOM index cannot look keys up in it"
+            yield note(NAME, message, path=file.path)

@@ -1,0 +1,238 @@
+"""Everything the checks look at, read once and in an order that a busy table does not confuse.
+
+1. List all objects, then read the timeline: a file listed before is of an instant begun before.
+2. Read the metadata of active commits and pending plans; what cannot be read is kept as such.
+3. Read the archive, of which only what concerns files that are still there is kept.
+4. Build the file-system view from the listing, leaving out what could not be read.
+
+A writer that commits meanwhile can make a file seem missing; who reports one looks again first.
+Memory is proportional to the table's files and its active commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tideline.errors import CorruptTable, ObjectNotFound, TidelineError
+from tideline.storage.object_store import ObjectInfo
+from tideline.table.file_group import BaseFile, FileGroupId, LogFile, split_path
+from tideline.table.file_system_view import FileSystemView, parse_data_file
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.partition_metadata import find_partitions, is_table_metadata
+from tideline.table.pending_plan import planned_groups
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.archived import ArchivedEntry, ArchiveFile
+from tideline.timeline.commit_metadata import CommitMetadata
+from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.timeline.instant_time import InstantTime
+from tideline.timeline.layout_v1 import LAYOUT_V1
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedFacts:
+    """What the archive says. `written` are paths of present files its commits wrote.
+
+    `unreadable` names archive files with what is wrong; with any of them, or without archive
+    files, nothing can be concluded from what the archive does not say.
+    """
+
+    files: tuple[ArchiveFile, ...] = ()
+    completed: frozenset[Instant] = frozenset()
+    times_seen: int = 0
+    written: frozenset[str] = frozenset()
+    replaced: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def commits(self) -> frozenset[InstantTime]:
+        """The times of archived commits."""
+        return frozenset(item.time for item in self.completed if item.action in COMMIT_ACTIONS)
+
+    def denies(self, time: InstantTime) -> bool:
+        """Whether the archive, readable as a whole, reaches back past `time` and lacks it."""
+        oldest = min(self.commits, default=None)
+        if self.unreadable or oldest is None:
+            return False
+        return oldest < time and time not in self.commits
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A table as it was read for checking."""
+
+    table: HoodieTable
+    objects: Mapping[str, ObjectInfo]
+    states: tuple[Instant, ...]
+    timeline: ActiveTimeline
+    commits: Mapping[Instant, CommitMetadata]
+    unreadable: Mapping[Instant, str]
+    archive: ArchivedFacts
+    view: FileSystemView
+
+    def data_files(self) -> Iterator[BaseFile | LogFile]:
+        """Every base and log file of the listing, committed or not, in a partition or not."""
+        for path, info in self.objects.items():
+            if not is_table_metadata(path):
+                file = parse_data_file(*split_path(path), info.size_bytes)
+                if file is not None:
+                    yield file
+
+    def live_base_files(self) -> Iterator[BaseFile]:
+        """Base files of every version that the view keeps."""
+        for partition in self.view.partitions:
+            for group in self.view.file_groups(partition):
+                yield from group.base_files
+
+    def log_files(self) -> Iterator[LogFile]:
+        """Log files of the newest slices."""
+        for partition in self.view.partitions:
+            for piece in self.view.latest_slices(partition):
+                yield from piece.log_files
+
+    def is_still_missing(self, path: str) -> bool:
+        """Whether a file that the listing lacked is not there now either."""
+        return path not in self.objects and self.table.store.head(path) is None
+
+    def is_pending(self, time: InstantTime) -> bool:
+        """Whether anything is under way at this instant time."""
+        return any(item.time == time for item in self.timeline.pending())
+
+
+def inspect_table(table: HoodieTable) -> Inspection:
+    """Read the table. Raises only for a store that does not answer."""
+    objects = {info.path: info for info in table.store.list()}
+    states = tuple(_list_states(table))
+    timeline = ActiveTimeline(states, has_archive=table.timeline().has_archive)
+    commits, unreadable = _read_commits(table, timeline)
+    archive = _read_archive(table, frozenset(objects))
+    return Inspection(
+        table,
+        objects,
+        states,
+        timeline,
+        commits,
+        unreadable,
+        archive,
+        _view(table, objects, timeline, commits, unreadable),
+    )
+
+
+def _list_states(table: HoodieTable) -> Iterator[Instant]:
+    for info in table.store.list_directory(LAYOUT_V1.directory).objects:
+        instant = LAYOUT_V1.parse(info.path.rpartition("/")[2])
+        if instant is not None:
+            yield instant
+
+
+def _read_commits(
+    table: HoodieTable, timeline: ActiveTimeline
+) -> tuple[dict[Instant, CommitMetadata], dict[Instant, str]]:
+    commits: dict[Instant, CommitMetadata] = {}
+    unreadable: dict[Instant, str] = {}
+    for instant in timeline.of(*COMMIT_ACTIONS).completed():
+        try:
+            commits[instant] = table.timelines.read_commit(instant)
+        except ObjectNotFound:
+            continue  # archived or rolled back since it was listed
+        except CorruptTable as broken:
+            unreadable[instant] = str(broken)
+    return commits, unreadable
+
+
+def _view(
+    table: HoodieTable,
+    objects: Mapping[str, ObjectInfo],
+    timeline: ActiveTimeline,
+    commits: Mapping[Instant, CommitMetadata],
+    unreadable: dict[Instant, str],
+) -> FileSystemView:
+    listing: dict[str, list[tuple[str, int]]] = {
+        partition: [] for partition in find_partitions(objects)
+    }
+    for path, info in objects.items():
+        partition, name = split_path(path)
+        if partition in listing and not is_table_metadata(path):
+            listing[partition].append((name, info.size_bytes))
+    planned = {}
+    for actions in ((Action.COMPACTION,), (Action.REPLACECOMMIT, Action.CLUSTERING)):
+        planned[actions] = _planned(table, timeline.of(*actions).pending(), unreadable)
+    replaced: dict[FileGroupId, InstantTime] = {}
+    for instant, metadata in commits.items():
+        for group in replaced_groups(metadata):
+            replaced.setdefault(group, instant.time)
+    compaction, clustering = planned.values()
+    return FileSystemView.build(
+        listing,
+        timeline,
+        replaced=replaced,
+        pending_compaction=compaction,
+        pending_clustering=clustering,
+    )
+
+
+def _planned(
+    table: HoodieTable, pending: Iterable[Instant], unreadable: dict[Instant, str]
+) -> dict[FileGroupId, InstantTime]:
+    planned: dict[FileGroupId, InstantTime] = {}
+    for instant in pending:
+        path = table.timelines.path(instant.in_state(State.REQUESTED))
+        try:
+            body = table.store.get(path)
+            groups = planned_groups(body, instant.action, path=path)
+        except ObjectNotFound:
+            continue
+        except CorruptTable as broken:
+            unreadable[instant] = str(broken)
+            continue
+        planned |= dict.fromkeys(groups, instant.time)
+    return planned
+
+
+def replaced_groups(metadata: CommitMetadata) -> frozenset[FileGroupId]:
+    """The file groups a commit replaced."""
+    replaced = metadata.partition_to_replace_file_ids or {}
+    return frozenset(
+        FileGroupId(partition, file_id) for partition, ids in replaced.items() for file_id in ids
+    )
+
+
+def _read_archive(table: HoodieTable, present: frozenset[str]) -> ArchivedFacts:
+    archived = table.archived()
+    files = archived.files()
+    completed: set[Instant] = set()
+    written: set[str] = set()
+    replaced: dict[FileGroupId, InstantTime] = {}
+    unreadable: dict[str, str] = {}
+    seen = 0
+    for file in files:
+        try:
+            content = archived.read(file)
+            if content.damaged:
+                unreadable[file.path] = f"{len(content.damaged)} damaged blocks"
+            for entry in content.entries:
+                if entry.instant.is_completed:
+                    seen += 1
+                    completed.add(entry.instant)
+                    _note_commit(entry, present, written, replaced)
+        except ObjectNotFound:
+            continue  # merged into a newer one since it was listed
+        except TidelineError as broken:
+            unreadable[file.path] = str(broken)
+    return ArchivedFacts(
+        files, frozenset(completed), seen, frozenset(written), replaced, unreadable
+    )
+
+
+def _note_commit(
+    entry: ArchivedEntry,
+    present: frozenset[str],
+    written: set[str],
+    replaced: dict[FileGroupId, InstantTime],
+) -> None:
+    if entry.instant.action not in COMMIT_ACTIONS:
+        return
+    metadata = entry.commit_metadata()
+    written |= {stat.path for stat in metadata.write_stats if stat.path in present}
+    for group in replaced_groups(metadata):
+        replaced.setdefault(group, entry.instant.time)

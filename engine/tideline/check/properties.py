@@ -1,0 +1,42 @@
+"""Are the table's properties whole and understood?
+
+A backup beside them is what is left of an update that died; opening believes the sound one of the
+two, and the next update takes the backup away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tideline.check.finding import Finding, Repair, RepairKind, error, note, warning
+from tideline.check.inspection import Inspection
+from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.table.java_properties import parse_properties
+from tideline.table.properties import BACKUP_PATH, PROPERTIES_PATH, table_checksum
+from tideline.table.table_config import CHECKSUM
+
+NAME = "properties"
+_RESTORE = Repair(RepairKind.RESTORE_PROPERTIES)
+
+
+def check_properties(seen: Inspection) -> Iterator[Finding]:
+    """Findings about `hoodie.properties`."""
+    if PROPERTIES_PATH not in seen.objects:
+        yield error(NAME, "the properties are missing", path=PROPERTIES_PATH, repair=_RESTORE)
+    else:
+        try:
+            stored = parse_properties(seen.table.store.get(PROPERTIES_PATH))
+        except CorruptTable as broken:
+            yield error(NAME, str(broken), path=PROPERTIES_PATH, repair=_RESTORE)
+            stored = {}
+        written = stored.get(CHECKSUM)
+        if stored and written is not None and written.strip() != table_checksum(stored):
+            yield error(NAME, "the checksum is wrong", path=PROPERTIES_PATH, repair=_RESTORE)
+    if BACKUP_PATH in seen.objects:
+        yield warning(
+            NAME, "an update of the properties did not finish", path=BACKUP_PATH, repair=_RESTORE
+        )
+    try:
+        seen.table.config.check_writable()
+    except (CorruptTable, UnsupportedTable) as refused:
+        yield note(NAME, f"Tideline does not write this table: {refused.message}")

@@ -1,0 +1,60 @@
+"""Running the checks, in an order that lets later findings be read in the light of earlier ones.
+
+Checks of footers and keys need Arrow and are told to be skipped where it is not installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+
+from tideline.check.archive import check_archive
+from tideline.check.files import check_files, check_sidecars
+from tideline.check.finding import Finding, Severity, note
+from tideline.check.inspection import Inspection, inspect_table
+from tideline.check.leftovers import check_leftovers
+from tideline.check.log_files import check_log_files
+from tideline.check.plans import check_plans
+from tideline.check.properties import check_properties
+from tideline.check.timeline import check_timeline
+from tideline.table.hoodie_table import HoodieTable
+
+Check = Callable[[Inspection], Iterator[Finding]]
+
+CHECKS: tuple[Check, ...] = (
+    check_properties,
+    check_timeline,
+    check_archive,
+    check_files,
+    check_plans,
+    check_log_files,
+    check_sidecars,
+    check_leftovers,
+)
+"""Those that work in the base install."""
+
+
+def check_table(table: HoodieTable, *, keys: bool = False) -> tuple[Finding, ...]:
+    """Everything that is wrong with the table, worst first.
+
+    `keys` also looks for keys stored twice, which reads the key columns of all newest files.
+    Raises only for a store that does not answer.
+    """
+    seen = inspect_table(table)
+    findings = [finding for check in (*CHECKS, *_arrow_checks(keys)) for finding in check(seen)]
+    order = list(Severity)
+    return tuple(sorted(findings, key=lambda finding: order.index(finding.severity)))
+
+
+def _arrow_checks(keys: bool) -> tuple[Check, ...]:
+    if find_spec("pyarrow") is None:
+        return (_skipped,)
+    # Arrow is an optional dependency that only these need.
+    from tideline.check.base_files import check_base_files
+    from tideline.check.keys import check_keys
+
+    return (check_base_files, check_keys) if keys else (check_base_files,)
+
+
+def _skipped(_: Inspection) -> Iterator[Finding]:
+    yield note("base files", "not looked into: reading them needs the extra [spark]")

@@ -1,0 +1,108 @@
+"""Is the timeline well-formed: names understood, bodies readable, nothing forgotten?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tideline.check.finding import Finding, error, note, warning
+from tideline.check.inspection import Inspection
+from tideline.errors import CorruptTable, ObjectNotFound
+from tideline.formats.avro import decode_container
+from tideline.storage.heartbeat import is_heartbeat_dead
+from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.timeline.instant_time import InstantTime
+
+NAME = "timeline"
+
+# What Hudi grants a writer by default; settings of the table may say otherwise.
+_HEARTBEAT_INTERVAL_S = 60.0
+_TOLERABLE_MISSES = 10
+_CLOCK_SKEW_MS = 60_000
+_AVRO_WHEN_COMPLETED = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT})
+
+
+def check_timeline(seen: Inspection) -> Iterator[Finding]:
+    """Findings about instants of the active timeline."""
+    yield from _names(seen)
+    for instant, broken in seen.unreadable.items():
+        yield error(
+            NAME,
+            f"{instant} cannot be read: {broken}",
+            path=seen.table.timelines.path(_body_of(instant)),
+            instant=instant.time,
+            advice="put its object back from a copy, or restore to a savepoint",
+        )
+    for instant in seen.timeline.of(*_AVRO_WHEN_COMPLETED).completed():
+        yield from _service_body(seen, instant)
+    yield from _times(seen)
+    for instant in seen.timeline.pending():
+        yield from _pending(seen, instant)
+
+
+def _names(seen: Inspection) -> Iterator[Finding]:
+    layout = seen.table.timelines.layout
+    for path in seen.objects:
+        directory, _, name = path.rpartition("/")
+        looks_like_one = directory == layout.directory and name[:14].isdigit()
+        if looks_like_one and layout.parse(name) is None:
+            yield warning(NAME, "no instant is spelled like this", path=path)
+
+
+def _body_of(instant: Instant) -> Instant:
+    return instant if instant.is_completed else instant.in_state(State.REQUESTED)
+
+
+def _service_body(seen: Inspection, instant: Instant) -> Iterator[Finding]:
+    path = seen.table.timelines.path(instant)
+    try:
+        body = seen.table.timelines.read(instant)
+        if body:
+            decode_container(body, path=path)
+        else:
+            yield warning(NAME, f"{instant} is empty", path=path, instant=instant.time)
+    except ObjectNotFound:
+        return
+    except CorruptTable as broken:
+        yield error(NAME, f"{instant} cannot be read: {broken}", path=path, instant=instant.time)
+
+
+def _times(seen: Inspection) -> Iterator[Finding]:
+    by_time: dict[InstantTime, set[Action]] = {}
+    for state in seen.states:
+        if state.action is not Action.SAVEPOINT:
+            by_time.setdefault(state.time, set()).add(state.action.when_completed)
+    for time, actions in sorted(by_time.items()):
+        if len(actions) > 1:
+            words = " and ".join(sorted(str(action) for action in actions))
+            yield error(NAME, f"two actions have one instant time: {words}", instant=time)
+    newest = seen.timeline.newest_time()
+    is_utc = seen.table.config.timeline_timezone == "UTC"
+    now_ms = seen.table.clock.now_ms()
+    if newest is not None and is_utc and newest.epoch_ms() > now_ms + _CLOCK_SKEW_MS:
+        yield warning(NAME, "the newest instant is in the future", instant=newest)
+
+
+def _pending(seen: Inspection, instant: Instant) -> Iterator[Finding]:
+    has_requested = Instant(instant.time, instant.action, State.REQUESTED) in seen.states
+    if not has_requested and instant.action is not Action.SAVEPOINT:
+        yield warning(
+            NAME, f"{instant} was never requested, its plan is missing", instant=instant.time
+        )
+    if instant.action in (Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING):
+        return
+    is_dead = is_heartbeat_dead(
+        seen.table.store,
+        str(instant.time),
+        seen.table.clock,
+        interval_s=_HEARTBEAT_INTERVAL_S,
+        tolerable_misses=_TOLERABLE_MISSES,
+    )
+    if instant.action in COMMIT_ACTIONS and is_dead:
+        yield warning(
+            NAME,
+            f"the writer of {instant} seems to be gone",
+            instant=instant.time,
+            advice="tideline execute rollback",
+        )
+    elif instant.action in (Action.ROLLBACK, Action.RESTORE, Action.CLEAN):
+        yield note(NAME, f"{instant} has not finished", instant=instant.time)

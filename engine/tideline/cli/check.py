@@ -1,0 +1,69 @@
+"""`tideline check`: is the table sound, and what mends it if not?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import click
+
+from tideline.check.finding import Finding, Repair, Severity
+from tideline.cli.options import table_options
+from tideline.cli.output import print_json, print_line
+from tideline.errors import ConfigError
+from tideline.lake_table import LakeTable
+
+
+@click.command("check")
+@table_options
+@click.option(
+    "--keys", is_flag=True, help="Also look for keys stored twice; reads the key columns."
+)
+@click.option("--repair", is_flag=True, help="Say what would be mended; with --apply, mend it.")
+@click.option("--apply", "applies", is_flag=True, help="With --repair: do it.")
+def check_command(
+    uri: str, storage: dict[str, str], as_json: bool, keys: bool, repair: bool, applies: bool
+) -> None:
+    """Check the table at URI: timeline, files, archive, leftovers. Changes nothing by itself.
+
+    Exit code 1 when there are errors. --repair is a dry run; what it would do loses nothing that
+    was committed.
+    """
+    if applies and not repair:
+        raise ConfigError("--apply goes with --repair")
+    table = LakeTable.open(uri, storage_options=storage)
+    findings: Sequence[Finding]
+    repairs: Sequence[Repair] = ()
+    if applies:
+        repairs = table.repair(keys=keys)
+        findings = table.check(keys=keys)
+    else:
+        findings = table.check(keys=keys)
+        if repair:
+            repairs = table.plan_repairs(findings)
+    if as_json:
+        print_json(
+            {
+                "findings": [finding.to_json_object() for finding in findings],
+                "repairs": [str(one) for one in repairs],
+                "repaired": applies,
+            }
+        )
+    else:
+        _print(findings, repairs, applies=applies)
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        raise click.exceptions.Exit(1)
+
+
+def _print(findings: Sequence[Finding], repairs: Sequence[Repair], *, applies: bool) -> None:
+    for one in repairs:
+        print_line(f"{'repaired' if applies else 'would repair'}: {one}")
+    for finding in findings:
+        place = f" [{finding.path}]" if finding.path else ""
+        print_line(f"{finding.severity}: {finding.message}{place}")
+        mends = "tideline check --repair --apply" if finding.repair else finding.advice
+        if mends:
+            print_line(f"  mend it: {mends}")
+    counts = Counter(str(finding.severity) for finding in findings)
+    told = ", ".join(f"{counts[str(kind)]} {kind}s" for kind in Severity if counts[str(kind)])
+    print_line(told or "No findings: the table is sound.")
