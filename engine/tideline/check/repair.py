@@ -13,6 +13,7 @@ from tideline.check.finding import Finding, Repair, RepairKind
 from tideline.services.archival.execute import finish_archival
 from tideline.services.rollback.execute import FailedWrites
 from tideline.services.rollback.sweep import sweep_leftovers
+from tideline.storage.local import remove_unfinished
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.partition_metadata import write_partition_metadata
 from tideline.table.properties import recover_table_properties
@@ -45,6 +46,8 @@ def _execute(table: HoodieTable, repair: Repair, policy: FailedWrites) -> None:
             write_partition_metadata(table.store, repair.path, first.time)
     elif repair.kind is RepairKind.SWEEP_LEFTOVERS:
         sweep_leftovers(table, table.timeline(), policy)
+    elif repair.kind is RepairKind.REMOVE_UNFINISHED:
+        remove_unfinished(table.store, repair.path)
     elif repair.kind is RepairKind.FINISH_ARCHIVAL:
         finish_archival(table)
     elif repair.kind is RepairKind.RESTORE_PROPERTIES:
