@@ -63,6 +63,9 @@ def test_tideline_offers_its_names_lazily_and_no_others() -> None:
         "tideline.cli.show",
         "tideline.cli.timeline",
         "tideline.cli.files",
+        "tideline.cli.check",
+        "tideline.services.archival.execute",
+        "tideline.timeline.archived",
     ],
 )
 def test_work_that_moves_no_rows_needs_no_spark_and_no_arrow(module: str) -> None:
