@@ -1,7 +1,7 @@
 """What every bench needs: the input, both sides warm, a scratch folder, and how often to measure.
 
-One side runs at a time, in turns, and each turn starts from the same state of its table. A round
-before the first counted one warms both sides up.
+One side runs at a time, in turns, and each turn starts from the same state of its table. Rounds
+before the first counted one warm both sides up: Java compiles what runs often for about that long.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bench.measurement import Claim, Limit, print_report, report_json
 from bench.tideline_side import TidelineSide
 from tideline.spark.cache_directory import cache_directory
 
+WARM_UP_ROUNDS = 3
 ROUNDS = 5
 ROUNDS_QUICK = 2
 
@@ -47,8 +48,8 @@ class Workbench:
         return target
 
     def turns(self) -> Iterator[int | None]:
-        """None for the round that only warms up, then the number of each counted round."""
-        yield None
+        """None for each round that only warms up, then the number of each counted round."""
+        yield from [None] * WARM_UP_ROUNDS
         for number in range(self.rounds):
             print(f"  round {number + 1} of {self.rounds}", flush=True)
             yield number

@@ -37,7 +37,10 @@ NEEDS_SPARK_OR_ARROW = (
     "tideline.check.base_files.",
     "tideline.check.keys.",
     "tideline.spark.",
+    "tideline.ingest.arrow_schema",
     "tideline.ingest.ingest_files.",
+    "tideline.table.column_type",
+    "tideline.table.create",
     "tideline.table.schema",
     "tideline.table.schema_resolver",
 )

@@ -20,6 +20,11 @@ from tideline.commit_report import CommitReport, report_commit
 from tideline.errors import ConfigError, Conflict, TidelineError
 from tideline.services.engine import ServiceEngine
 from tideline.services.explanation import NotDue
+from tideline.services.partition_ttl.config import PartitionTtlConfig
+from tideline.services.partition_ttl.execute import (
+    expired_partitions,
+    plan_table_partition_ttl,
+)
 from tideline.services.rollback.execute import (
     FailedWrites,
     RolledBack,
@@ -36,8 +41,8 @@ from tideline.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.services.service import Service
 from tideline.storage.location import StoreLocation
 from tideline.storage.probe import probe_conditional_writes
-from tideline.table.create import TableDefinition, check_definition, create_table
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.settings import Settings
 from tideline.table.table_config import (
     TABLE_VERSION,
     KeyGeneratorKind,
@@ -97,6 +102,8 @@ class LakeTable:
         (EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING) follow from the columns when left out.
         Raises ConfigError for a definition that cannot be, or when a table is there already.
         """
+        from tideline.table.create import TableDefinition, check_definition, create_table
+
         location = StoreLocation.of(uri, storage_options)
         store = location.open()
         definition = TableDefinition(
@@ -198,6 +205,32 @@ class LakeTable:
         )
         return self._after_commit(report, options, None)
 
+    def expire_partitions(
+        self,
+        *,
+        extra_metadata: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> CommitReport | NotDue:
+        """Drop the partitions that are older than the table's TTL, as one commit.
+
+        NotDue, and no commit, when there are none. Moves no rows, needs no Spark.
+        """
+        table = self.hoodie_table
+        settings = {**table.config.properties, **(options or {})}
+        ttl = PartitionTtlConfig.from_settings(Settings(settings))
+        planned = plan_table_partition_ttl(table, ttl)
+        if isinstance(planned, NotDue):
+            return planned
+        return self._commit(
+            WriteOperation.DELETE_PARTITION,
+            self.write_config(options),
+            lambda transaction: execute_delete_partition(
+                transaction, expired_partitions(table, ttl, transaction.timeline)
+            ),
+            table.table_schema_json(table.timeline()) or "",
+            extra_metadata or {},
+        )
+
     def write_with(
         self,
         engine: WriteEngine,
@@ -224,6 +257,12 @@ class LakeTable:
         from tideline.spark.snapshot import snapshot
 
         return snapshot(spark, self.hoodie_table, as_of)
+
+    def read_optimized(self, spark: SparkSession) -> DataFrame:
+        """The rows of the base files alone: a merge-on-read table without its logs."""
+        from tideline.spark.snapshot import read_optimized
+
+        return read_optimized(spark, self.hoodie_table)
 
     def incremental(self, spark: SparkSession, after: Any, until: Any = None) -> DataFrame:
         """Rows that commits in (after, until] wrote, in their latest state by then."""
@@ -276,6 +315,7 @@ class LakeTable:
             write_config=config,
             failed_writes=self._failed_writes(config),
             open_engine=open_engine,
+            expire_partitions=lambda: self.expire_partitions(options=options),
         )
 
     def failed_writes(self) -> tuple[RollbackPlan, ...]:

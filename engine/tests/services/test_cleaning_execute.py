@@ -12,7 +12,6 @@ from tideline.formats.avro import decode_container
 from tideline.services.cleaning.config import CleaningConfig
 from tideline.services.cleaning.execute import (
     CleaningDone,
-    base_path,
     clean_table,
     execute_cleaning,
     plan_table_cleaning,
@@ -22,7 +21,6 @@ from tideline.services.cleaning.history import read_last_clean
 from tideline.services.cleaning.plan import CleaningPlan
 from tideline.services.explanation import NotDue
 from tideline.storage.heartbeat import Heartbeat
-from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import Listing, ObjectInfo, ObjectStore
 from tideline.table.hoodie_table import HoodieTable
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
@@ -268,15 +266,6 @@ def test_the_clean_says_what_hudi_wants_to_know(table: SmallTable) -> None:
     assert table.store().get(f".hoodie/{done.instant}.clean.inflight") == b""
     last = read_last_clean(opened(table), opened(table).timeline())
     assert last is not None and last.earliest_retained == commits[-1].time
-
-
-def test_plans_name_files_by_the_address_hadoop_uses(table: SmallTable) -> None:
-    def address(uri: str) -> str:
-        location = StoreLocation.of(uri)
-        return base_path(HoodieTable(location, table.store(), opened(table).config, table.clock))
-
-    assert address("s3://bucket/a/table") == "s3a://bucket/a/table"
-    assert address("file:///data/table") == "/data/table"
 
 
 class ListingStore(FaultyStore):

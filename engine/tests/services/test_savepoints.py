@@ -99,6 +99,15 @@ def test_the_newest_commit_is_taken_unless_told(table: SmallTable) -> None:
     assert create_savepoint(opened(table)).instant == commits(table)[-1]
 
 
+def test_a_table_whose_only_commit_is_savepointed_can_be_written_to() -> None:
+    table = SmallTable.in_memory()
+    table.write("insert", batch(range(2), 1))
+    create_savepoint(opened(table))
+    table.write("upsert", batch([0], 2))
+    assert table.values() == [("k000", 2), ("k001", 1)]
+    table.forget()
+
+
 def test_creating_it_again_changes_nothing(table: SmallTable) -> None:
     first = create_savepoint(opened(table), user="ann")
     assert create_savepoint(opened(table), first.instant, user="bob") == first

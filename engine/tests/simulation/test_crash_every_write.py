@@ -19,6 +19,7 @@ from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
 from tideline.table.create import TableDefinition, create_table
+from tideline.table.table_config import TableType
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
 from tideline.testing.small_table import SCHEMA, SmallTable, batch, memory_place
 from tideline.testing.stepping_store import Step, SteppingStore
@@ -46,9 +47,16 @@ NEXT = batch([0, 50], 9)
 """What the next writer upserts."""
 
 
-@pytest.fixture(scope="module")
-def prepared() -> Iterator[SmallTable]:
-    table = SmallTable.in_memory()
+NO_SMALL_FILES = {"hoodie.parquet.small.file.limit": "0"}
+"""So that every update of a merge-on-read table is appended to a log."""
+
+COMPLETING = (".commit", ".deltacommit")
+
+
+@pytest.fixture(scope="module", params=list(TableType), ids=str)
+def prepared(request: pytest.FixtureRequest) -> Iterator[SmallTable]:
+    appends = request.param is TableType.MERGE_ON_READ
+    table = SmallTable.in_memory(NO_SMALL_FILES if appends else {}, table_type=request.param)
     table.write("insert", batch(range(8), 1))
     table.write("upsert", batch([0, 1, 8], 1))
     yield table
@@ -137,7 +145,7 @@ def kill_before_completing(table: SmallTable) -> None:
     rehearsal = FaultyStore(table.copy().store())
     upsert(rehearsal)
     paths = [write.path for write in rehearsal.writes]
-    last = next(n for n, path in enumerate(paths, start=1) if path.endswith(".commit"))
+    last = next(n for n, path in enumerate(paths, start=1) if path.endswith(COMPLETING))
     with pytest.raises(SimulatedCrash):
         upsert(FaultyStore(table.store(), FaultPlan(last)))
     table.fake_clock.advance(LONG_S)
@@ -189,7 +197,7 @@ def test_dying_while_sweeping_after_a_writer_that_died_once_it_was_done(
     left.write("upsert", OPERATIONS["upsert"], store=rehearsal)
     left = prepared.copy()
     paths = [write.path for write in rehearsal.writes]
-    completing = next(n for n, path in enumerate(paths, start=1) if path.endswith(".commit"))
+    completing = next(n for n, path in enumerate(paths, start=1) if path.endswith(COMPLETING))
     with pytest.raises(SimulatedCrash):
         store = FaultyStore(left.store(), FaultPlan(crash_after_write=completing))
         left.write("upsert", OPERATIONS["upsert"], store=store)
@@ -224,7 +232,7 @@ def test_dying_while_switching_off_the_metadata_table(prepared: SmallTable) -> N
     write(SmallTable(carrying.location, carrying.clock).copy(), rehearsal)
     paths = [step.path for step in rehearsal.writes]
     first = next(n for n, path in enumerate(paths, start=1) if "hoodie.properties" in path)
-    last = next(n for n, path in enumerate(paths, start=1) if path.endswith(".commit"))
+    last = next(n for n, path in enumerate(paths, start=1) if path.endswith(COMPLETING))
     assert last - first > 4
     for number in range(first, last + 2):
         table = carrying.copy()
@@ -369,7 +377,7 @@ def losing_the_reply(table: SmallTable, away_for_calls: int) -> SteppingStore:
             raise StorageUnavailable("away")
 
     def after(step: Step) -> None:
-        if step.method == "put_if_absent" and step.path.endswith(".commit"):
+        if step.method == "put_if_absent" and step.path.endswith(COMPLETING):
             left[0] = away_for_calls
             raise StorageUnavailable("reply lost")
 
@@ -406,7 +414,7 @@ def test_a_commit_that_may_still_arrive_keeps_its_heartbeat(prepared: SmallTable
     table = prepared.copy()
 
     def refuse(step: Step) -> None:
-        if step.method == "put_if_absent" and step.path.endswith(".commit"):
+        if step.method == "put_if_absent" and step.path.endswith(COMPLETING):
             raise StorageUnavailable("no answer")
 
     before = table.values()
@@ -441,7 +449,7 @@ def test_a_full_disk_is_no_reason_to_wait(tmp_path: Path) -> None:
     before = table.values()
 
     def refuse(step: Step) -> None:
-        if step.method == "put_if_absent" and step.path.endswith(".commit"):
+        if step.method == "put_if_absent" and step.path.endswith(COMPLETING):
             raise StorageUnavailable("no space left on device")
 
     with pytest.raises(StorageUnavailable, match="no space left"):

@@ -1,4 +1,4 @@
-"""Copy-on-write tables that Hudi wrote read to the rows others read from them."""
+"""Tables that Hudi wrote read to the rows others read from them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import json
 from functools import cache
 from types import ModuleType
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from tideline.errors import UnsupportedTable
+from tideline.spark.data_source import register
 from tideline.spark.incremental import incremental
-from tideline.spark.snapshot import snapshot
+from tideline.spark.snapshot import read_optimized, snapshot
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
 from tideline.testing.fixtures import FIXTURES, expected, fixture_table
@@ -44,15 +46,19 @@ def hudi_tables() -> dict[str, dict[str, object]]:
     return {path: entry for path, entry in tables.items() if entry.get("format") == "hudi"}
 
 
-def copy_on_write_tables() -> list[str]:
+def readable_tables(*table_types: str) -> list[str]:
     """Version 6 tables with a timeline of their own and an answer to compare with."""
     return [
         path
         for path, entry in hudi_tables().items()
         if entry.get("table_version") == "6"
-        and entry.get("table_type") == "COPY_ON_WRITE"
+        and entry.get("table_type") in table_types
         and "core-testdata" not in path
     ]
+
+
+COPY_ON_WRITE = readable_tables("COPY_ON_WRITE")
+MERGE_ON_READ = readable_tables("MERGE_ON_READ")
 
 
 def open_table(path: str) -> HoodieTable:
@@ -61,10 +67,11 @@ def open_table(path: str) -> HoodieTable:
 
 def test_there_are_real_tables_to_read() -> None:
     fixture_table("hudi-rs.cow.v6_nonpartitioned/data/v6_nonpartitioned")
-    assert len(copy_on_write_tables()) >= 5
+    assert len(COPY_ON_WRITE) >= 5
+    assert len(MERGE_ON_READ) >= 12
 
 
-@pytest.mark.parametrize("path", copy_on_write_tables())
+@pytest.mark.parametrize("path", COPY_ON_WRITE + MERGE_ON_READ)
 def test_a_snapshot_has_the_expected_rows(spark: SparkSession, path: str) -> None:
     answer = expected(path)["expected"]
     rows = snapshot(spark, open_table(path)).toArrow()
@@ -74,7 +81,7 @@ def test_a_snapshot_has_the_expected_rows(spark: SparkSession, path: str) -> Non
         assert canonical_rows().digest(lines) == answer["sha256_user_columns"]
 
 
-@pytest.mark.parametrize("path", copy_on_write_tables())
+@pytest.mark.parametrize("path", COPY_ON_WRITE + MERGE_ON_READ)
 def test_an_incremental_read_from_the_beginning_is_the_snapshot(
     spark: SparkSession, path: str
 ) -> None:
@@ -88,7 +95,7 @@ def test_an_incremental_read_from_the_beginning_is_the_snapshot(
     assert rows == whole
 
 
-@pytest.mark.parametrize("path", copy_on_write_tables())
+@pytest.mark.parametrize("path", COPY_ON_WRITE)
 def test_the_table_as_of_its_first_commit_has_only_rows_of_that_commit(
     spark: SparkSession, path: str
 ) -> None:
@@ -126,13 +133,29 @@ def test_other_table_versions_are_refused_by_name(path: str) -> None:
         open_table(path)
 
 
-def test_merge_on_read_tables_are_refused(spark: SparkSession) -> None:
-    path = next(
-        path
-        for path, entry in hudi_tables().items()
-        if entry.get("table_version") == "6" and entry.get("table_type") == "MERGE_ON_READ"
+@pytest.mark.parametrize("path", MERGE_ON_READ)
+def test_the_data_source_reads_the_same_rows(spark: SparkSession, path: str) -> None:
+    register(spark)
+    rows = spark.read.format("tideline").load(str(fixture_table(path))).toArrow()
+    answer = expected(path)["expected"]
+    _, lines = canonical_rows().rows(rows)
+    assert canonical_rows().digest(lines) == answer["sha256_user_columns"]
+
+
+@pytest.mark.parametrize("path", MERGE_ON_READ)
+def test_a_read_optimised_read_has_what_the_base_files_hold(spark: SparkSession, path: str) -> None:
+    table = open_table(path)
+    view = table.file_system_view(table.timeline())
+    stored = sum(
+        pq.read_metadata(fixture_table(path) / file.path).num_rows
+        for partition in view.partitions
+        for file in view.latest_base_files(partition)
     )
-    with pytest.raises(UnsupportedTable, match="merge-on-read"):
-        snapshot(spark, open_table(path))
-    with pytest.raises(UnsupportedTable, match="merge-on-read"):
-        incremental(spark, open_table(path), "0")
+    assert read_optimized(spark, table).count() == stored
+
+
+def test_deleted_rows_show_only_where_logs_are_left_out(spark: SparkSession) -> None:
+    table = open_table("hudi-upgrade.mor-tables.hudi-v6-table-mor/data/hudi-v6-table-mor")
+    gone = read_optimized(spark, table).subtract(snapshot(spark, table))
+    assert "id1" in {row["id"] for row in gone.collect()}
+    assert snapshot(spark, table).where("id = 'id1' and partition = '2023-01-01'").count() == 0

@@ -33,6 +33,11 @@ _COMMANDS = {
     "write": ("tideline.cli.write:write_command", "Write source files into a table."),
     "read": ("tideline.cli.read:read_command", "Print rows, or the answer to a query."),
     "plan": ("tideline.cli.execute:plan_command", "Say what a service would do, and why."),
+    "savepoint": (
+        "tideline.cli.savepoint:savepoint_command",
+        "Keep a state of a table to go back to.",
+    ),
+    "restore": ("tideline.cli.restore:restore_command", "Take a table back to a savepoint."),
     "execute": ("tideline.cli.execute:execute_command", "Run a service, or a planned operation."),
 }
 _ENTRY_POINT_GROUP = "tideline.commands"

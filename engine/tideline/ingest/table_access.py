@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from tideline.errors import ObjectNotFound
-from tideline.ingest.arrow_schema import arrow_schema
 from tideline.ingest.operation import Place, TableTarget
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
@@ -36,6 +35,8 @@ def open_table(target: TableTarget) -> LakeTable | None:
 
 def create_declared_table(target: TableTarget) -> LakeTable:
     """Create the table; without a declared schema the first write decides it."""
+    from tideline.ingest.arrow_schema import arrow_schema
+
     return LakeTable.create(
         target.location.uri,
         name=target.name,

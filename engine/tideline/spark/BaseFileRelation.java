@@ -65,6 +65,21 @@ public class BaseFileRelation {
       StructType partitionSchema,
       StructType dataSchema,
       Map options) throws Exception {
+    return session.baseRelationToDataFrame(
+        new HadoopFsRelation(
+            index(session, directories, partitionSchema, options),
+            partitionSchema,
+            dataSchema,
+            Option.empty(),
+            new ParquetFileFormat(),
+            settings(options),
+            session));
+  }
+
+  /** The index alone. It knows names only: files of its own need not exist. */
+  public InMemoryFileIndex index(
+      SparkSession session, String directories, StructType partitionSchema, Map options)
+      throws Exception {
     KnownFiles known = new KnownFiles();
     List files = new ArrayList();
     List partitions = new ArrayList();
@@ -83,26 +98,19 @@ public class BaseFileRelation {
       InternalRow values = row((List) directory.get("values"), partitionSchema);
       partitions.add(new PartitionPath(values, new Path(folder)));
     }
-    scala.collection.immutable.Map settings = scala.collection.immutable.Map$.MODULE$.from(
-        CollectionConverters.asScala(options));
-    InMemoryFileIndex index = new InMemoryFileIndex(
+    return new InMemoryFileIndex(
         session,
         CollectionConverters.asScala(files).toSeq(),
-        settings,
+        settings(options),
         Option.empty(),
         known,
         Option.apply(
             new PartitionSpec(partitionSchema, CollectionConverters.asScala(partitions).toSeq())),
         Option.empty());
-    return session.baseRelationToDataFrame(
-        new HadoopFsRelation(
-            index,
-            partitionSchema,
-            dataSchema,
-            Option.empty(),
-            new ParquetFileFormat(),
-            settings,
-            session));
+  }
+
+  private static scala.collection.immutable.Map settings(Map options) {
+    return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(options));
   }
 
   private static InternalRow row(List texts, StructType schema) {

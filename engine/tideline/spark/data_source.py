@@ -22,8 +22,10 @@ from pyspark.sql.types import StructType
 
 from tideline.errors import ConfigError, CorruptTable, ObjectNotFound
 from tideline.spark.arrow_types import arrow_to_spark, spark_to_arrow
+from tideline.spark.file_slice_scan import slice_reader, slice_task
 from tideline.spark.incremental import plan_incremental
 from tideline.spark.partition_values import PartitionLayout
+from tideline.spark.slice_rows import SliceTask
 from tideline.spark.snapshot import plan_snapshot
 from tideline.spark.table_scan import CommitRange, TableScan, check_scan
 from tideline.storage.location import OPTION_NAMES, StoreLocation
@@ -67,6 +69,13 @@ class TidelineDataSource(DataSource):
 
 
 @dataclass(frozen=True, slots=True)
+class SlicePartition(InputPartition):
+    """One file slice with logs."""
+
+    task: SliceTask
+
+
+@dataclass(frozen=True, slots=True)
 class FilePartition(InputPartition):
     """One base file, and the values of columns that it leaves out."""
 
@@ -75,7 +84,7 @@ class FilePartition(InputPartition):
 
 
 class TidelineReader(DataSourceReader):
-    """Reads one base file a task. Picklable: holds values only."""
+    """Reads one base file or file slice a task. Picklable: holds values only."""
 
     def __init__(self, table: HoodieTable, scan: TableScan, schema: StructType) -> None:
         unknown = [name for name in schema.names if name not in scan.schema.names]
@@ -85,6 +94,7 @@ class TidelineReader(DataSourceReader):
         self._columns = pa.schema([scan.schema.field(name) for name in schema.names])
         self._target = spark_to_arrow(schema)
         self._commits = scan.commits
+        self._slices = slice_reader(scan.slice_context(table)) if scan.slices else None
         self._partitions = _partitions(table, scan)
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -95,6 +105,9 @@ class TidelineReader(DataSourceReader):
         return self.__dict__ | {"_partitions": []}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, SlicePartition):
+            yield from self._merged(partition.task)
+            return
         if not isinstance(partition, FilePartition):
             # Spark runs one task even when there is nothing to read.
             return
@@ -102,6 +115,15 @@ class TidelineReader(DataSourceReader):
             rows = batch if self._commits is None else batch.filter(_within(self._commits, batch))
             if rows.num_rows:
                 yield self._shaped(rows, dict(partition.constants))
+
+    def _merged(self, task: SliceTask) -> Iterator[pa.RecordBatch]:
+        assert self._slices is not None
+        names = self._target.names
+        wanted = names if self._commits is None else list(dict.fromkeys([*names, COMMIT_TIME]))
+        for batch in self._slices.rows(self._location.open(), task, wanted):
+            rows = batch if self._commits is None else batch.filter(_within(self._commits, batch))
+            if rows.num_rows:
+                yield rows.select(names)
 
     def _batches(self, file: BaseFile) -> Iterator[pa.RecordBatch]:
         store = self._location.open()
@@ -163,13 +185,14 @@ def _plan(options: Mapping[str, str]) -> tuple[HoodieTable, TableScan]:
     return table, scan
 
 
-def _partitions(table: HoodieTable, scan: TableScan) -> list[FilePartition]:
+def _partitions(table: HoodieTable, scan: TableScan) -> list[InputPartition]:
     layout = PartitionLayout.of(table.config, scan.schema)
     check_scan(table, scan, layout)
+    merged = [SlicePartition(slice_task(piece, layout)) for piece in scan.slices]
     if layout is None or not layout.is_dropped:
-        return [FilePartition(file) for file in scan.files]
+        return [*merged, *(FilePartition(file) for file in scan.files)]
     names = layout.schema.names
-    return [
+    return merged + [
         FilePartition(file, tuple(zip(names, layout.values(file.partition) or (), strict=True)))
         for file in scan.files
     ]

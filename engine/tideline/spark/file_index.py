@@ -22,9 +22,7 @@ from tideline.spark.s3a_connector import connect_s3a, s3a_settings
 from tideline.storage.location import StoreLocation
 from tideline.table.file_group import BaseFile
 
-_CLASS = "tideline.BaseFileRelation"
-
-_compiled: dict[int, Any] = {}
+_compiled: dict[tuple[int, str], Any] = {}
 _compiling = Lock()
 
 
@@ -86,38 +84,42 @@ def _frame(
     ]
     jvm: Any = spark._jvm
     as_java_type = jvm.org.apache.spark.sql.types.DataType.fromJson
-    relation = _relation_builder(spark)
+    relation = compiled_relation(spark, "BaseFileRelation")
     frame = relation.frame(
         spark._jsparkSession,
         json.dumps(directories),
         as_java_type(partition_schema.json()),
         as_java_type(schema.json()),
-        _java_map(jvm, s3a_settings(location)),
+        java_map(jvm, s3a_settings(location)),
     )
     return DataFrame(frame, spark)
 
 
-def _relation_builder(spark: SparkSession) -> Any:
-    """`BaseFileRelation.java`, compiled once per Java process."""
+def compiled_relation(spark: SparkSession, name: str) -> Any:
+    """A new object of the class in `<name>.java` here, compiled once per Java process.
+
+    Only the driver has the class: no task may carry an object of it.
+    """
     gateway: Any = spark.sparkContext._gateway
     with _compiling:
-        if id(gateway) not in _compiled:
+        if (id(gateway), name) not in _compiled:
             compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
             thread = gateway.jvm.java.lang.Thread.currentThread()
             compiler.setParentClassLoader(thread.getContextClassLoader())
-            compiler.cook(Path(__file__).with_name("BaseFileRelation.java").read_text("utf-8"))
-            loaded = compiler.getClassLoader().loadClass(_CLASS)
+            compiler.cook(Path(__file__).with_name(f"{name}.java").read_text("utf-8"))
+            loaded = compiler.getClassLoader().loadClass(f"tideline.{name}")
             no_types = gateway.new_array(gateway.jvm.java.lang.Class, 0)
             no_arguments = gateway.new_array(gateway.jvm.java.lang.Object, 0)
-            _compiled[id(gateway)] = loaded.getConstructor(no_types).newInstance(no_arguments)
-        return _compiled[id(gateway)]
+            _compiled[id(gateway), name] = loaded.getConstructor(no_types).newInstance(no_arguments)
+        return _compiled[id(gateway), name]
 
 
-def _java_map(jvm: Any, settings: Mapping[str, str]) -> Any:
-    java_map = jvm.java.util.HashMap()
+def java_map(jvm: Any, settings: Mapping[str, Any]) -> Any:
+    """A Java map with these entries."""
+    made = jvm.java.util.HashMap()
     for name, text in settings.items():
-        java_map.put(name, text)
-    return java_map
+        made.put(name, text)
+    return made
 
 
 def _quoted(schema: T.StructType) -> list[str]:

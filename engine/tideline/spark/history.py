@@ -99,7 +99,7 @@ def _replaced(metadata: CommitMetadata) -> list[FileGroupId]:
 
 def _versions(view: FileSystemView) -> dict[FileGroupId, frozenset[InstantTime]]:
     return {
-        group.id: frozenset(file.instant for file in group.base_files)
+        group.id: frozenset(piece.base_instant for piece in group.slices)
         for partition in view.partitions
         for group in view.all_file_groups(partition)
     }

@@ -2,8 +2,9 @@
 
 1. The range ends before the oldest pending write: were that to complete later, a consumer that had
    read past it would never see its rows. Pending clustering and compaction write no new rows.
-2. The commits in the range tell which files they wrote; of a file group only the newest counts,
-   and none when it was replaced within the range. Rows are selected by their own commit time.
+2. The commits in the range tell which file groups they wrote; of each its slice as of the end of
+   the range is read, merged, and none when it was replaced within the range. Rows are selected by
+   their own commit time.
 3. Where the range begins before the active timeline the files come from the table as of the end of
    the range, which holds the same rows.
 
@@ -25,12 +26,12 @@ from tideline.spark.point_in_time import parse_point_in_time
 from tideline.spark.table_scan import (
     CommitRange,
     TableScan,
-    check_scannable,
     execute_scan,
     scan_schema,
+    split_slices,
 )
-from tideline.table.file_group import BaseFile, FileGroupId
-from tideline.table.file_system_view import FileSystemView
+from tideline.table.file_group import FileGroupId, FileSlice, split_path
+from tideline.table.file_system_view import FileSystemView, parse_data_file
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata
@@ -57,7 +58,6 @@ def plan_incremental(table: HoodieTable, after: Point, until: Point | None = Non
 
     `commits.until` of the result is where the range really ends, to be `after` the next time.
     """
-    check_scannable(table)
     if not table.config.populate_meta_fields:
         raise UnsupportedTable(
             "a table without meta columns cannot be read incrementally", table=table.uri
@@ -81,16 +81,19 @@ def plan_incremental(table: HoodieTable, after: Point, until: Point | None = Non
         return TableScan(timeline, scan_schema(table, timeline), (), CommitRange(begin, begin))
     if _begins_before(table, timeline, begin):
         check_files_kept(table, timeline, view, newest.time)
-        files = [
-            file
+        pieces = [
+            piece
             for partition in view.partitions
-            for file in view.latest_base_files(partition, newest.time)
-            if file.instant > begin
+            for piece in view.latest_slices(partition, newest.time)
+            if piece.log_files or piece.base_instant > begin
         ]
     else:
-        files = _kept_files(table, view, _written_by(read_commit, commits), newest.time)
+        written = _written_by(read_commit, commits)
+        pieces = _kept_slices(table, view, written, newest.time)
+    files, slices = split_slices(pieces)
     schema = scan_schema(table, timeline.up_to(newest.time))
-    return TableScan(timeline, schema, tuple(files), CommitRange(begin, newest.time))
+    commit_range = CommitRange(begin, newest.time)
+    return TableScan(timeline, schema, files, commit_range, slices, until=newest.time)
 
 
 def readable_commits(table: HoodieTable, timeline: ActiveTimeline) -> ActiveTimeline:
@@ -129,7 +132,7 @@ def _is_clustering(table: HoodieTable, instant: Instant) -> bool:
 def _written_by(
     read_commit: Callable[[Instant], CommitMetadata], commits: ActiveTimeline
 ) -> dict[FileGroupId, str]:
-    """Path of the newest file of every file group the commits wrote and did not replace."""
+    """Path of the newest file of every file group the commits wrote to and did not replace."""
     newest: dict[FileGroupId, str] = {}
     replaced: set[FileGroupId] = set()
     for instant in commits:
@@ -143,21 +146,22 @@ def _written_by(
     return {group: path for group, path in newest.items() if group not in replaced}
 
 
-def _kept_files(
+def _kept_slices(
     table: HoodieTable,
     view: FileSystemView,
     written: Mapping[FileGroupId, str],
     end: InstantTime,
-) -> list[BaseFile]:
-    """The files that were written, with the sizes of the listing, which commits need not tell."""
-    kept = {
-        file.path: file
+) -> list[FileSlice]:
+    """The slices as of `end` of the file groups that were written."""
+    existing = {
+        group.id: {piece.base_instant for piece in group.slices}
         for partition in view.partitions
         for group in view.all_file_groups(partition)
-        for file in group.base_files
     }
-    for path in written.values():
-        if path not in kept:
+    for group, path in written.items():
+        data_file = parse_data_file(*split_path(path), 0)
+        # In timeline layout 1 a log, too, is named after the instant of its slice.
+        if data_file is None or data_file.instant not in existing.get(group, ()):
             raise ConfigError(
                 f"rows up to {end} can no longer be read: their files were cleaned since; "
                 "read up to a later instant",
@@ -165,4 +169,9 @@ def _kept_files(
                 instant=end,
                 path=path,
             )
-    return [kept[path] for path in written.values()]
+    return [
+        piece
+        for partition in view.partitions
+        for piece in view.latest_slices(partition, end)
+        if piece.group in written
+    ]

@@ -1,10 +1,11 @@
-"""Index lookup: which base file holds each incoming key.
+"""Index lookup: which file slice holds each incoming key.
 
-1. The candidates (latest base files) are cut into chunks, each within one partition unless the
+1. The candidates (latest file slices) are cut into chunks, each within one partition unless the
    index is global, so that a big partition is looked up by several tasks.
 2. Incoming keys go to every chunk of their partition; the rows themselves do not move.
-3. A task reads the key column of each file of its chunk and matches it in Arrow. A bloom index
-   first asks the footer, its key range and its filter, and skips files that cannot match.
+3. A task reads the key column of each base file of its chunk and matches it in Arrow. A bloom
+   index first asks the footer, its key range and its filter, and skips files that cannot match.
+   Where log files come with the candidate, its merged rows tell.
 
 The answer has one row per stored incoming key: the key, the incoming partition path, the number
 of the file and, where the caller wants to compare them, the stored ordering values.
@@ -35,6 +36,7 @@ from tideline.spark.write_tasks import split_runs
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import BaseFile, FileSlice
+from tideline.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.write.handle_context import RECORD_KEY
 from tideline.write.virtual_key import column_at, virtual_keys
 
@@ -51,12 +53,14 @@ class LookupSettings:
     """How keys are found in base files.
 
     `key_fields` None: the files carry the record key; else it is computed from these columns.
+    `reading` is how to merge candidates that have log files.
     """
 
     reads_bloom_filters: bool
     prunes_by_ranges: bool
     key_fields: tuple[str, ...] | None = None
     qualified: bool = False
+    reading: SliceContext | None = None
 
 
 def locate_keys(
@@ -139,8 +143,21 @@ class LookUpKeys:
     def _look_up(
         self, store: ObjectStore, number: int, wanted: _Wanted
     ) -> Iterator[pa.RecordBatch]:
-        base = self.candidates[number].base_file
-        assert base is not None
+        for stored in self._stored(store, self.candidates[number], wanted):
+            found = pc.index_in(self._keys(stored), value_set=wanted.keys)
+            hits = pc.indices_nonzero(found.is_valid())
+            if len(hits):
+                yield self._answer(number, wanted, found.drop_null(), stored.take(hits))
+
+    def _stored(
+        self, store: ObjectStore, piece: FileSlice, wanted: _Wanted
+    ) -> Iterator[pa.RecordBatch]:
+        """The columns that matter of a candidate's rows, unless none of these can match."""
+        base = piece.base_file
+        if piece.log_files or base is None:
+            assert self.settings.reading is not None, "candidates with logs come with it"
+            yield from read_file_slice(store, piece, self.settings.reading, self._names())
+            return
         with open_base_file(store, base) as file:
             footer = BaseFileFooter()
             if self.settings.reads_bloom_filters:
@@ -148,11 +165,7 @@ class LookUpKeys:
             if not self._may_match(footer, wanted):
                 return
             for group in range(file.metadata.num_row_groups):
-                stored = self._read(file, group)
-                found = pc.index_in(self._keys(stored), value_set=wanted.keys)
-                hits = pc.indices_nonzero(found.is_valid())
-                if len(hits):
-                    yield self._answer(number, wanted, found.drop_null(), stored.take(hits))
+                yield self._read(file, group)
 
     def _may_match(self, footer: BaseFileFooter, wanted: _Wanted) -> bool:
         has_range = footer.min_key is not None and footer.max_key is not None
@@ -163,13 +176,15 @@ class LookUpKeys:
         return footer.bloom is None or bool(footer.bloom.might_contain(wanted.keys).any())
 
     def _read(self, file: pq.ParquetFile, group: int) -> pa.RecordBatch:
-        names = self.answer.names[3:]
-        if self.settings.key_fields is None:
-            names = [RECORD_KEY, *names]
-        else:
-            names = [*{name.split(".")[0] for name in self.settings.key_fields}, *names]
-        table = file.read_row_group(group, columns=list(dict.fromkeys(names)), use_threads=False)
+        table = file.read_row_group(group, columns=self._names(), use_threads=False)
         return table.combine_chunks().to_batches()[0] if table.num_rows else _empty(table)
+
+    def _names(self) -> list[str]:
+        """The columns to read."""
+        keys: Iterable[str] = (RECORD_KEY,)
+        if self.settings.key_fields is not None:
+            keys = sorted({name.split(".")[0] for name in self.settings.key_fields})
+        return list(dict.fromkeys([*keys, *(name.split(".")[0] for name in self.answer.names[3:])]))
 
     def _keys(self, stored: pa.RecordBatch) -> pa.Array:
         if self.settings.key_fields is None:

@@ -24,6 +24,8 @@ from tideline.timeline.commit_metadata import WriteStat
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.slice_rewrite import RewriteContext
 
+_CANCEL_INTERVAL_S = 0.1
+
 Work = Callable[[RewriteContext, ObjectStore, Any], Iterable[WriteStat]]
 
 
@@ -67,16 +69,19 @@ def time_limit(
         yield
         return
     context, group = spark.sparkContext, f"tideline-{instant}-{uuid4()}"
-    expired = threading.Event()
+    expired, over = threading.Event(), threading.Event()
 
     def cancel() -> None:
+        if over.wait(seconds_max):
+            return
         expired.set()
-        context.cancelJobGroup(group)
+        # A job that starts between two cancellations is not met by the first.
+        while not over.wait(_CANCEL_INTERVAL_S):
+            context.cancelJobGroup(group)
 
-    timer = threading.Timer(seconds_max, cancel)
-    timer.daemon = True
+    canceller = threading.Thread(target=cancel, name=group, daemon=True)
     context.setJobGroup(group, f"tideline service {instant}", interruptOnCancel=True)
-    timer.start()
+    canceller.start()
     try:
         yield
     except Exception as error:
@@ -87,5 +92,6 @@ def time_limit(
             instant=instant,
         ) from error
     finally:
-        timer.cancel()
+        over.set()
+        canceller.join()
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]

@@ -1,11 +1,13 @@
-"""What a read of a table comes down to: base files, columns and a range of commits.
+"""What a read of a table comes down to: base files, slices to merge, columns, a range of commits.
 
 `snapshot` and `incremental` make such a plan from the timeline and the file-system view; it is
-executed here by Spark's native reader, or by `data_source` in Python workers.
+executed here, base files by Spark's native reader and slices with logs by `file_slice_scan`, or by
+`data_source` in Python workers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,14 +18,15 @@ from tideline.errors import UnsupportedTable
 from tideline.spark.arrow_types import arrow_to_spark
 from tideline.spark.conversions import converted
 from tideline.spark.file_index import read_base_files
+from tideline.spark.file_slice_scan import read_file_slices
 from tideline.spark.partition_values import PartitionLayout, split_by_certainty
 from tideline.spark.stored_types import StoredFiles, group_by_stored_types
-from tideline.table.file_group import PARQUET, BaseFile
+from tideline.table.file_group import PARQUET, BaseFile, FileSlice
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.meta_column import COMMIT_TIME, with_meta_fields
-from tideline.table.properties import TableType
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant_time import InstantTime
+from tideline.write.file_slice_merge import SliceContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +39,23 @@ class CommitRange:
 
 @dataclass(frozen=True, slots=True)
 class TableScan:
-    """The rows of `files`, or those of them whose commit time is in `commits`.
+    """The rows of `files` and `slices`, or those of them whose commit time is in `commits`.
 
     `schema` has the meta columns, where the table has them, and the user's, in order. `timeline`
-    is the one the plan was made from.
+    is the one the plan was made from. Of the logs in `slices` what is later than `until` is left
+    out.
     """
 
     timeline: ActiveTimeline
     schema: pa.Schema
     files: tuple[BaseFile, ...]
     commits: CommitRange | None = None
+    slices: tuple[FileSlice, ...] = ()
+    until: InstantTime | None = None
+
+    def slice_context(self, table: HoodieTable) -> SliceContext:
+        """What merging the slices needs to know."""
+        return SliceContext.of(table, self.timeline, self.schema, self.until)
 
 
 def scan_schema(table: HoodieTable, timeline: ActiveTimeline) -> pa.Schema:
@@ -55,23 +65,31 @@ def scan_schema(table: HoodieTable, timeline: ActiveTimeline) -> pa.Schema:
     return with_meta_fields(schema) if table.config.populate_meta_fields else schema
 
 
-def check_scannable(table: HoodieTable) -> None:
-    """Raise UnsupportedTable unless base files alone are the table."""
-    if table.config.table_type is not TableType.COPY_ON_WRITE:
-        raise UnsupportedTable(
-            "merge-on-read tables are not read", table=table.uri, value=table.config.table_type
-        )
+def split_slices(
+    slices: Iterable[FileSlice],
+) -> tuple[tuple[BaseFile, ...], tuple[FileSlice, ...]]:
+    """The base files that are whole slices, and the slices that have logs to merge."""
+    files, merged = [], []
+    for piece in slices:
+        if piece.log_files:
+            merged.append(piece)
+        elif piece.base_file is not None:
+            files.append(piece.base_file)
+    return tuple(files), tuple(merged)
 
 
 def check_scan(table: HoodieTable, scan: TableScan, layout: PartitionLayout | None) -> None:
     """Raise UnsupportedTable for files that no reader makes the table's columns of."""
-    for file in scan.files:
+    merged = [piece.base_file for piece in scan.slices if piece.base_file]
+    for file in (*scan.files, *merged):
         if file.extension != PARQUET:
             raise UnsupportedTable(
                 "base files of this format are not read", table=table.uri, path=file.path
             )
     if layout and layout.is_dropped:
-        _, uncertain = split_by_certainty({file.partition for file in scan.files}, layout)
+        partitions = {file.partition for file in scan.files}
+        partitions |= {piece.group.partition for piece in scan.slices}
+        _, uncertain = split_by_certainty(partitions, layout)
         if uncertain:
             raise UnsupportedTable(
                 "the files leave the partition columns out and the path does not tell their values",
@@ -81,7 +99,7 @@ def check_scan(table: HoodieTable, scan: TableScan, layout: PartitionLayout | No
 
 
 def execute_scan(spark: SparkSession, table: HoodieTable, scan: TableScan) -> DataFrame:
-    """The scan's rows, read natively. Nothing is read before Spark runs the query.
+    """The scan's rows. Nothing is read before Spark runs the query.
 
     Raises UnsupportedTable for what Spark's reader cannot make of the files.
     """
@@ -89,6 +107,9 @@ def execute_scan(spark: SparkSession, table: HoodieTable, scan: TableScan) -> Da
     check_scan(table, scan, layout)
     groups = group_by_stored_types(table, scan.timeline, scan.schema, scan.files)
     frames = [_read_group(spark, table, group, scan.schema, layout) for group in groups]
+    if scan.slices:
+        context = scan.slice_context(table)
+        frames.append(read_file_slices(spark, table.location, scan.slices, context, layout))
     if not frames:
         return spark.createDataFrame([], arrow_to_spark(scan.schema))
     first, *others = frames

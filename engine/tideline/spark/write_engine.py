@@ -30,9 +30,12 @@ from tideline.spark.write_tasks import BUCKET, ROWS_READ, SPARK_STAT_SCHEMA, Wri
 from tideline.table.file_group import FileSlice
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.properties import MergeMode
+from tideline.table.schema import stored_schema
+from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import WriteStat
 from tideline.write.config import SortMode, WriteConfig
 from tideline.write.engine import BucketPlacement, Target
+from tideline.write.file_slice_merge import SliceContext
 from tideline.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.write.key_generator import KeyGenerator
 from tideline.write.upsert_partitioner import BucketPlan
@@ -88,16 +91,18 @@ class SparkWriteEngine:
         for frame in self._kept:
             frame.unpersist()
 
-    def profile(self, candidates: Sequence[FileSlice]) -> WorkloadProfile:
+    def profile(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> WorkloadProfile:
         self._candidates = tuple(candidates)
         located: dict[tuple[str, int], int] = {}
         if candidates:
             index, config = self._config.index, self._table.config
+            has_logs = any(piece.log_files for piece in candidates)
             settings = LookupSettings(
                 reads_bloom_filters=index.type.reads_bloom_filters,
                 prunes_by_ranges=index.prunes_by_ranges,
                 key_fields=None if config.populate_meta_fields else config.record_key_fields,
                 qualified=self._keys.qualified,
+                reading=self._reading(timeline) if has_logs else None,
             )
             self._located = self.keep(
                 locate_keys(
@@ -159,6 +164,11 @@ class SparkWriteEngine:
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
         self._kept.append(kept)
         return kept
+
+    def _reading(self, timeline: ActiveTimeline) -> SliceContext:
+        """How to read slices whose logs tell which keys they have."""
+        schema = self._table.table_schema(timeline)
+        return SliceContext.of(self._table, timeline, schema or stored_schema(self.schema))
 
     def _known_keys(self) -> Mapping[str, int]:
         """Stored keys by incoming partition, where counting their copies would not do.

@@ -21,12 +21,12 @@ from tideline.spark.task_errors import carried_errors
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.timeline.commit_metadata import WriteStat
-from tideline.write.append_handle import append_log_files
 from tideline.write.create_handle import create_base_files
 from tideline.write.dedupe import keep_last_of_key
 from tideline.write.engine import AppendTarget, CreateTarget, Target
 from tideline.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.write.merge_handle import merge_base_file
+from tideline.write.partial_append import append_to_slice
 
 BUCKET = "_tideline_bucket"
 ROWS_READ = "tidelineRowsRead"
@@ -78,7 +78,7 @@ class WriteBuckets:
             )
         incoming = pa.Table.from_batches(list(shaped))
         if isinstance(target, AppendTarget):
-            return append_log_files(context, store, target.file_slice, target.log_instant, incoming)
+            return append_to_slice(context, store, target, incoming)
         return merge_base_file(context, store, target.base_file, incoming)
 
 

@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 
 from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import join_path, split_path
-from tideline.timeline.instant_time import InstantTime
+from tideline.table.java_properties import parse_properties
+from tideline.timeline.instant_time import InstantTime, is_instant_time
 
 PARTITION_METADATA = ".hoodie_partition_metadata"
 METADATA_DIRECTORY = ".hoodie"
@@ -45,6 +46,17 @@ def encode_partition_metadata(partition: str, instant: InstantTime) -> bytes:
         f"partitionDepth={depth}",
     )
     return ("\n".join(lines) + "\n").encode("ascii")
+
+
+def read_creation_time(store: ObjectStore, partition: str) -> InstantTime | None:
+    """The instant that first wrote to a partition; None when its metadata does not say.
+
+    Raises ObjectNotFound where the metadata is a parquet or orc file, CorruptTable when it cannot
+    be read.
+    """
+    properties = parse_properties(store.get(join_path(partition, PARTITION_METADATA)))
+    text = properties.get("commitTime", "")
+    return InstantTime(text) if is_instant_time(text) else None
 
 
 def list_partitions(store: ObjectStore) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Copy-on-write tables written by hand, for tests of readers: file by file, commit by commit.
+"""Tables written by hand, for tests of readers: file by file, log by log, commit by commit.
 
 Shares no code with the write path, and can leave what a writer would not: files of other schemas,
 pending instants, cleaned versions, archived commits.
@@ -15,12 +15,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tideline.formats.log_format import LogFormat
+from tideline.log.data_block import encode_data_block
+from tideline.log.delete_block import encode_delete_block
 from tideline.storage.location import StoreLocation
 from tideline.table.create import TableDefinition, create_table
 from tideline.table.file_group import join_path
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.partition_metadata import write_partition_metadata
-from tideline.table.schema import COMMIT_TIME, META_COLUMNS, arrow_to_avro, without_meta_fields
+from tideline.table.schema import (
+    COMMIT_TIME,
+    META_COLUMNS,
+    arrow_to_avro,
+    with_meta_fields,
+    without_meta_fields,
+)
 from tideline.testing.fake_clock import FakeClock
 from tideline.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata, WriteStat
 from tideline.timeline.instant import Action, Instant, State
@@ -39,6 +48,7 @@ class HandWrittenTable:
     location: StoreLocation
     schema: pa.Schema
     _versions: dict[tuple[str, str], str] = field(default_factory=dict)
+    _logs: int = 0
 
     @classmethod
     def create(cls, folder: Path, schema: pa.Schema, **definition: Any) -> HandWrittenTable:
@@ -79,13 +89,10 @@ class HandWrittenTable:
         for (partition, file_id), rows in files.items():
             stat = self._write_file(instant, partition, file_id, rows)
             stats[partition] = (*stats.get(partition, ()), stat)
-        avro = arrow_to_avro(
-            without_meta_fields(self.schema), name="t_record", namespace="hoodie.t"
-        )
         metadata = CommitMetadata(
             partition_to_write_stats=stats,
             operation_type="UPSERT" if replaced is None else "INSERT_OVERWRITE",
-            extra_metadata={"schema": json.dumps(avro)},
+            extra_metadata={"schema": json.dumps(_user_schema(self.schema))},
             partition_to_replace_file_ids=None
             if replaced is None
             else {partition: tuple(ids) for partition, ids in replaced.items()},
@@ -95,6 +102,46 @@ class HandWrittenTable:
         if completed:
             timelines = self.open().timelines
             timelines.complete(Instant(instant, action, State.INFLIGHT), metadata.encode())
+        return [stat.path for in_partition in stats.values() for stat in in_partition if stat.path]
+
+    def append(
+        self,
+        time: str,
+        rows: BaseFiles,
+        deletes: Mapping[tuple[str, str], Sequence[str]] | None = None,
+        *,
+        completed: bool = True,
+        log_format: LogFormat = LogFormat.PARQUET,
+    ) -> list[str]:
+        """Append rows, then deleted keys, to the logs of file groups; the paths of the log files.
+
+        A file group without a base file begins with its log.
+        """
+        instant = instant_time(time)
+        has_meta = self.open().config.populate_meta_fields
+        schema = with_meta_fields(self.schema) if has_meta else self.schema
+        avro = json.dumps(arrow_to_avro(schema, name="t_record", namespace="hoodie.t"))
+        bodies: dict[tuple[str, str], bytes] = {}
+        for (partition, file_id), added in rows.items():
+            full = _with_meta_columns(added, instant, partition, file_id)
+            body = encode_data_block(log_format, full, avro, instant)
+            bodies[partition, file_id] = body
+        for group, keys in (deletes or {}).items():
+            block = encode_delete_block(pa.array(keys), group[0], (), instant, avro)
+            bodies[group] = bodies.get(group, b"") + block
+        stats: dict[str, tuple[WriteStat, ...]] = {}
+        for group, body in bodies.items():
+            stats[group[0]] = (*stats.get(group[0], ()), self._write_log(instant, *group, body))
+        metadata = CommitMetadata(
+            partition_to_write_stats=stats,
+            operation_type="UPSERT",
+            extra_metadata={"schema": json.dumps(_user_schema(self.schema))},
+        )
+        self.begin(time, Action.DELTACOMMIT)
+        if completed:
+            self.open().timelines.complete(
+                Instant(instant, Action.DELTACOMMIT, State.INFLIGHT), metadata.encode()
+            )
         return [stat.path for in_partition in stats.values() for stat in in_partition if stat.path]
 
     def begin(self, time: str, action: Action, plan: bytes = b"") -> None:
@@ -144,6 +191,30 @@ class HandWrittenTable:
             total_write_bytes=native.stat().st_size,
             file_size_in_bytes=native.stat().st_size,
         )
+
+    def _write_log(
+        self, instant: InstantTime, partition: str, file_id: str, body: bytes
+    ) -> WriteStat:
+        store = self.location.open()
+        write_partition_metadata(store, partition, instant)
+        previous = self._versions.get((partition, file_id), NO_PREVIOUS_COMMIT)
+        base = instant.value if previous == NO_PREVIOUS_COMMIT else previous
+        self._versions[partition, file_id] = base
+        self._logs += 1
+        path = join_path(partition, f".{file_id}_{base}.log.{self._logs}_0-1-0")
+        store.put(path, body)
+        return WriteStat(
+            file_id=file_id,
+            path=path,
+            prev_commit=previous,
+            partition_path=partition,
+            total_write_bytes=len(body),
+            file_size_in_bytes=len(body),
+        )
+
+
+def _user_schema(schema: pa.Schema) -> Mapping[str, Any]:
+    return arrow_to_avro(without_meta_fields(schema), name="t_record", namespace="hoodie.t")
 
 
 def instant_time(digits: str) -> InstantTime:

@@ -11,19 +11,21 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tideline.index.bucket import bucket_id
 from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import FileSlice
+from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import WriteStat
-from tideline.write.append_handle import append_log_files
+from tideline.timeline.committed import CommittedInstants
 from tideline.write.config import SortMode
 from tideline.write.create_handle import create_base_files
 from tideline.write.dedupe import keep_last_of_key
 from tideline.write.engine import AppendTarget, BucketPlacement, CreateTarget, Target
+from tideline.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.write.merge_handle import merge_base_file
+from tideline.write.partial_append import append_to_slice
 from tideline.write.upsert_partitioner import BucketPlan, bucket_of
 from tideline.write.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
 
@@ -54,13 +56,12 @@ class LocalEngine:
     def release(self) -> None:
         """Nothing is kept."""
 
-    def profile(self, candidates: Sequence[FileSlice]) -> WorkloadProfile:
+    def profile(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> WorkloadProfile:
+        reading = SliceContext(self.store.uri, self.rows.schema, CommittedInstants.of(timeline))
         for file in candidates:
-            assert file.base_file is not None and not file.log_files, "its indexes read base files"
-            with self.store.open_reader(file.base_file.path) as stream:
-                keys = pq.ParquetFile(stream).read(columns=[RECORD_KEY], use_threads=False)
-                stored = keys.column(0).to_pylist()
-            self._located |= {(key, file.partition): file.file_id for key in stored}
+            for batch in read_file_slice(self.store, file, reading, [RECORD_KEY]):
+                stored = batch.column(0).to_pylist()
+                self._located |= {(key, file.partition): file.file_id for key in stored}
         instants = {file.file_id: file.base_instant for file in candidates}
         inserts: dict[str, int] = {}
         updates: dict[str, dict[str, UpdateCount]] = {}
@@ -121,9 +122,7 @@ class LocalEngine:
                     task, self.store, target.partition, target.file_id_prefix, rows.to_batches()
                 )
             elif isinstance(target, AppendTarget):
-                stats += append_log_files(
-                    task, self.store, target.file_slice, target.log_instant, rows
-                )
+                stats += append_to_slice(task, self.store, target, rows)
             else:
                 stats += merge_base_file(task, self.store, target.base_file, rows)
         return stats

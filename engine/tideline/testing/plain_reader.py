@@ -20,7 +20,7 @@ def completed_commits(folder: Path) -> dict[str, dict[str, Any]]:
     """Commit metadata by instant time, oldest first."""
     found = {}
     for path in sorted((folder / ".hoodie").iterdir()):
-        if path.suffix in (".commit", ".replacecommit"):
+        if path.suffix in (".commit", ".deltacommit", ".replacecommit"):
             found[path.stem] = json.loads(path.read_bytes() or b"{}")
     return found
 

@@ -21,6 +21,7 @@ from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.table_config import TableType
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import SimulatedCrash
 from tideline.testing.simulator import (
@@ -59,6 +60,7 @@ WEATHERS = (
 )
 """Calm, mixed, writers that fall asleep, that die, and a store that is often away."""
 
+_COMPLETING = (".commit", ".deltacommit", ".replacecommit")
 _NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
 _LONG_S = 4000.0
 
@@ -82,7 +84,14 @@ class SimulatedLake:
     """One run: `run` it, it raises AssertionError when something is wrong."""
 
     def __init__(
-        self, seed: int, hazards: Hazards, *, writers: int, writes: int, starts_empty: bool
+        self,
+        seed: int,
+        hazards: Hazards,
+        *,
+        writers: int,
+        writes: int,
+        starts_empty: bool,
+        table_type: TableType = TableType.COPY_ON_WRITE,
     ) -> None:
         self.simulation = Simulation(seed, hazards, _is_pressing)
         self._name = f"simulated-{next(_names)}"
@@ -94,7 +103,8 @@ class SimulatedLake:
         self._attempts: dict[SimulatedProcess, Attempt] = {}
         self.commits = 0
         self.reads = 0
-        table = SmallTable.create(self._location, FakeClock(int(self.simulation.time_ms)))
+        clock = FakeClock(int(self.simulation.time_ms))
+        table = SmallTable.create(self._location, clock, table_type=table_type)
         if not starts_empty:
             rows = batch(range(KEYS // 2), 0, partitions=PARTITIONS)
             with self.simulation.same_file_ids():
@@ -170,7 +180,7 @@ class SimulatedLake:
         return Attempt(operation, batch(keys, next(self._values), partitions=PARTITIONS))
 
     def _applied(self, process: SimulatedProcess, step: Step) -> None:
-        if step.method == "put_if_absent" and step.path.endswith((".commit", ".replacecommit")):
+        if step.method == "put_if_absent" and step.path.endswith(_COMPLETING):
             attempt = self._attempts[process]
             self.simulation.say(f"{process.name} {attempt.operation} is visible: {step.path}")
             attempt.is_visible = True
@@ -216,7 +226,15 @@ class SimulatedLake:
 def check_run(seed: int) -> SimulatedLake:
     """One run, whose weather and size follow from the seed; a failure says how to repeat it."""
     hazards = WEATHERS[seed % len(WEATHERS)]
-    lake = SimulatedLake(seed, hazards, writers=3, writes=2, starts_empty=seed % 4 == 0)
+    appends = seed // len(WEATHERS) % 2 == 1
+    lake = SimulatedLake(
+        seed,
+        hazards,
+        writers=3,
+        writes=2,
+        starts_empty=seed % 4 == 0,
+        table_type=TableType.MERGE_ON_READ if appends else TableType.COPY_ON_WRITE,
+    )
     try:
         lake.run()
     except Exception as error:
@@ -230,7 +248,7 @@ def check_run(seed: int) -> SimulatedLake:
 def _is_pressing(step: Step) -> bool:
     """The calls between the last look at lease and heartbeat and what these protect."""
     if step.method == "put_if_absent":
-        return step.path.endswith((".commit", ".replacecommit", "commit.requested"))
+        return step.path.endswith((*_COMPLETING, "commit.requested"))
     return step.method == "head" and step.path.endswith(".inflight")
 
 

@@ -1,7 +1,7 @@
 """What a fresh reader sees of a table, and what each of its objects is there for.
 
-Shares the timeline and the file-system view with the engine, but neither its writers nor its
-rollback: rows are read with pyarrow, objects are explained one by one.
+Shares the timeline and the file-system view with the engine, and the merging of logs, but neither
+its writers nor its rollback: base files are read with pyarrow, objects are explained one by one.
 """
 
 from __future__ import annotations
@@ -11,16 +11,20 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from tideline.clock import Clock, SystemClock
+from tideline.errors import CorruptTable
+from tideline.formats.log_block import HeaderKey, read_frames
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.table.file_group import BaseFile, split_path
+from tideline.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.partition_metadata import PARTITION_METADATA
 from tideline.table.properties import load_table_config
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.carried import REMEMBERED_PATH
 from tideline.timeline.instant import COMMIT_ACTIONS
+from tideline.timeline.instant_time import InstantTime
 from tideline.timeline.layout_v1 import LAYOUT_V1
+from tideline.write.file_slice_merge import SliceContext, read_file_slice
 
 Row = dict[str, Any]
 
@@ -43,15 +47,27 @@ def open_fresh(
 
 def read_rows(table: HoodieTable, timeline: ActiveTimeline | None = None) -> list[Row]:
     """Every stored row without Hudi's columns, doubled ones included, in one fixed order."""
-    view = table.file_system_view(table.timeline() if timeline is None else timeline)
+    timeline = table.timeline() if timeline is None else timeline
+    view = table.file_system_view(timeline)
+    slices = [piece for partition in view.partitions for piece in view.latest_slices(partition)]
     rows: list[Row] = []
-    for partition in view.partitions:
-        for file in view.latest_base_files(partition):
-            with table.store.open_reader(file.path) as stream:
+    for piece in slices:
+        if piece.log_files:
+            rows += _merged_rows(table, timeline, piece)
+        elif piece.base_file is not None:
+            with table.store.open_reader(piece.base_file.path) as stream:
                 stored = pq.ParquetFile(stream).read(use_threads=False)
             names = [name for name in stored.column_names if not name.startswith("_hoodie_")]
             rows += stored.select(names).to_pylist()
     return sorted(rows, key=lambda row: tuple(str(value) for value in row.values()))
+
+
+def _merged_rows(table: HoodieTable, timeline: ActiveTimeline, piece: FileSlice) -> list[Row]:
+    schema = table.table_schema(timeline)
+    assert schema is not None, "commits that wrote logs have a schema"
+    context = SliceContext.of(table, timeline, schema)
+    batches = read_file_slice(table.store, piece, context, columns=schema.names)
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 def unexplained_objects(table: HoodieTable) -> list[str]:
@@ -77,9 +93,45 @@ def unexplained_objects(table: HoodieTable) -> list[str]:
             return (
                 instant is not None and (instant.time, instant.action.when_completed) in completed
             )
-        return BaseFile.parse(directory, name) is not None and path in named
+        if path in undone:
+            return True
+        is_data = BaseFile.parse(directory, name) or LogFile.parse(directory, name)
+        return is_data is not None and path in named
 
+    undone = _undone_logs(table)
     return sorted(info.path for info in table.store.list() if not is_explained(info.path))
+
+
+def _undone_logs(table: HoodieTable) -> set[str]:
+    """Log files of command blocks, and those all of whose blocks a later command takes back."""
+    slices: dict[tuple[FileGroupId, InstantTime], list[LogFile]] = {}
+    for log in table.list_log_files():
+        slices.setdefault((log.group, log.instant), []).append(log)
+    found = set()
+    for logs in slices.values():
+        taken_back: set[str] = set()
+        for log in sorted(logs, key=lambda item: (item.version, item.write_token), reverse=True):
+            commands, instants = _what_a_log_holds(table.store, log)
+            if commands or instants <= taken_back:
+                found.add(log.path)
+            taken_back |= commands
+    return found
+
+
+def _what_a_log_holds(store: ObjectStore, log: LogFile) -> tuple[set[str], set[str]]:
+    """The instants its command blocks take back, and those its other blocks are of."""
+    body = store.get(log.path)
+    try:
+        frames = read_frames(lambda offset, length: body[offset : offset + length], len(body))
+    except CorruptTable:
+        return set(), {"unreadable"}
+    commands, instants = set(), set()
+    for frame in frames:
+        if frame.is_rollback:
+            commands.add(frame.headers[HeaderKey.TARGET_INSTANT_TIME])
+        else:
+            instants.add(frame.headers.get(HeaderKey.INSTANT_TIME, "unreadable"))
+    return commands, instants
 
 
 def missing_files(table: HoodieTable) -> list[str]:

@@ -102,7 +102,7 @@ def put_log_file(
         create_marker(store, ctx.instant, marker)
         # Every block names the instant, so a repeated request knows its own object.
         outcome = store.put_if_absent(log.path, body, token=str(ctx.instant))
-        if not isinstance(outcome, AlreadyExists):
+        if not isinstance(outcome, AlreadyExists) or _holds(store, log.path, body):
             return log
         delete_marker(store, ctx.instant, marker)
     raise Conflict(
@@ -111,6 +111,12 @@ def put_log_file(
         instant=ctx.instant,
         path=log.path,
     )
+
+
+def _holds(store: ObjectStore, path: str, body: bytes) -> bool:
+    """Whether the object that is there already is ours, of a request whose reply was lost."""
+    info = store.head(path)
+    return info is not None and info.size_bytes == len(body) and store.get(path) == body
 
 
 def log_stat(

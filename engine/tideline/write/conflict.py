@@ -287,7 +287,8 @@ def _lost_sight_of(start: TransactionStart, now: ActiveTimeline) -> InstantTime 
     gone: set[InstantTime] = set(start.completed) - {instant.time for instant in now.completed()}
     if first_active is not None:
         newest = max(start.completed, default=first_active)
-        archived = {newest} if newest < first_active else set()
+        # A savepoint keeps its commit in front of the first active instant.
+        archived = {newest} & gone if newest < first_active else set()
         unseen = {t for t in start.pending if t < first_active and now.find(t) is None}
         gone = {t for t in gone if t >= first_active} | archived | unseen
     return min(gone, default=None)

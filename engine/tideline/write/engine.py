@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Protocol
 
 from tideline.table.file_group import BaseFile, FileSlice
+from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import WriteStat
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import SortMode
+from tideline.write.file_slice_merge import SliceContext
 from tideline.write.handle_context import HandleContext
 from tideline.write.upsert_partitioner import BucketPlan
 from tideline.write.workload_profile import WorkloadProfile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +36,13 @@ class AppendTarget:
     """A bucket that appends log files to this slice.
 
     `log_instant` is the instant in their names: the slice's, or that of a pending compaction, on
-    top of whose base file they will lie.
+    top of whose base file they will lie. `reading` is how to read the slice, for the writes that
+    have to: updates of some columns only.
     """
 
     file_slice: FileSlice
     log_instant: InstantTime
+    reading: SliceContext | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +78,11 @@ class WriteEngine(Protocol):
         """The partition paths the batch touches."""
         ...
 
-    def profile(self, candidates: Sequence[FileSlice]) -> WorkloadProfile:
+    def profile(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> WorkloadProfile:
         """Look every key up in the candidates and count rows per partition and file group.
 
         A candidate without log files has the keys of its base file, one with log files those that
-        the merged slice has. With no candidates every row is an insert.
+        the merged slice has, as `timeline` shows it. With no candidates every row is an insert.
         """
         ...
 

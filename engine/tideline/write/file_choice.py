@@ -23,6 +23,7 @@ from tideline.table.table_config import TableType
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import WriteConfig
 from tideline.write.engine import AppendTarget, CreateTarget, MergeTarget, Target
+from tideline.write.file_slice_merge import SliceContext
 from tideline.write.upsert_partitioner import BucketPlan, SmallFile, UpdateBucket
 from tideline.write.workload_profile import WorkloadProfile
 
@@ -66,9 +67,12 @@ def small_files(
 
 
 def choose_targets(
-    plan: BucketPlan, view: FileSystemView, table_type: TableType
+    plan: BucketPlan,
+    view: FileSystemView,
+    table_type: TableType,
+    reading: SliceContext | None = None,
 ) -> dict[int, Target]:
-    """What every bucket of a plan does."""
+    """What every bucket of a plan does. `reading` goes along with appends, see AppendTarget."""
     slices = {
         piece.group: piece
         for partition in view.partitions
@@ -85,7 +89,7 @@ def choose_targets(
         if is_rewritten and piece.base_file is not None:
             targets[bucket.number] = MergeTarget(piece.base_file)
         else:
-            targets[bucket.number] = AppendTarget(piece, _log_instant(view, piece))
+            targets[bucket.number] = AppendTarget(piece, _log_instant(view, piece), reading)
     return targets
 
 

@@ -7,13 +7,14 @@ write token with `for_task`. Stores are not part of it: handles take one explici
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from tideline.table.column_type import stored_type
 from tideline.table.properties import MergeMode
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import BloomSettings, LogSettings, ParquetSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 RECORD_KEY = "_hoodie_record_key"
 """Input column of every handle: the record key, a string."""
@@ -61,6 +62,11 @@ class HandleContext:
     @property
     def stored_schema(self) -> pa.Schema:
         """`schema` in the types base files store."""
+        # Imported here, so that writes which move no rows need no Arrow.
+        import pyarrow as pa
+
+        from tideline.table.column_type import stored_type
+
         return pa.schema(
             [
                 field.with_type(stored_type(field.type, field.name, keep_millis=True))

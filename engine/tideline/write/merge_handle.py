@@ -77,7 +77,7 @@ class _Merge:
         self._partition = partition
         self._incoming = incoming
         self._matched = np.zeros(len(incoming), dtype=np.bool_)
-        self._kept_columns = _kept_columns(ctx)
+        self._kept_columns = kept_columns(ctx)
         self._updates = 0
         self._inserts = 0
         self._deletes = 0
@@ -146,7 +146,7 @@ class _Merge:
             writer.add_keys(new.keys)
 
 
-def _kept_columns(ctx: HandleContext) -> frozenset[str]:
+def kept_columns(ctx: HandleContext) -> frozenset[str]:
     """Columns an update leaves as they are stored."""
     if ctx.partial_update_columns is None:
         return frozenset()

@@ -10,28 +10,26 @@ one starts, or while it writes.
    newer commit is the one with the later instant, even if it completed first; so a change of ours
    that such a commit would hide has to be written again.
 
+Commits that move no rows carry the schema they found; those compare texts and need no Arrow.
 Source: Hudi's ConcurrentSchemaEvolutionTableSchemaGetter, SimpleSchemaConflictResolutionStrategy.
 """
 
 from __future__ import annotations
 
 import json
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from tideline.errors import InvalidData
-from tideline.table.column_type import stored_type
-from tideline.table.schema import (
-    arrow_to_avro,
-    avro_to_arrow,
-    evolve,
-    record_name,
-    without_meta_fields,
-)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def is_current(table_schema: pa.Schema | None, written: pa.Schema) -> bool:
     """Whether rows of the columns `written` keep every column of the table, in its type."""
+    from tideline.table.column_type import stored_type
+    from tideline.table.schema import evolve
+
     if table_schema is None:
         return True
     try:
@@ -54,7 +52,9 @@ def agree_on_schema(before: str | None, now: str | None, mine: str, *, table: st
         return mine
     if not mine:
         return now
-    ours, theirs = (without_meta_fields(avro_to_arrow(text)) for text in (mine, now))
+    from tideline.table.schema import arrow_to_avro, evolve, record_name
+
+    ours, theirs = _columns(mine), _columns(now)
     if _types(ours) == _types(theirs):
         return mine
     both = evolve(theirs, ours, null_missing_columns=True).schema
@@ -66,8 +66,13 @@ def hides(newest: str | None, ours: str) -> bool:
     """Whether a table whose newest commit says `newest` shows less than the columns of `ours`."""
     if newest is None or newest == ours:
         return False
-    shown, wanted = (without_meta_fields(avro_to_arrow(text)) for text in (newest, ours))
-    return _types(shown) != _types(wanted)
+    return _types(_columns(newest)) != _types(_columns(ours))
+
+
+def _columns(schema_json: str) -> pa.Schema:
+    from tideline.table.schema import avro_to_arrow, without_meta_fields
+
+    return without_meta_fields(avro_to_arrow(schema_json))
 
 
 def _types(schema: pa.Schema) -> dict[str, pa.DataType]:

@@ -22,6 +22,7 @@ from tideline.table.file_group import BaseFile, FileGroupId, split_path
 from tideline.table.file_system_view import FileSystemView
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.properties import MergeMode, TableType
+from tideline.table.schema import stored_schema
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action
@@ -35,6 +36,7 @@ from tideline.write.file_choice import (
     lookup_candidates,
     small_files,
 )
+from tideline.write.file_slice_merge import SliceContext
 from tideline.write.handle_context import HandleContext
 from tideline.write.operation import WriteOperation
 from tideline.write.partition_path import check_new_partition
@@ -110,7 +112,7 @@ def _write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wr
     view = table.file_system_view(transaction.timeline, scope)
     table_type, index = table.config.table_type, config.index
     candidates = lookup_candidates(view, table_type, is_global=index.type.is_global)
-    profile = engine.profile(candidates if operation.tags_keys else ())
+    profile = engine.profile(candidates if operation.tags_keys else (), transaction.timeline)
     if operation.writes_rows:
         _check_new_partitions(table, view, engine.partitions)
     else:
@@ -128,7 +130,7 @@ def _write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wr
     transaction.to_inflight(inflight_metadata(profile, operation))
     stats = engine.write(
         plan,
-        choose_targets(plan, view, table_type),
+        choose_targets(plan, view, table_type, _reading(transaction, engine)),
         _context(transaction, engine),
         drops_duplicates=_combines(operation, config),
     )
@@ -148,7 +150,12 @@ def _write_by_hash(transaction: WriteTransaction, engine: WriteEngine) -> Writte
     transaction.to_inflight(inflight_metadata(profile, operation))
     stats = engine.write(
         plan,
-        choose_targets(plan, view, transaction.table.config.table_type),
+        choose_targets(
+            plan,
+            view,
+            transaction.table.config.table_type,
+            _reading(transaction, engine),
+        ),
         replace(_context(transaction, engine), rolls=False, merges_inserts=True),
         drops_duplicates=_combines(operation, config),
         placement=placement,
@@ -162,7 +169,7 @@ def _overwrite(transaction: WriteTransaction, engine: WriteEngine) -> Written:
     Partitions that receive no row keep their files, except with insert_overwrite_table.
     """
     operation, config, table = transaction.operation, transaction.config, transaction.table
-    profile = engine.profile(())
+    profile = engine.profile((), transaction.timeline)
     for partition in engine.partitions:
         check_new_partition(table.store, partition)
     if transaction.timeline.pending().of(Action.REPLACECOMMIT, Action.CLUSTERING):
@@ -276,6 +283,17 @@ def _context(transaction: WriteTransaction, engine: WriteEngine) -> HandleContex
         or not config.allows_duplicate_inserts,
         partial_update_columns=config.partial_update_columns,
     )
+
+
+def _reading(transaction: WriteTransaction, engine: WriteEngine) -> SliceContext | None:
+    """How to read what is stored, for a write that appends and has to know it."""
+    table = transaction.table
+    if (
+        transaction.config.partial_update_columns is None
+        or table.config.table_type is TableType.COPY_ON_WRITE
+    ):
+        return None
+    return SliceContext.of(table, transaction.timeline, stored_schema(engine.schema))
 
 
 def _combines(operation: WriteOperation, config: WriteConfig) -> bool:

@@ -39,6 +39,7 @@ from tideline.services.cleaning.retention import (
     plan_retention,
 )
 from tideline.services.explanation import NotDue
+from tideline.services.rollback.execute import base_uri
 from tideline.services.savepoint.record import savepointed_files
 from tideline.storage.heartbeat import Heartbeat, is_heartbeat_dead
 from tideline.table.file_group import FileGroupId, join_path, split_path
@@ -154,7 +155,7 @@ def schedule_cleaning(table: HoodieTable, config: CleaningConfig) -> Instant | N
     if isinstance(plan, NotDue):
         return plan
     time = next_instant_time(table.clock.now_ms(), timeline.newest_time())
-    body = encode_container("HoodieCleanerPlan", plan.to_avro(base_path(table)))
+    body = encode_container("HoodieCleanerPlan", plan.to_avro(base_uri(table)))
     return table.timelines.create_requested(time, Action.CLEAN, body)
 
 
@@ -219,13 +220,6 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
             disable_metadata_table(table)
             _complete(table, inflight, plan, done)
     return done
-
-
-def base_path(table: HoodieTable) -> str:
-    """The table's address in the plans of cleaning: `s3a://...`, or a plain local path."""
-    if table.location.scheme == "memory":
-        return table.location.uri
-    return table.location.spark_uri().removeprefix("file:")
 
 
 def _to_inflight(table: HoodieTable, instant: Instant) -> Instant:

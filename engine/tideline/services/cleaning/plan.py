@@ -103,8 +103,8 @@ class CleaningPlan:
             },
         )
 
-    def to_avro(self, base_path: str) -> dict[str, Any]:
-        """The HoodieCleanerPlan record; `base_path` as Hudi spells the table's address."""
+    def to_avro(self, base_uri: str) -> dict[str, Any]:
+        """The HoodieCleanerPlan record; `base_uri` as Hudi spells the table's address."""
         return {
             "earliestInstantToRetain": None
             if self.earliest is None
@@ -119,7 +119,7 @@ class CleaningPlan:
             "version": PLAN_VERSION,
             "filePathsToBeDeletedPerPartition": {
                 partition: [
-                    {"filePath": f"{base_path}/{file.path}", "isBootstrapBaseFile": False}
+                    {"filePath": f"{base_uri}/{file.path}", "isBootstrapBaseFile": False}
                     for file in files
                 ]
                 for partition, files in self.files.items()
@@ -227,9 +227,7 @@ def _outdated(
         yield from free if replaced_at < earliest.time else ()
         return
     below = [piece for piece in group.slices if piece.base_instant < earliest.time]
-    for piece in below[1:]:
-        if piece in free:
-            yield piece
+    yield from (piece for piece in below[1:] if not _is_needed(piece, facts.needed))
 
 
 def _has_enough(retention: Retention, config: CleaningConfig) -> bool:

@@ -157,24 +157,27 @@ def plan_instant_rollback(
 
 
 def remove_files_of(table: HoodieTable, time: InstantTime) -> tuple[str, ...]:
-    """Delete what a writer wrote after its instant had been rolled back; returns the paths.
+    """Undo what a writer wrote after its instant had been rolled back; returns the deleted paths.
 
-    Lists the whole table, and looks into its log files. For an instant that is not in the timeline,
-    called by its own writer.
+    Lists the whole table, and looks into its log files: others may have removed the markers with
+    the instant. Logs in slices of others stay, behind a command block, for somebody may be about to
+    read them. For an instant that is not in the timeline, called by its own writer.
     """
     instant = Instant(time, Action.DELTACOMMIT, State.INFLIGHT)
-    markers = list_markers(table.store, str(time))
-    bases = [marker for marker in markers if marker.kind is not MarkerKind.APPEND]
     files = _list_data_files(table)
-    plan = plan_rollback(instant, markers=bases, files=files, by_listing=True)
     mine = frozenset({str(time)})
-    # Others may have rolled back its markers with it, and a log file is named by another instant.
-    logs = (file for file in files if isinstance(file, LogFile) and file.instant < time)
-    appended = {log.path for log in logs if instants_in_log(table.store, log) == mine}
-    paths = tuple(sorted({*plan.deleted_paths, *appended}))
-    table.store.delete_many(paths)
+    appended = (
+        Marker(file.partition, file.name, MarkerKind.APPEND)
+        for file in files
+        if isinstance(file, LogFile)
+        and file.instant < time
+        and instants_in_log(table.store, file) == mine
+    )
+    markers = (*list_markers(table.store, str(time)), *appended)
+    plan = plan_rollback(instant, markers=markers, files=files, by_listing=True)
+    undo_files(table, plan, table.timeline().newest_time() or time)
     delete_markers(table.store, str(time))
-    return paths
+    return plan.deleted_paths
 
 
 def undo_marked_files(table: HoodieTable, time: InstantTime, markers: tuple[Marker, ...]) -> None:

@@ -1,0 +1,188 @@
+"""Compaction and clustering on Spark: same rows before and after, files as planned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import tideline
+from tideline.errors import Conflict
+from tideline.lake_table import LakeTable
+from tideline.services.clustering.execute import read_clustering_plan
+from tideline.services.engine import ServiceWork
+from tideline.services.explanation import Explanation
+from tideline.spark.clustering import cluster_groups
+from tideline.timeline.instant import Action, Instant, State
+from tideline.timeline.instant_time import InstantTime
+from tideline.write.file_slice_merge import SliceContext, read_file_slice
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string()), ("ts", pa.int64()),
+                    ("v", pa.string()), ("tags", pa.list_(pa.string()))])  # fmt: skip
+QUIET = {"hoodie.compact.inline": "false", "hoodie.parquet.small.file.limit": "0"}
+DUE = {"hoodie.compact.inline.max.delta.commits": "1", "hoodie.clustering.inline.max.commits": "1"}
+
+
+def frame(spark: SparkSession, numbers: range, version: int) -> object:
+    rows = {
+        "id": list(numbers),
+        "region": [f"r{number % 2}" for number in numbers],
+        "ts": [version] * len(numbers),
+        "v": [f"v{(number * 37) % 101}" if number % 7 else None for number in numbers],
+        "tags": [[f"t{number}", None] if number % 3 else None for number in numbers],
+    }
+    return spark.createDataFrame(pa.table(rows, schema=SCHEMA))
+
+
+def create(spark: SparkSession, folder: Path, table_type: str) -> LakeTable:
+    table = tideline.create(
+        str(folder), schema=SCHEMA, record_key=["id"], partition_by=["region"], ordering=["ts"],
+        table_type=table_type, properties={"hoodie.clean.automatic": "false"},
+    )  # fmt: skip
+    for start in (0, 200):
+        table.write(frame(spark, range(start, start + 200), 1), "insert", options=QUIET)
+    table.write(frame(spark, range(100, 250), 2), "upsert", options=QUIET)
+    table.write(frame(spark, range(20, 30), 3), "delete", options=QUIET)
+    return table
+
+
+def stored(table: LakeTable) -> list[dict[str, object]]:
+    hoodie = table.hoodie_table
+    timeline = hoodie.timeline()
+    schema = hoodie.table_schema(timeline)
+    assert schema is not None
+    context = SliceContext.of(hoodie, timeline, schema)
+    view = hoodie.file_system_view(timeline)
+    rows = [
+        row
+        for partition in view.partitions
+        for piece in view.latest_slices(partition)
+        for batch in read_file_slice(hoodie.store, piece, context)
+        for row in batch.to_pylist()
+    ]
+    for row in rows:
+        del row["_hoodie_file_name"]
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def test_compaction_keeps_every_row_and_its_meta_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = create(spark, tmp_path / "t", "MERGE_ON_READ")
+    before = stored(table)
+    assert len(before) == 390
+    plan = table.plan("compaction", options=DUE)
+    assert isinstance(plan.outcome, Explanation)
+    assert plan.outcome.bytes_read > 0
+    assert plan.outcome.estimated_s is None
+    run = table.run("compaction", options=DUE, spark=spark)
+    assert len(run.done) == 1
+    assert stored(table) == before
+    hoodie = table.hoodie_table
+    view = hoodie.file_system_view(hoodie.timeline())
+    assert not any(p.log_files for part in view.partitions for p in view.latest_slices(part))
+    table.write(frame(spark, range(100, 120), 4), "upsert", options=QUIET)
+    again = table.plan("compaction", options=DUE).outcome
+    assert isinstance(again, Explanation)
+    assert again.estimated_s is not None
+
+
+def test_log_compaction_keeps_every_row(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(spark, tmp_path / "t", "MERGE_ON_READ")
+    before = stored(table)
+    run = table.run(
+        "logcompaction", options={"hoodie.log.compaction.blocks.threshold": "1"}, spark=spark
+    )
+    assert len(run.done) == 1
+    assert stored(table) == before
+
+
+@pytest.mark.parametrize("layout", ["LINEAR", "ZORDER", "HILBERT"])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_clustering_keeps_every_row(
+    spark: SparkSession, tmp_path: Path, table_type: str, layout: str
+) -> None:
+    table = create(spark, tmp_path / "t", table_type)
+    before = stored(table)
+    sort = {
+        "hoodie.clustering.plan.strategy.sort.columns": "v,id",
+        "hoodie.layout.optimize.strategy": layout,
+    }
+    run = table.run("clustering", options={**DUE, **sort}, spark=spark)
+    assert len(run.done) == 1
+    assert stored(table) == before
+    hoodie = table.hoodie_table
+    view = hoodie.file_system_view(hoodie.timeline())
+    assert [len(view.latest_base_files(part)) for part in view.partitions] == [1, 1]
+
+
+@pytest.mark.parametrize("layout", ["LINEAR", "ZORDER"])
+def test_a_large_group_is_sorted_in_parts_over_several_files(
+    spark: SparkSession, tmp_path: Path, layout: str
+) -> None:
+    table = create(spark, tmp_path / "t", "MERGE_ON_READ")
+    before = {row["id"] for row in stored(table)}
+    options = {
+        **DUE,
+        "hoodie.clustering.plan.strategy.sort.columns": "v,ts",
+        "hoodie.layout.optimize.strategy": layout,
+    }
+    time = table.schedule("clustering", options=options)
+    assert time is not None
+    hoodie = table.hoodie_table
+    instant = Instant(InstantTime(time), Action.REPLACECOMMIT, State.REQUESTED)
+    plan = read_clustering_plan(hoodie, instant)
+    timeline = hoodie.timeline()
+    schema = hoodie.table_schema_json(timeline)
+    assert schema is not None
+    work = ServiceWork(instant.time, schema, timeline, table.write_config(None))
+    stats = cluster_groups(spark, hoodie, work, plan, part_bytes_max=5_000)
+    assert {stat.partition_path for stat in stats} == {"r0", "r1"}
+    ids: list[int] = []
+    for stat in stats:
+        assert stat.path is not None
+        with hoodie.store.open_reader(stat.path) as stream:
+            rows = pq.read_table(stream)
+        ids += rows.column("id").to_pylist()
+        if layout == "LINEAR":
+            values = rows.column("v").to_pylist()
+            assert values == sorted(values, key=lambda value: (value is not None, value))
+    assert sorted(ids) == sorted(before)
+
+
+def test_a_service_that_takes_too_long_is_given_up_and_keeps_its_plan(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = create(spark, tmp_path / "t", "MERGE_ON_READ")
+    before = stored(table)
+    options = {**DUE, "tideline.service.timeout.seconds": "0.001"}
+    with pytest.raises(Conflict, match="not done after"):
+        table.run("compaction", options=options, spark=spark)
+    assert stored(table) == before
+    (pending,) = table.timeline().pending()
+    assert (pending.action, pending.state) == (Action.COMPACTION, State.REQUESTED)
+    run = table.run("compaction", options=DUE, spark=spark)
+    assert len(run.done) == 1
+    assert stored(table) == before
+
+
+def test_a_batch_compacts_cleans_and_archives_by_itself(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = tideline.create(
+        str(tmp_path / "t"), schema=SCHEMA, record_key=["id"], partition_by=["region"],
+        ordering=["ts"], table_type="MERGE_ON_READ",
+        properties={"hoodie.compact.inline.max.delta.commits": "2",
+                    "hoodie.clean.commits.retained": "1"},
+    )  # fmt: skip
+    told = [table.write(frame(spark, range(50), turn), "upsert").services for turn in range(5)]
+    happened = [[outcome.service.value for outcome in outcomes] for outcomes in told]
+    assert ["compaction"] in happened
+    assert any("cleaning" in services for services in happened)
+    assert not [outcome for outcomes in told for outcome in outcomes if outcome.failure]
+    assert {row["ts"] for row in stored(table)} == {4}

@@ -1,0 +1,77 @@
+"""What has expired of a table, for the commit that drops it.
+
+That commit is a write of the operation delete_partition (`LakeTable.expire_partitions`): one
+transaction, with a heartbeat, conflict detection and rollback like any other, which replaces the
+partitions' file groups by nothing. What has expired is looked up again inside it, so that nobody
+loses a partition that was written to since it was planned. Cleaning deletes the files.
+Source: Hudi's PartitionTTLActionExecutor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tideline.errors import CorruptTable, ObjectNotFound
+from tideline.services.explanation import NotDue
+from tideline.services.partition_ttl.config import PartitionTtlConfig, TtlStrategy
+from tideline.services.partition_ttl.plan import (
+    PartitionAge,
+    PartitionTtlPlan,
+    plan_partition_ttl,
+)
+from tideline.table.file_system_view import FileSystemView
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.partition_metadata import read_creation_time
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.instant_time import InstantTime
+
+
+def plan_table_partition_ttl(
+    table: HoodieTable, config: PartitionTtlConfig, timeline: ActiveTimeline | None = None
+) -> PartitionTtlPlan | NotDue:
+    """The partitions to drop now; lists those concerned unless partitions are kept forever."""
+    if config.days_retained is None or not table.config.partition_fields:
+        outcome = plan_partition_ttl((), config, table.clock.now_ms())
+        return NotDue("the table has no partitions") if config.days_retained else outcome
+    view = table.file_system_view(timeline or table.timeline(), config.selected or None)
+    return plan_partition_ttl(_ages(table, view, config), config, table.clock.now_ms())
+
+
+def expired_partitions(
+    table: HoodieTable, config: PartitionTtlConfig, timeline: ActiveTimeline
+) -> tuple[str, ...]:
+    """The partitions to drop as `timeline` shows the table; none when none has expired."""
+    plan = plan_table_partition_ttl(table, config, timeline)
+    return () if isinstance(plan, NotDue) else plan.partitions
+
+
+def _ages(
+    table: HoodieTable, view: FileSystemView, config: PartitionTtlConfig
+) -> Iterator[PartitionAge]:
+    busy = {group.partition for group in (*view.pending_compaction, *view.pending_clustering)}
+    for partition in view.partitions:
+        slices = view.latest_slices(partition)
+        if not slices:
+            continue
+        since: InstantTime | None = max(piece.base_instant for piece in slices)
+        if config.strategy is TtlStrategy.KEEP_BY_CREATION_TIME:
+            since = _creation_time(table, partition)
+        files = [
+            file
+            for piece in slices
+            for file in (*((piece.base_file,) if piece.base_file else ()), *piece.log_files)
+        ]
+        yield PartitionAge(
+            partition,
+            since,
+            partition in busy,
+            tuple(file.path for file in files),
+            sum(file.size_bytes for file in files),
+        )
+
+
+def _creation_time(table: HoodieTable, partition: str) -> InstantTime | None:
+    try:
+        return read_creation_time(table.store, partition)
+    except (ObjectNotFound, CorruptTable):
+        return None
