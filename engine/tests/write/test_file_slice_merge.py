@@ -18,9 +18,9 @@ from tideline.formats.log_block import (
     encode_block,
     rollback_command_block,
 )
-from tideline.formats.log_format import LogFormat
 from tideline.log.data_block import encode_data_block
 from tideline.log.delete_block import encode_delete_block
+from tideline.log.log_format import LogFormat
 from tideline.storage.memory import MemoryStore
 from tideline.table.avro_schema import arrow_to_avro
 from tideline.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile

@@ -40,6 +40,7 @@ def table_context(
 
 def _log_schema_json(table: HoodieTable, schema: pa.Schema) -> str:
     """The Avro schema of log records: the user's columns, behind the meta columns if any."""
+    # Dropping partitions needs no Arrow, and this module is imported for it.
     from tideline.table.schema import arrow_to_avro, record_name, with_meta_fields
 
     name, namespace = record_name(table.config.name)
