@@ -30,6 +30,7 @@ setup: $(VENV)/.project-installed $(VENV)/.flights-installed ## Create .venv wit
 run: setup ## Land a year of real flights in a Hudi table and query it.
 	@$(BIN)/python $(FLIGHTS)/make_landing.py $(WORK)/flights/landing
 	@$(BIN)/tideline run -f $(FLIGHTS)/laketable.yaml --once --state $(WORK)/flights/state
+	@$(BIN)/python $(FLIGHTS)/life.py $(WORK)/flights/table $(WORK)/flights/life.svg
 	@$(BIN)/python $(FLIGHTS)/queries.py $(WORK)/flights/table
 
 ##@ Check
@@ -86,6 +87,8 @@ lock: setup ## Resolve the dependencies again and write the lock files.
 		--extra dev --output-file requirements.lock
 	@printf '%s\n' pip setuptools wheel hatchling \
 		| $(LOCK) - --constraint requirements.lock --output-file requirements-build.lock
+	@$(LOCK) $(FLIGHTS)/requirements.in --constraint requirements.lock \
+		--output-file $(FLIGHTS)/requirements.txt
 
 .PHONY: clean
 clean: ## Remove what runs and tests left, not the virtual environment.

@@ -79,7 +79,8 @@ def is_cancelled(flights: pd.DataFrame) -> np.ndarray:
 def is_sent_again(flights: pd.DataFrame) -> np.ndarray:
     """Cancelled flights whose old schedule report is delivered once more, weeks later.
 
-    A delete leaves no trace in a copy-on-write table, so these rows are inserted again.
+    Once a compaction has merged a delete nothing is left of it, and the table compacts more often
+    than that, so these rows are inserted again.
     """
     early_enough = flights["scheduled_departure"] < pd.Timestamp("2013-11-01", tz="UTC")
     return is_cancelled(flights) & early_enough.to_numpy(bool) & _one_in(100, flights, salt=1)

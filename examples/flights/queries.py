@@ -204,12 +204,13 @@ def main() -> None:
 def print_what_next(path: Path) -> None:
     print(
         "The flights that are still `scheduled` were cancelled, and then their old schedule was\n"
-        "delivered once more: a delete leaves no trace in a copy-on-write table, so they are\n"
-        "back.\n"
+        "delivered once more: compaction had merged the delete by then, which leaves no trace, so\n"
+        "they are back.\n"
     )
     print(f"All {len(QUERIES)} answers agree with the source. The table is in {path}:")
     for command in (
-        f"timeline {path}",
+        f"timeline {path} --archived",
+        f"plan compaction {path}",
         f"files {path}",
         f'read {path} --sql "select carrier, count(*) from t group by carrier order by 2 desc"',
     ):
