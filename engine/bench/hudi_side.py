@@ -23,7 +23,7 @@ TABLE_OPTIONS = {
 }
 MERGE_ON_READ = {
     "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-    # Compaction is measured apart.
+    # Compaction after a commit is measured apart.
     "hoodie.compact.inline": "false",
 }
 ONE_FILE_PER_PARTITION = {"hoodie.bulkinsert.sort.mode": "PARTITION_PATH_REPARTITION"}

@@ -8,6 +8,8 @@ from bench.hudi_side import MERGE_ON_READ, ONE_FILE_PER_PARTITION, metadata_tabl
 from bench.workbench import Workbench
 
 DELTAS = 4
+WITHOUT_COMPACTION = {"hoodie.compact.inline": "false"}
+"""Compaction after a commit is measured apart."""
 
 
 def our_table(bench: Workbench, *, deltas: int) -> Path:
@@ -16,7 +18,7 @@ def our_table(bench: Workbench, *, deltas: int) -> Path:
     bench.tideline.load(table, bench.input.base, table_type="MERGE_ON_READ")
     for number in range(deltas):
         source = bench.input.changes[number % len(bench.input.changes)]
-        bench.tideline.write(table, source, operation="upsert")
+        bench.tideline.write(table, source, operation="upsert", options=WITHOUT_COMPACTION)
     return table
 
 

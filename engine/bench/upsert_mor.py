@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from bench.hudi_side import MERGE_ON_READ, metadata_table
 from bench.measurement import Claim, Limit, Series
-from bench.merge_on_read import hudi_table, our_table
+from bench.merge_on_read import WITHOUT_COMPACTION, hudi_table, our_table
 from bench.workbench import Workbench, run
 
 
@@ -23,7 +23,9 @@ def measure(bench: Workbench) -> tuple[Sequence[Claim], Sequence[Limit]]:
     for turn in bench.turns():
         source = bench.input.changes[(turn or 0) % len(bench.input.changes)]
         target = bench.fresh_copy(table, "upsert-ours")
-        seconds = bench.tideline.write(target, source, operation="upsert")
+        seconds = bench.tideline.write(
+            target, source, operation="upsert", options=WITHOUT_COMPACTION
+        )
         _check(bench)
         if turn is not None:
             ours.add(seconds)
