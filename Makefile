@@ -14,6 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --requir
 FLIGHTS := examples/flights
 WORK := out
 TESTS ?=
+WORKERS ?= 2
 
 ##@ Start
 
@@ -37,7 +38,7 @@ run: setup ## Land a year of real flights in a Hudi table and query it.
 
 .PHONY: test
 test: lint peers ## Lint, then run all but the slow tests (TESTS="path -k name" narrows it).
-	@$(BIN)/python -m pytest -m "not slow" $(TESTS)
+	@$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadgroup $(TESTS)
 
 .PHONY: slow
 slow: setup peers ## Run the tests that start processes with a Spark of their own.
