@@ -203,7 +203,7 @@ class LakeTable:
             schema,
             extra_metadata or {},
         )
-        return self._after_commit(report, options, None)
+        return self._after_commit(report, options, None, moves_rows=False)
 
     def expire_partitions(
         self,
@@ -426,7 +426,12 @@ class LakeTable:
         return report_commit(operation, outcome, rolled_back, seconds)
 
     def _after_commit(
-        self, report: CommitReport, options: Mapping[str, str] | None, spark: SparkSession | None
+        self,
+        report: CommitReport,
+        options: Mapping[str, str] | None,
+        spark: SparkSession | None,
+        *,
+        moves_rows: bool = True,
     ) -> CommitReport:
         """Run the services that settings ask for, and tell of them in the report."""
         services = self.services(options, spark=spark)
@@ -434,6 +439,8 @@ class LakeTable:
         scheduler = SchedulerConfig.from_settings(
             services.settings, compacts_by_default=is_merge_on_read
         )
+        if not moves_rows:
+            scheduler = scheduler.moving_no_rows()
         return replace(report, services=run_after_commit(services, scheduler))
 
     def _failed_writes(self, config: WriteConfig | None) -> FailedWrites:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tideline.services.clustering.config import ClusteringConfig
@@ -43,6 +43,12 @@ class SchedulerConfig:
     schedules_clustering: bool = False
     expires_partitions: bool = False
     raises_failures: bool = False
+
+    def moving_no_rows(self) -> SchedulerConfig:
+        """The same without the services that need an engine, for a commit made without one."""
+        return replace(
+            self, compacts_inline=False, compacts_logs_inline=False, clusters_inline=False
+        )
 
     @classmethod
     def from_settings(cls, read: Settings, *, compacts_by_default: bool = False) -> SchedulerConfig:

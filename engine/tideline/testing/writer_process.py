@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
@@ -119,7 +120,8 @@ def join(process: BaseProcess) -> int | None:
 
 
 def kill(process: BaseProcess) -> None:
-    """End it as the kernel does when memory runs out."""
+    """End it as the kernel does when memory runs out, unless it has ended by itself."""
     assert process.pid is not None
-    os.kill(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGKILL)
     join(process)
