@@ -27,7 +27,7 @@ from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
 
-SMALL_FILE_LIMIT = "hoodie.parquet.small.file.limit"
+SMALL_FILE_LIMIT = "hoodie.clustering.plan.strategy.small.file.limit"
 SERVICES = {"COMPACT": "compaction", "LOG_COMPACT": "log compaction", "CLUSTER": "clustering"}
 COLOURS = {"compaction": "#d97706", "clustering": "#7c3aed", "cleaning": "#059669"}
 MEGABYTE = 1_000_000
@@ -97,7 +97,7 @@ class Files:
 
 def read_life(table: HoodieTable) -> tuple[Moment, ...]:
     """Play the timeline back, the archived part first."""
-    small = int(table.config.properties.get(SMALL_FILE_LIMIT, "104857600"))
+    small = int(table.config.properties.get(SMALL_FILE_LIMIT, "314572800"))
     files, moments = Files(small), []
     for instant, said in _instants(table):
         if isinstance(said, CommitMetadata):
@@ -172,7 +172,7 @@ def draw_life(moments: tuple[Moment, ...], path: Path) -> None:
                 label="log files that wait for compaction")  # fmt: skip
     counts.set_ylabel("files")
     ratio.step(steps, [m.small_percent for m in moments], where="post", color="#2563eb",
-               label="base files below the small-file limit")  # fmt: skip
+               label="base files small enough to be clustered")  # fmt: skip
     ratio.set_ylabel("%")
     ratio.set_ylim(-4, 104)
     ratio.set_xlabel("instant")

@@ -200,7 +200,7 @@ def _describe_service(result: OperationResult) -> str:
     sizes = (
         (result.bytes_read, "read"),
         (result.bytes_written, "written"),
-        (result.bytes_deleted, "deleted"),
+        (result.bytes_deleted, "freed"),
     )
     figures = [f"{size_text(size)} {what}" for size, what in sizes if size]
     if result.rows_written:
