@@ -17,6 +17,7 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from rich.console import Console
 from rich.table import Table
 
@@ -146,39 +147,42 @@ def print_life(moments: tuple[Moment, ...], table: HoodieTable) -> None:
 
 def draw_life(moments: tuple[Moment, ...], path: Path) -> None:
     """Three panels over the instants, and a line wherever a service ran."""
-    steps = range(1, len(moments) + 1)
+    steps = range(1, len(moments) + 2)
+    shown = (*moments, moments[-1])
     plt.rcParams.update({"font.size": 9, "svg.hashsalt": "tideline", "axes.grid": True})
     plt.rcParams.update({"grid.alpha": 0.25, "axes.spines.top": False, "axes.spines.right": False})
     figure, panels = plt.subplots(3, 1, figsize=(9, 7.5), sharex=True, layout="constrained")
     sizes, counts, ratio = panels
     sizes.fill_between(
         steps,
-        [moment.stored_bytes / MEGABYTE for moment in moments],
+        [moment.stored_bytes / MEGABYTE for moment in shown],
         step="post",
         color="#cbd5e1",
         label="stored, with old versions",
     )
     sizes.fill_between(
         steps,
-        [moment.size_bytes / MEGABYTE for moment in moments],
+        [moment.size_bytes / MEGABYTE for moment in shown],
         step="post",
         color="#2563eb",
         label="the table as it is",
     )
     sizes.set_ylabel("MB")
-    counts.step(steps, [m.base_files for m in moments], where="post", color="#2563eb",
+    counts.step(steps, [m.base_files for m in shown], where="post", color="#2563eb",
                 label="base files")  # fmt: skip
-    counts.step(steps, [m.log_files for m in moments], where="post", color="#dc2626",
+    counts.step(steps, [m.log_files for m in shown], where="post", color="#dc2626",
                 label="log files that wait for compaction")  # fmt: skip
     counts.set_ylabel("files")
-    ratio.step(steps, [m.small_percent for m in moments], where="post", color="#2563eb",
+    ratio.step(steps, [m.small_percent for m in shown], where="post", color="#2563eb",
                label="base files small enough to be clustered")  # fmt: skip
     ratio.set_ylabel("%")
-    ratio.set_ylim(-4, 104)
+    ratio.set_ylim(0, 100)
     ratio.set_xlabel("instant")
     for panel in panels:
-        panel.set_xlim(1, len(moments))
-        panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]))
+        panel.set_xlim(1, len(moments) + 1)
+        # Room for the legend above the curves.
+        panel.set_ylim(0, max(1.0, panel.get_ylim()[1]) * 1.3)
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         _mark_services(panel, moments)
     handles, labels = sizes.get_legend_handles_labels()
     for panel in (counts, ratio):
