@@ -177,6 +177,7 @@ def draw_life(moments: tuple[Moment, ...], path: Path) -> None:
                label="base files small enough to be clustered")  # fmt: skip
     ratio.set_ylabel("%")
     ratio.set_ylim(0, 100)
+    ratio.set_yticks(range(0, 101, 25))
     ratio.set_xlabel("instant")
     for panel in panels:
         panel.set_xlim(1, len(moments) + 1)

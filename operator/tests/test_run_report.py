@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -77,6 +78,17 @@ def test_at_rest_services_say_what_they_wait_for(capsys: pytest.CaptureFixture[s
         "default/people  next: landing: look for new files in 30 s",
         "default/people  not due: compaction: 4 of 5 delta commits",
     ]
+
+
+def test_a_look_that_found_nothing_is_told_only_to_who_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    result = OperationResult("x", Outcome.NOTHING, "nothing to delete")
+    LineReporter().finished("default/people", compaction(), result)
+    assert capsys.readouterr().out == ""
+    asked = replace(compaction(), work=RunService(Service.COMPACTION, INSTANT, rerun=1))
+    LineReporter().finished("default/people", asked, result)
+    assert "nothing to delete" in capsys.readouterr().out
 
 
 def test_json_lines_carry_the_audit(capsys: pytest.CaptureFixture[str]) -> None:

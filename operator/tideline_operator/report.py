@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from tideline.ingest.operation import Operation
+from tideline.ingest.operation import Operation, RunService
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline_operator.actions import Action, Advise, Blocked, Start, Wait
 from tideline_operator.resources.status import ServiceStatus
@@ -93,6 +93,8 @@ class LineReporter:
             "subject": operation.subject,
             **result.to_json_object(),
         }
+        if not self._as_json and _is_idle_look(operation, result):
+            return
         failed = result.outcome is Outcome.FAILED
         self._say(event, f"{table}  {describe_result(operation, result)}", is_problem=failed)
         if not self._as_json:
@@ -206,6 +208,13 @@ def describe_result(operation: Operation, result: OperationResult) -> str:
         f"{_count(result.files_written, 'data file')} ({size_text(result.bytes_written)}) written "
         f"in {result.seconds:.1f} s"
     )
+
+
+def _is_idle_look(operation: Operation, result: OperationResult) -> bool:
+    """A service that looked at files and found nothing to do, without having been asked for."""
+    work = operation.work
+    is_unasked = isinstance(work, RunService) and work.rerun is None
+    return is_unasked and result.outcome is Outcome.NOTHING and not result.notes
 
 
 def _describe_service(result: OperationResult) -> str:
