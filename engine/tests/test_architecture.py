@@ -43,6 +43,7 @@ NEEDS_SPARK_OR_ARROW = (
     "tideline.table.create",
     "tideline.table.schema",
     "tideline.table.schema_resolver",
+    "tideline.write.file_slice_merge",
 )
 LAZY_FACADE = "engine/tideline/__init__.py"
 

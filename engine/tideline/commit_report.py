@@ -66,6 +66,12 @@ def report_commit(
     )
 
 
+def _taken_back(undone: RolledBack) -> str:
+    """What was appended to logs stays there, behind a command to skip it."""
+    count = len(undone.command_logs)
+    return f", appends to {count} file groups taken back" if count else ""
+
+
 def _stats(metadata: CommitMetadata) -> list[WriteStat]:
     return [stat for found in metadata.partition_to_write_stats.values() for stat in found]
 
@@ -73,7 +79,7 @@ def _stats(metadata: CommitMetadata) -> list[WriteStat]:
 def _notes(committed: Committed, rolled_back: Sequence[RolledBack]) -> tuple[str, ...]:
     notes = [
         f"rolled back {undone.instant} ({undone.action}), which a writer left unfinished: "
-        f"{len(undone.deleted)} files deleted"
+        f"{len(undone.deleted)} files deleted{_taken_back(undone)}"
         for undone in rolled_back
     ]
     if committed.leftovers_deleted:

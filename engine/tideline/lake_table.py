@@ -13,7 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tideline.check.finding import Finding, Repair
-from tideline.check.repair import execute_repairs, plan_repairs
+from tideline.check.repair import repair_table
 from tideline.check.run import check_table
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport, report_commit
@@ -315,6 +315,7 @@ class LakeTable:
             write_config=config,
             failed_writes=self._failed_writes(config),
             open_engine=open_engine,
+            expire_partitions=lambda: self.expire_partitions(options=options),
         )
 
     def failed_writes(self) -> tuple[RollbackPlan, ...]:
@@ -341,16 +342,9 @@ class LakeTable:
         """
         return check_table(self.hoodie_table, keys=keys)
 
-    def plan_repairs(self, findings: Sequence[Finding]) -> tuple[Repair, ...]:
-        """What `repair` would do about these findings."""
-        return plan_repairs(findings)
-
     def repair(self, *, keys: bool = False) -> tuple[Repair, ...]:
         """Check under the table lock and mend what is safe to mend; returns the repairs made."""
-        config = self.write_config(None)
-        with self.hoodie_table.lock().acquire(timeout_s=config.lock_timeout_s):
-            repairs = plan_repairs(self.check(keys=keys))
-            return execute_repairs(self.hoodie_table, repairs, self._failed_writes(config))
+        return repair_table(self.hoodie_table, keys=keys)
 
     def write_config(self, options: Mapping[str, str] | None) -> WriteConfig:
         """The table's own settings, with `options` over them.

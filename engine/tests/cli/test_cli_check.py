@@ -61,3 +61,14 @@ def test_errors_end_with_exit_code_one_and_an_advice(
 
 def test_apply_alone_is_a_usage_error(uri: str) -> None:
     assert run(["check", uri, "--apply"]) == 2
+
+
+def test_unfinished_files_of_dead_processes_are_told_and_removed(
+    uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unfinished = Path(uri) / "p0" / ".tmp-1"
+    unfinished.write_bytes(b"half")
+    found = checked(capsys, uri, "--repair")
+    assert found["repairs"] == ["remove the unfinished files of dead processes: p0"]
+    assert checked(capsys, uri, "--repair", "--apply")["findings"] == []
+    assert not unfinished.exists()

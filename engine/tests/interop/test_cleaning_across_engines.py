@@ -21,7 +21,7 @@ from tideline.services.cleaning.execute import (
 )
 from tideline.services.cleaning.history import read_cleaning_plan, read_last_clean
 from tideline.services.explanation import NotDue
-from tideline.services.restore.execute import restore_table
+from tideline.services.restore.execute import restore_table, schedule_restore
 from tideline.services.savepoint.execute import create_savepoint, list_savepoints
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
@@ -253,3 +253,22 @@ def test_we_go_on_with_a_table_that_hudi_restored_to_our_savepoint(shared: Share
     assert shared.commits()[-1] == time
     shared.write(batch([1], 9))
     assert ("k001", 9) in shared.seen_by_hudi()
+
+
+def test_a_restore_that_one_engine_began_is_finished_by_the_other(shared: Shared) -> None:
+    time = shared.commits()[2]
+    create_savepoint(shared.table, time)
+    begun = schedule_restore(shared.table, time)
+    shared.call(f"rollback_to_savepoint(path => '{shared.path}', instant_time => '{time}')")
+    (restore,) = shared.table.timeline().of(Action.RESTORE)
+    assert (restore.time, restore.is_completed) == (begun.time, True)
+    assert shared.commits()[-1] == time
+    before = shared.seen_by_hudi()
+    shared.write_with_hudi(batch([0], 8), NEVER)
+    # As if Hudi had died just before it completed another one.
+    shared.call(f"rollback_to_savepoint(path => '{shared.path}', instant_time => '{time}')")
+    last = shared.table.timeline().of(Action.RESTORE).last()
+    assert last is not None and last.time > begun.time
+    shared.table.timelines.remove(last)
+    assert restore_table(shared.table, time).instant == last.time
+    shared.check(before)

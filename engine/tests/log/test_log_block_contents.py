@@ -21,9 +21,9 @@ from tideline.formats.log_block import (
     read_frames,
     rollback_command_block,
 )
-from tideline.formats.log_format import LogFormat
 from tideline.log.data_block import decode_data_block, encode_data_block
 from tideline.log.delete_block import DeleteRecords, decode_delete_block, encode_delete_block
+from tideline.log.log_format import LogFormat
 from tideline.table.avro_schema import arrow_to_avro
 from tideline.testing.fixtures import FIXTURES, fixture_table
 from tideline.timeline.instant_time import InstantTime

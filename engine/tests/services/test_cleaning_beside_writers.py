@@ -98,7 +98,7 @@ def test_a_write_that_was_pending_all_the_time_keeps_what_it_reads(prepared: Sma
 @pytest.mark.parametrize("table_type", list(TableType), ids=str)
 def test_on_s3_with_its_whole_seconds(s3_location: StoreLocation, table_type: TableType) -> None:
     """Objects have modification times of whole seconds there; what follows is all within a few."""
-    settings = {"hoodie.parquet.small.file.limit": "0"}
+    settings = {"hoodie.parquet.small.file.limit": "0", "hoodie.compact.inline": "false"}
     table = SmallTable.create(s3_location, properties=settings, table_type=table_type)
     table.write("insert", batch(range(6), 1))
     savepoint = create_savepoint(open_fresh(table.location))

@@ -36,7 +36,7 @@ COW, MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
 
 def make(table_type: TableType) -> SmallTable:
     """Two commits, a savepoint, then updates, inserts, an overwrite and a deleted partition."""
-    settings = {"hoodie.parquet.small.file.limit": "0"}
+    settings = {"hoodie.parquet.small.file.limit": "0", "hoodie.compact.inline": "false"}
     table = SmallTable.in_memory(settings, table_type=table_type)
     table.write("insert", batch(range(6), 1))
     step(table)

@@ -10,11 +10,15 @@ from tideline.errors import CorruptTable
 from tideline.formats.avro import decode_container, encode_container
 from tideline.formats.log_block import BlockFrame, HeaderKey, read_frames
 from tideline.lake_table import LakeTable
-from tideline.services.rollback.execute import execute_attempt_rollback, execute_rollback
-from tideline.services.rollback.plan import LogRollback, RollbackPlan
+from tideline.services.rollback.execute import (
+    execute_attempt_rollback,
+    execute_rollback,
+    plan_instant_rollback,
+)
+from tideline.services.rollback.plan import LogRollback, RollbackPlan, plan_rollback
 from tideline.services.rollback.undo import undo_files
 from tideline.storage.object_store import ObjectStore
-from tideline.table.file_group import FileGroupId, FileSlice
+from tideline.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.markers import Marker, MarkerKind, create_marker
 from tideline.table.table_config import TableType
@@ -237,8 +241,6 @@ def test_a_completed_delta_commit_is_undone_by_its_metadata(table: SmallTable) -
     assert commit is not None
     stats = opened.timelines.read_commit(commit).write_stats
     written = {stat.path for stat in stats if stat.log_version is None}
-    from tideline.services.rollback.execute import plan_instant_rollback
-
     plan = plan_instant_rollback(opened, commit)
     assert set(plan.deleted_paths) == written
     (item,) = plan.log_rollbacks
@@ -332,6 +334,64 @@ def test_a_rollback_of_a_compaction_that_died_is_taken_up_by_the_next_attempt(
     (done,) = opened.timeline().of(Action.ROLLBACK)
     assert (str(done.time), done.state) == (rollback, State.COMPLETED)
     assert opened.timeline().find(T) == Instant(T, Action.COMPACTION, State.REQUESTED)
+
+
+def leave_clustering(store: ObjectStore, piece: FileSlice) -> str:
+    """A clustering that died while it wrote its first file."""
+    info = {"dataFilePath": "x", "deltaFilePaths": [], "fileId": piece.file_id}
+    info |= {"partitionPath": piece.partition, "bootstrapFilePath": "", "version": 1}
+    group = {"slices": [info], "metrics": {}, "numOutputFileGroups": 1, "version": 1}
+    plan = {"inputGroups": [group], "strategy": None, "version": 1}
+    record = {"operationType": "CLUSTER", "clusteringPlan": plan, "version": 1}
+    body = encode_container("HoodieRequestedReplaceMetadata", record)
+    store.put(f".hoodie/{T}.replacecommit.requested", body)
+    store.put(f".hoodie/{T}.replacecommit.inflight", b"")
+    path = f"p0/44444444-4444-4444-4444-444444444444-0_0-0-0_{T}.parquet"
+    store.put(path, b"half a file")
+    return path
+
+
+def test_a_failed_clustering_goes_back_to_requested_or_is_withdrawn(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    path = leave_clustering(store, slice_of(table))
+    opened = hoodie(table)
+    pending = Instant(T, Action.REPLACECOMMIT, State.INFLIGHT)
+    rolled = execute_attempt_rollback(opened, pending)
+    assert rolled is not None
+    assert rolled.deleted == (path,)
+    assert opened.timeline().find(T) == pending.in_state(State.REQUESTED)
+    assert execute_rollback(opened, pending) is not None
+    assert opened.timeline().find(T) is None
+
+
+def test_a_withdrawal_that_died_is_finished_by_the_next_writer(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    """Once the clustering's plan is gone nobody else would come for what is left."""
+    path = leave_clustering(store, slice_of(table))
+
+    def die(step: Step) -> None:
+        if step.method == "put_if_absent" and step.path.endswith(".rollback"):
+            raise InterruptedError
+
+    pending = Instant(T, Action.REPLACECOMMIT, State.INFLIGHT)
+    with pytest.raises(InterruptedError):
+        execute_rollback(hoodie(table, SteppingStore(store, die)), pending)
+    (rolled,) = lake(table).recover()
+    assert (rolled.instant, rolled.deleted) == (T, (path,))
+    assert traces_of(store, T) == []
+    assert len(hoodie(table).timeline().pending()) == 0
+
+
+@pytest.mark.parametrize("restores", [True, False])
+def test_only_a_restore_takes_what_was_put_on_top_of_a_compaction(restores: bool) -> None:
+    base = BaseFile("p", "f-0", "0-0-0", T, 10)
+    log = LogFile("p", "f-0", T, 1, "0-9-9", 10)
+    pending = Instant(T, Action.COMPACTION, State.INFLIGHT)
+    plan = plan_rollback(pending, files=(base, log), by_listing=True, restores=restores)
+    assert set(plan.deleted_paths) == ({base.path, log.path} if restores else {base.path})
+    assert plan.log_rollbacks == ()
 
 
 # The plan as data

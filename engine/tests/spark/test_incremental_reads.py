@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from tideline.errors import ConfigError, UnsupportedTable
 from tideline.formats.avro import encode_container
 from tideline.spark.incremental import incremental, plan_incremental
-from tideline.table.properties import TableType
 from tideline.testing.hand_written_table import HandWrittenTable, instant_time
 from tideline.timeline.instant import Action
 
@@ -216,11 +215,8 @@ def test_whole_second_instants_of_old_tables_are_read(spark: SparkSession, tmp_p
 
 
 def test_tables_that_cannot_be_read_incrementally_say_so(
-    spark: SparkSession, table: HandWrittenTable, tmp_path: Path
+    spark: SparkSession, table: HandWrittenTable
 ) -> None:
     table.set_properties({"hoodie.populate.meta.fields": "false"})
     with pytest.raises(UnsupportedTable, match="without meta columns"):
         incremental(spark, table.open(), "0")
-    merged = HandWrittenTable.create(tmp_path / "m", SCHEMA, table_type=TableType.MERGE_ON_READ)
-    with pytest.raises(UnsupportedTable, match="merge-on-read"):
-        incremental(spark, merged.open(), "0")

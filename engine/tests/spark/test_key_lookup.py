@@ -28,7 +28,7 @@ from tideline.spark.key_lookup import (
 )
 from tideline.spark.task_errors import carried_errors, raised_errors
 from tideline.storage.location import StoreLocation
-from tideline.table.file_group import BaseFile
+from tideline.table.file_group import BaseFile, FileSlice
 from tideline.testing.handle_case import HandleCase, base_file
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int32())])
@@ -49,7 +49,7 @@ def rows(keys: Iterable[str], ts: int = 1) -> pa.Table:
 
 
 class Stored:
-    """Base files with these keys in a local folder."""
+    """File slices of base files with these keys in a local folder."""
 
     def __init__(self, folder: Path) -> None:
         self.location = StoreLocation.of(folder)
@@ -67,6 +67,10 @@ class Stored:
         self.files.append(base_file(stat))
         return self.files[-1]
 
+    @property
+    def slices(self) -> tuple[FileSlice, ...]:
+        return tuple(FileSlice(file.group, file.instant, file) for file in self.files)
+
     def path(self, number: int) -> Path:
         return Path(self.location.open().local_path(self.files[number].path) or "")
 
@@ -83,7 +87,7 @@ class Stored:
         if ordering:
             answer = answer.append(pa.field("ts", pa.int64()))
         chunks = (tuple(range(len(self.files))),)
-        task = LookUpKeys(self.location, tuple(self.files), chunks, settings, answer)
+        task = LookUpKeys(self.location, self.slices, chunks, settings, answer)
         found = [row for part in task([batch]) for row in part.to_pylist()]
         assert {row["_hoodie_partition_path"] for row in found} <= {"asked"}
         return sorted(
@@ -241,7 +245,7 @@ def test_keys_are_found_over_many_files(
         spark,
         stored.location,
         frame,
-        stored.files,
+        stored.slices,
         SIMPLE,
         by_key_only=by_key_only,
         ordering=ordering,

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from tideline.errors import ConfigError, CorruptTable
 from tideline.formats.avro import encode_container
-from tideline.formats.log_format import LogFormat
 from tideline.lake_table import LakeTable
+from tideline.log.log_format import LogFormat
 from tideline.spark.arrow_types import arrow_to_spark, spark_to_arrow
 from tideline.spark.data_source import register
 from tideline.spark.file_slice_scan import slice_reader, slice_task

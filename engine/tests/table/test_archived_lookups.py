@@ -10,6 +10,7 @@ import pytest
 from tideline.formats.archive_block import encode_archive_block
 from tideline.services.archival.config import ArchivalConfig
 from tideline.services.archival.execute import execute_archival
+from tideline.table.markers import Marker, MarkerKind, create_marker
 from tideline.testing.faulty_store import FaultyStore
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
@@ -128,3 +129,42 @@ def test_ten_thousand_archived_instants_cost_no_more_requests_than_ten(table: Sm
     many.forget()
     assert costs[0] == costs[1]
     assert costs[0]["open"] == 2
+
+
+def test_what_a_sleeping_writer_left_is_swept_although_it_is_older_than_the_timeline(
+    table: SmallTable,
+) -> None:
+    """It was rolled back, slept while its neighbours were archived, woke up, wrote and died."""
+    rows = table.values()
+    archive(table)
+    store = table.store()
+    archived = ArchivedTimeline(store)
+    times = sorted(entry.instant.time for entry in archived.commits())
+    slept = InstantTime(str(int(times[1].value) + 1))
+    name = f"22222222-2222-2222-2222-222222222222-0_0-0-0_{slept}.parquet"
+    (of_archived, *_) = (info for info in store.list("p0") if str(times[1]) in info.path)
+    for time, marked in ((slept, name), (times[1], of_archived.path.rpartition("/")[2])):
+        create_marker(store, time, Marker("p0", marked, MarkerKind.CREATE))
+    store.put(f"p0/{name}", store.get(of_archived.path))
+    assert table.values() != rows
+    table.fake_clock.advance(3600)
+    table.lake().recover()
+    assert table.values() == rows
+    assert store.head(f"p0/{name}") is None
+    assert store.head(of_archived.path) is not None
+    assert not list(store.list(".hoodie/.temp"))
+
+
+def test_an_archive_that_does_not_reach_back_or_is_damaged_denies_nothing(
+    table: SmallTable,
+) -> None:
+    archive(table)
+    archived = ArchivedTimeline(table.store())
+    times = sorted(entry.instant.time for entry in archived.commits())
+    between = InstantTime(str(int(times[0].value) + 1))
+    assert archived.lacks(between)
+    assert not archived.lacks(times[0])
+    assert not archived.lacks(InstantTime("20200101000000000"))
+    (file,) = archived.files()
+    table.store().put(file.path, table.store().get(file.path)[:-3])
+    assert not archived.lacks(between)

@@ -11,9 +11,9 @@ import pytest
 
 from tideline.errors import InvalidData
 from tideline.formats.log_block import BlockFrame, BlockKind, HeaderKey, read_frames
-from tideline.formats.log_format import LogFormat
 from tideline.log.data_block import decode_data_block
 from tideline.log.delete_block import decode_delete_block
+from tideline.log.log_format import LogFormat
 from tideline.storage.memory import MemoryStore
 from tideline.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
 from tideline.table.markers import Marker, MarkerKind, list_markers

@@ -18,9 +18,9 @@ from tideline.formats.log_block import (
     encode_block,
     rollback_command_block,
 )
-from tideline.formats.log_format import LogFormat
 from tideline.log.data_block import encode_data_block
 from tideline.log.delete_block import encode_delete_block
+from tideline.log.log_format import LogFormat
 from tideline.storage.memory import MemoryStore
 from tideline.table.avro_schema import arrow_to_avro
 from tideline.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
@@ -163,7 +163,10 @@ class Model:
         if old is None or natural or not self.lower(ts, old[0]):
             self.log[key] = (ts, None, natural)
 
-    def merged(self, base: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def merged(
+        self, base: list[dict[str, Any]]
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """What is left of the stored rows, and what the log adds."""
         left = dict(self.log)
         merged = []
         for stored in base:
@@ -172,7 +175,7 @@ class Model:
                 merged.append(stored)
             elif found[1] is not None:
                 merged.append(found[1])
-        return merged + [entry for _, entry, _ in left.values() if entry is not None]
+        return merged, [entry for _, entry, _ in left.values() if entry is not None]
 
 
 KEYS = st.sampled_from("abcdef")
@@ -211,12 +214,12 @@ def test_merging_is_what_the_rules_say_entry_by_entry(
             piece.write_deletes(keys, pa.array([write[key] for key in keys], pa.int32()))
             for key in keys:
                 model.delete(key, write[key])
-    expected = model.merged(base or [])
+    stored, added = model.merged(base or [])
     merged = piece.rows()
-    stored = len(base or [])
-    assert merged[:stored] == expected[:stored]
-    assert sorted(map(str, merged)) == sorted(map(str, expected))
-    assert sorted(map(str, piece.rows(["v"]))) == sorted(str({"v": e["v"]}) for e in expected)
+    assert merged[: len(stored)] == stored
+    assert sorted(map(str, merged[len(stored) :])) == sorted(map(str, added))
+    texts = sorted(entry["v"] for entry in (*stored, *added))
+    assert sorted(entry["v"] for entry in piece.rows(["v"])) == texts
 
 
 def test_rows_keep_the_meta_columns_they_were_stored_with() -> None:

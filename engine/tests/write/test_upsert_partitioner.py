@@ -20,6 +20,7 @@ from tideline.write.upsert_partitioner import (
     bucket_of,
     key_hash,
     plan_buckets,
+    with_room_for_inserts,
 )
 from tideline.write.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
 
@@ -192,3 +193,21 @@ def test_commits_older_than_the_decisive_one_are_not_read() -> None:
     unread = iter([(5000, 10), (9999, 1)])
     assert average_record_size(unread, SIZING) == 500
     assert next(unread) == (9999, 1)
+
+
+@given(profiles, small_files)
+@settings(deadline=None)
+def test_room_for_inserts_is_added_only_where_there_is_none(
+    profile: WorkloadProfile, small: dict[str, list[SmallFile]]
+) -> None:
+    plan = planned(profile, small)
+    roomy = with_room_for_inserts(plan, profile.partitions, lambda: "room")
+    assert roomy.buckets[: len(plan.buckets)] == plan.buckets
+    assert [bucket.number for bucket in roomy.buckets] == list(range(len(roomy.buckets)))
+    for partition in profile.partitions:
+        chosen = roomy.buckets[bucket_of(roomy, partition, "any key")]
+        assert chosen.partition == partition
+        if partition in plan.insert_weights:
+            assert chosen == plan.buckets[bucket_of(plan, partition, "any key")]
+        else:
+            assert chosen == InsertBucket(chosen.number, partition, "room", 0)

@@ -6,8 +6,11 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.index.index_type import IndexType
+from tideline.log.log_format import LogFormat
 from tideline.write.config import (
+    ClusteringUpdates,
     FailedWritesPolicy,
+    LogSettings,
     ParquetCodec,
     SortMode,
     WriteConfig,
@@ -58,6 +61,39 @@ def test_settings_are_read_by_their_hudi_names() -> None:
     assert config.failed_writes_policy is FailedWritesPolicy.EAGER
     assert config.bulk_insert_sort_mode is SortMode.GLOBAL_SORT
     assert config.partial_update_columns == ("a", "b")
+
+
+def test_log_and_clustering_settings_are_read() -> None:
+    strategy = "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"
+    config = WriteConfig.from_properties(
+        {
+            "hoodie.logfile.data.block.format": "AVRO",
+            "hoodie.logfile.max.size": "1000",
+            "hoodie.logfile.data.block.max.size": "100",
+            "hoodie.merge.small.file.group.candidates.limit": "3",
+            "hoodie.clustering.updates.strategy": strategy,
+            "hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true",
+        }
+    )
+    assert config.logs == LogSettings(LogFormat.AVRO, 100, 1000)
+    assert config.sizing.small_files_without_logs_max == 3
+    assert config.clustering_updates is ClusteringUpdates.ALLOW
+    assert config.withdraws_clustering
+    plain = WriteConfig()
+    assert plain.logs == LogSettings(LogFormat.PARQUET, 256 << 20, 1 << 30)
+    assert plain.clustering_updates is ClusteringUpdates.REJECT
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hoodie.logfile.data.block.format", "hfile"),
+        ("hoodie.clustering.updates.strategy", "com.example.MyOwnStrategy"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(name: str, value: str) -> None:
+    with pytest.raises(ConfigError):
+        WriteConfig.from_properties({name: value})
 
 
 def test_only_global_indexes_move_rows_between_partitions() -> None:

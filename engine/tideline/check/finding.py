@@ -28,6 +28,7 @@ class RepairKind(Enum):
     DELETE_FILE = "delete the file"
     WRITE_PARTITION_METADATA = "write the partition's metadata"
     SWEEP_LEFTOVERS = "remove what dead writers left"
+    REMOVE_UNFINISHED = "remove the unfinished files of dead processes"
     FINISH_ARCHIVAL = "finish the archival that died"
     RESTORE_PROPERTIES = "restore the properties from their backup"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tideline.check.finding import Finding, Repair, RepairKind, warning
 from tideline.check.inspection import Inspection
 from tideline.storage.heartbeat import HEARTBEAT_DIRECTORY, list_heartbeats
+from tideline.storage.local import has_unfinished
 from tideline.table.markers import MARKER_DIRECTORY
 from tideline.timeline.instant_time import InstantTime, is_instant_time
 
@@ -38,4 +39,14 @@ def check_leftovers(seen: Inspection) -> Iterator[Finding]:
                 path=f"{HEARTBEAT_DIRECTORY}/{name}",
                 instant=InstantTime(name),
                 repair=_SWEEP,
+            )
+    archive = seen.table.archived().directory
+    places = {".hoodie", HEARTBEAT_DIRECTORY, archive, "", *seen.view.partitions}
+    for place in sorted(places):
+        if has_unfinished(seen.table.store, place):
+            yield warning(
+                NAME,
+                "files that a dead process was writing",
+                path=place,
+                repair=Repair(RepairKind.REMOVE_UNFINISHED, place),
             )

@@ -8,10 +8,13 @@ from collections.abc import Sequence
 import click
 
 from tideline.check.finding import Finding, Repair, Severity
+from tideline.check.repair import plan_repairs, repair_table
+from tideline.check.run import check_table
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.errors import ConfigError
-from tideline.lake_table import LakeTable
+from tideline.storage.location import StoreLocation
+from tideline.table.hoodie_table import HoodieTable
 
 
 @click.command("check")
@@ -31,16 +34,11 @@ def check_command(
     """
     if applies and not repair:
         raise ConfigError("--apply goes with --repair")
-    table = LakeTable.open(uri, storage_options=storage)
-    findings: Sequence[Finding]
-    repairs: Sequence[Repair] = ()
-    if applies:
-        repairs = table.repair(keys=keys)
-        findings = table.check(keys=keys)
-    else:
-        findings = table.check(keys=keys)
-        if repair:
-            repairs = table.plan_repairs(findings)
+    table = HoodieTable.open(StoreLocation.of(uri, storage))
+    repairs: Sequence[Repair] = repair_table(table, keys=keys) if applies else ()
+    findings = check_table(table, keys=keys)
+    if repair and not applies:
+        repairs = plan_repairs(findings)
     if as_json:
         print_json(
             {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -37,12 +37,12 @@ def plan_command(
 ) -> None:
     """Say what SERVICE, or every service, would do to the table at URI, and why; change nothing."""
     name, uri = _target(target)
+    wanted = [Service.parse(name)] if name is not None else list(Service)
+    settings = parse_pairs(options, option="--option")
     table = LakeTable.open(uri, storage_options=storage)
-    if name is not None and Service.parse(name) is Service.ROLLBACK:
+    if wanted == [Service.ROLLBACK]:
         _plan_rollback(table, as_json=as_json)
         return
-    settings = parse_pairs(options, option="--option")
-    wanted = [Service.parse(name)] if name is not None else list(planned_services())
     plans = [table.plan(service.value, options=settings) for service in wanted]
     if as_json:
         print_json({"services": [plan.to_json_object() for plan in plans]})
@@ -89,11 +89,6 @@ def execute_command(
         print_json(run.to_json_object())
     else:
         print_run(run)
-
-
-def planned_services() -> Iterable[Service]:
-    """The services that `tideline plan` shows, in the order they run in."""
-    return (service for service in Service if service is not Service.TTL)
 
 
 def print_plan(plan: ServicePlan) -> None:

@@ -17,6 +17,7 @@ from tideline.spark.session import get_session
 @click.option("--as-of", metavar="TIME", help="Rows as they were at an instant.")
 @click.option("--after", metavar="INSTANT", help="Only rows written after an instant.")
 @click.option("--until", metavar="INSTANT", help="With --after: rows written up to an instant.")
+@click.option("--read-optimized", is_flag=True, help="Only base files, without their logs.")
 @click.option("--sql", metavar="QUERY", help='A query over the table "t".')
 @click.option("--limit", default=20, show_default=True, help="At most N rows; 0 for all.")
 @click.option("--meta", is_flag=True, help="With Hudi's own columns (_hoodie_commit_time, ...).")
@@ -27,6 +28,7 @@ def read_command(
     as_of: str | None,
     after: str | None,
     until: str | None,
+    read_optimized: bool,
     sql: str | None,
     limit: int,
     meta: bool,
@@ -36,10 +38,14 @@ def read_command(
         raise ConfigError("--as-of and --after exclude each other")
     if until and not after:
         raise ConfigError("--until needs --after")
+    if read_optimized and (as_of or after):
+        raise ConfigError("--read-optimized reads the table as it is now: no --as-of, no --after")
     table = LakeTable.open(uri, storage_options=storage)
     spark = get_session("tideline read", locations=[table.hoodie_table.location])
     if after:
         frame = table.incremental(spark, after=after, until=until)
+    elif read_optimized:
+        frame = table.read_optimized(spark)
     else:
         frame = table.snapshot(spark, as_of=as_of)
     answer = query_rows(frame, sql=sql, limit=limit, with_meta_columns=meta)

@@ -27,7 +27,7 @@ from tideline.formats.log_block import (
     encode_block,
     split_avro_content,
 )
-from tideline.formats.log_format import LogFormat
+from tideline.log.log_format import LogFormat
 from tideline.table.avro_schema import avro_to_arrow
 from tideline.table.column_type import is_list_like
 from tideline.table.stored_value import converted_array, list_offsets

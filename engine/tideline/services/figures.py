@@ -65,7 +65,7 @@ def estimate_seconds(past: Iterable[RunFigures], bytes_read: int) -> float | Non
     Runs over few bytes say little about throughput and much about starting up, so the estimate is
     never below the quickest of them.
     """
-    runs = [run for run in past if run.seconds > 0]
+    runs = tuple(past)
     if not runs:
         return None
     total_bytes = sum(run.bytes_read for run in runs)

@@ -38,10 +38,13 @@ from tideline.services.log_compaction.execute import (
     schedule_log_compaction,
 )
 from tideline.services.log_compaction.plan import LogCompactionConfig
+from tideline.services.partition_ttl.config import PartitionTtlConfig
+from tideline.services.partition_ttl.execute import plan_table_partition_ttl
 from tideline.services.rollback.execute import (
     FailedWrites,
     RolledBack,
     execute_failed_writes_rollback,
+    execute_rollback,
     find_failed_writes,
     plan_instant_rollback,
 )
@@ -52,7 +55,7 @@ from tideline.storage.heartbeat import is_heartbeat_dead
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.settings import Settings
 from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.instant import Instant
+from tideline.timeline.instant import Instant, State
 from tideline.timeline.instant_time import InstantTime, next_instant_time
 from tideline.write.config import WriteConfig
 
@@ -66,6 +69,10 @@ class Done(Protocol):
     def to_json_object(self) -> dict[str, Any]:
         """The audit: every file and what was done with it."""
         ...
+
+
+ExpirePartitions = Callable[[], Done | NotDue]
+"""Drops the partitions that outlived their time: a write, so it comes from above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +157,7 @@ class TableServices:
         write_config: WriteConfig,
         failed_writes: FailedWrites,
         open_engine: OpenEngine,
+        expire_partitions: ExpirePartitions,
     ) -> None:
         self.table = table
         self.settings = Settings(properties)
@@ -157,6 +165,7 @@ class TableServices:
         self._write_config = write_config
         self.failed_writes = failed_writes
         self._open_engine = open_engine
+        self._expire_partitions = expire_partitions
 
     def plan(self, service: Service) -> ServicePlan:
         """What the service would do now; changes nothing."""
@@ -221,15 +230,32 @@ class TableServices:
                 return ServiceRun(service, cleaned)
             case Service.ARCHIVAL:
                 return self._archive()
+            case Service.TTL:
+                expired = self._expire_partitions()
+                if isinstance(expired, NotDue):
+                    return ServiceRun(service, not_due=expired)
+                return ServiceRun(service, (expired,))
             case _:
                 return self._run_planned(service)
 
     def run_pending(self, service: Service) -> ServiceRun:
         """Finish what is pending of a service that moves rows, and schedule nothing."""
         pending = self.pending(service, self.table.timeline())
+        if service is Service.LOG_COMPACTION:
+            pending = tuple(run for run in pending if not self._give_up(run))
         done = tuple(self._execute(service, run.instant) for run in pending if not run.is_alive)
         left_alone = tuple(run.instant.time for run in pending if run.is_alive)
         return ServiceRun(service, done, None if done else NotDue("nothing is pending"), left_alone)
+
+    def _give_up(self, run: PendingRun) -> bool:
+        """Roll back a dead log compaction with its plan: what it appended stays in the logs."""
+        if run.is_alive or run.instant.state is not State.INFLIGHT:
+            return False
+        with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s):
+            now = self.table.timeline().find(run.instant.time)
+            if now is not None and now.is_pending and not self._pending_run(now).is_alive:
+                execute_rollback(self.table, now)
+        return True
 
     def _run_planned(self, service: Service) -> ServiceRun:
         before = self.run_pending(service)
@@ -283,8 +309,9 @@ class TableServices:
             case Service.CLUSTERING:
                 clustering = ClusteringConfig.from_settings(read)
                 plan = plan_due_clustering(table, timeline, clustering, now)
-            case _:
-                raise ConfigError("this service is not planned", value=service)
+            case Service.TTL:
+                ttl = PartitionTtlConfig.from_settings(read)
+                plan = plan_table_partition_ttl(table, ttl, timeline)
         if isinstance(plan, NotDue):
             return plan
         explanation: Explanation = plan.explain()

@@ -41,6 +41,7 @@ class SchedulerConfig:
     compacts_logs_inline: bool = False
     clusters_inline: bool = False
     schedules_clustering: bool = False
+    expires_partitions: bool = False
     raises_failures: bool = False
 
     @classmethod
@@ -65,6 +66,7 @@ class SchedulerConfig:
             clusters_inline=read.boolean("hoodie.clustering.inline", False),
             schedules_clustering=clusters_later
             or read.boolean("hoodie.clustering.async.enabled", False),
+            expires_partitions=read.boolean("hoodie.partition.ttl.inline", False),
             raises_failures=read.boolean(
                 "hoodie.fail.writes.on.inline.table.service.exception", False
             ),
@@ -112,6 +114,8 @@ def run_after_commit(services: TableServices, config: SchedulerConfig) -> tuple[
         wanted.append((Service.CLUSTERING, lambda: _run(services, Service.CLUSTERING)))
     elif config.schedules_clustering:
         wanted.append((Service.CLUSTERING, lambda: _schedule(services, Service.CLUSTERING)))
+    if config.expires_partitions:
+        wanted.append((Service.TTL, lambda: _run(services, Service.TTL)))
     outcomes = [_guarded(service, act, config) for service, act in wanted]
     return tuple(outcome for outcome in outcomes if outcome.did_something)
 

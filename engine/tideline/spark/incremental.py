@@ -30,7 +30,7 @@ from tideline.spark.table_scan import (
     scan_schema,
     split_slices,
 )
-from tideline.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
+from tideline.table.file_group import FileGroupId, FileSlice, split_path
 from tideline.table.file_system_view import FileSystemView, parse_data_file
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
@@ -131,34 +131,25 @@ def _is_clustering(table: HoodieTable, instant: Instant) -> bool:
 
 def _written_by(
     read_commit: Callable[[Instant], CommitMetadata], commits: ActiveTimeline
-) -> dict[FileGroupId, InstantTime]:
-    """The base instant of the newest slice of every file group the commits wrote to.
-
-    File groups that they replaced are left out.
-    """
-    newest: dict[FileGroupId, InstantTime] = {}
+) -> dict[FileGroupId, str]:
+    """Path of the newest file of every file group the commits wrote to and did not replace."""
+    newest: dict[FileGroupId, str] = {}
     replaced: set[FileGroupId] = set()
     for instant in commits:
         metadata = read_commit(instant)
         for partition, stats in metadata.partition_to_write_stats.items():
             for stat in stats:
-                written = _data_file(partition, stat.path) if stat.path else None
-                if written is not None and stat.file_id:
-                    newest[FileGroupId(partition, stat.file_id)] = written.instant
+                if stat.path and stat.file_id:
+                    newest[FileGroupId(partition, stat.file_id)] = stat.path
         for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
             replaced.update(FileGroupId(partition, file_id) for file_id in ids)
-    return {group: base for group, base in newest.items() if group not in replaced}
-
-
-def _data_file(partition: str, path: str) -> BaseFile | LogFile | None:
-    """The file of a write stat; in timeline layout 1 a log is named after its slice's instant."""
-    return parse_data_file(partition, split_path(path)[1], 0)
+    return {group: path for group, path in newest.items() if group not in replaced}
 
 
 def _kept_slices(
     table: HoodieTable,
     view: FileSystemView,
-    written: Mapping[FileGroupId, InstantTime],
+    written: Mapping[FileGroupId, str],
     end: InstantTime,
 ) -> list[FileSlice]:
     """The slices as of `end` of the file groups that were written."""
@@ -167,14 +158,16 @@ def _kept_slices(
         for partition in view.partitions
         for group in view.all_file_groups(partition)
     }
-    for group, base_instant in written.items():
-        if base_instant not in existing.get(group, ()):
+    for group, path in written.items():
+        data_file = parse_data_file(*split_path(path), 0)
+        # In timeline layout 1 a log, too, is named after the instant of its slice.
+        if data_file is None or data_file.instant not in existing.get(group, ()):
             raise ConfigError(
                 f"rows up to {end} can no longer be read: their files were cleaned since; "
                 "read up to a later instant",
                 table=table.uri,
                 instant=end,
-                path=str(group),
+                path=path,
             )
     return [
         piece

@@ -255,20 +255,35 @@ class LocalStore:
 
 def remove_unfinished(store: ObjectStore, directory: str) -> None:
     """Remove what dead processes were writing into a directory of a local folder, one level."""
+    for file in _unfinished(store, directory):
+        with suppress(OSError), _unless_held(file):
+            file.unlink(missing_ok=True)
+
+
+def has_unfinished(store: ObjectStore, directory: str) -> bool:
+    """Whether there is anything for `remove_unfinished` to remove."""
+    for file in _unfinished(store, directory):
+        with suppress(OSError), _unless_held(file):
+            return True
+    return False
+
+
+def _unfinished(store: ObjectStore, directory: str) -> list[Path]:
     folder = store.local_path(directory)
     if folder is None:
-        return
+        return []
     with suppress(OSError):
-        for file in sorted(Path(folder).glob(f"{TEMPORARY_PREFIX}*")):
-            with suppress(OSError):
-                _remove_unless_held(file)
+        return sorted(Path(folder).glob(f"{TEMPORARY_PREFIX}*"))
+    return []
 
 
-def _remove_unless_held(file: Path) -> None:
+@contextmanager
+def _unless_held(file: Path) -> Iterator[None]:
+    """Have the file for oneself. Raises OSError when somebody is still at work on it."""
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        file.unlink(missing_ok=True)
+        yield
     finally:
         os.close(descriptor)
 

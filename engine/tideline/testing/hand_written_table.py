@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tideline.formats.log_format import LogFormat
 from tideline.log.data_block import encode_data_block
 from tideline.log.delete_block import encode_delete_block
+from tideline.log.log_format import LogFormat
 from tideline.storage.location import StoreLocation
 from tideline.table.create import TableDefinition, create_table
 from tideline.table.file_group import join_path

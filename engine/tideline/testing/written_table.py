@@ -25,7 +25,7 @@ SMALL_BLOOM = {
 
 @dataclass(frozen=True, slots=True)
 class WrittenTable:
-    """A copy-on-write table in a local folder. `schema` gives plain rows their types."""
+    """A table in a local folder. `schema` gives plain rows their types."""
 
     spark: SparkSession
     folder: Path

@@ -170,6 +170,24 @@ class ArchivedTimeline:
                     break
         return found
 
+    def lacks(self, time: InstantTime) -> bool:
+        """Whether no commit of this time was ever archived.
+
+        Only an archive that is readable as a whole and reaches back further can tell; else False.
+        Reads all of it. Raises CorruptTable.
+        """
+        reaches_back = False
+        for file in self.files():
+            content = self.read(file)
+            if content.damaged:
+                return False
+            for entry in content.entries:
+                if entry.instant.is_completed and entry.instant.action in COMMIT_ACTIONS:
+                    if entry.instant.time == time:
+                        return False
+                    reaches_back = reaches_back or entry.instant.time < time
+        return reaches_back
+
 
 def _newest_first(entry: ArchivedEntry) -> Instant:
     return entry.instant

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tideline.errors import ConfigError
-from tideline.formats.log_format import LogFormat
 from tideline.index.index_type import IndexType
+from tideline.log.log_format import LogFormat
 from tideline.table.settings import Settings
 from tideline.write.upsert_partitioner import Sizing
 

@@ -15,13 +15,14 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import WriteStat
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import SortMode
-from tideline.write.file_slice_merge import SliceContext
 from tideline.write.handle_context import HandleContext
 from tideline.write.upsert_partitioner import BucketPlan
 from tideline.write.workload_profile import WorkloadProfile
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from tideline.write.file_slice_merge import SliceContext
 
 
 @dataclass(frozen=True, slots=True)

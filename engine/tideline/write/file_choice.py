@@ -15,6 +15,7 @@ SparkUpsertDeltaCommitPartitioner, BaseSparkDeltaCommitActionExecutor.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from tideline.index.bucket import file_ids_by_bucket
 from tideline.table.file_group import FileGroupId, FileSlice
@@ -23,9 +24,11 @@ from tideline.table.table_config import TableType
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import WriteConfig
 from tideline.write.engine import AppendTarget, CreateTarget, MergeTarget, Target
-from tideline.write.file_slice_merge import SliceContext
 from tideline.write.upsert_partitioner import BucketPlan, SmallFile, UpdateBucket
 from tideline.write.workload_profile import WorkloadProfile
+
+if TYPE_CHECKING:
+    from tideline.write.file_slice_merge import SliceContext
 
 
 def lookup_candidates(

@@ -29,7 +29,7 @@ from tideline.table.file_group import FileSlice
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.meta_column import META_COLUMNS, RECORD_KEY, without_meta_fields
 from tideline.table.ordering_value import is_lower
-from tideline.table.properties import MergeMode
+from tideline.table.properties import KeyGeneratorKind, MergeMode
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.committed import CommittedInstants
 from tideline.timeline.instant_time import InstantTime
@@ -47,7 +47,8 @@ class SliceContext:
     """What reading any slice of one table needs to know; small, and pickled to tasks.
 
     `schema` has the user columns in the table's types. Blocks of instants that `committed` does not
-    contain are left out. The `delete_*` settings are those of LogRules.
+    contain are left out. In a table without meta columns record keys are computed from
+    `key_fields`, and name them where `keys_qualified`. The `delete_*` settings are LogRules'.
     """
 
     table: str
@@ -57,6 +58,7 @@ class SliceContext:
     ordering_fields: tuple[str, ...] = ()
     populate_meta_fields: bool = True
     key_fields: tuple[str, ...] = ()
+    keys_qualified: bool = False
     delete_field: str | None = None
     delete_marker: str | None = None
 
@@ -73,6 +75,9 @@ class SliceContext:
         `schema` may have the meta columns or not.
         """
         config = table.config
+        qualified = len(config.record_key_fields) > 1
+        if not config.populate_meta_fields:
+            qualified |= config.key_generator is KeyGeneratorKind.COMPLEX
         return cls(
             table=table.uri,
             schema=without_meta_fields(schema),
@@ -81,6 +86,7 @@ class SliceContext:
             ordering_fields=config.ordering_fields,
             populate_meta_fields=config.populate_meta_fields,
             key_fields=config.record_key_fields,
+            keys_qualified=qualified,
             delete_field=config.properties.get("hoodie.payload.delete.field"),
             delete_marker=config.properties.get("hoodie.payload.delete.marker"),
         )
@@ -226,7 +232,7 @@ class FileSliceMerge:
         ctx = self._ctx
         if ctx.populate_meta_fields:
             return decoded(rows.column(RECORD_KEY)).cast(pa.string())
-        return virtual_keys(rows, ctx.key_fields, qualified=len(ctx.key_fields) > 1)
+        return virtual_keys(rows, ctx.key_fields, qualified=ctx.keys_qualified)
 
     def _log_only(self, log: MergedLog, met: np.ndarray) -> Iterator[pa.RecordBatch]:
         """The entries that met no stored row."""
@@ -265,7 +271,7 @@ class FileSliceMerge:
             ordering_fields=ctx.ordering_fields,
             populate_meta_fields=ctx.populate_meta_fields,
             virtual_key_fields=ctx.key_fields,
-            virtual_keys_qualified=len(ctx.key_fields) > 1,
+            virtual_keys_qualified=ctx.keys_qualified,
         )
 
 
@@ -292,7 +298,8 @@ class _BaseMerge:
             return rows
         winners = self._winners(rows, updates)
         replacement = Replacement(rows.num_rows, updates.stored, won.stored[deletes])
-        return replacement.merge(rows, winners, kept=_absent(rows, winners))
+        # What was only read to merge by goes no further.
+        return replacement.merge(rows.select(winners.schema.names), winners)
 
     def _first_meetings(self, matches: Matches) -> Matches:
         """Without pairs whose entry has met a stored row already."""
@@ -331,11 +338,6 @@ class _BaseMerge:
                 column = pc.if_else(pa.array(present), column, stored)
             columns.append(column)
         return pa.RecordBatch.from_arrays(columns, schema=winners.schema)
-
-
-def _absent(rows: pa.RecordBatch, winners: pa.RecordBatch) -> frozenset[str]:
-    """Columns that were only read to merge by; they are not given on."""
-    return frozenset(rows.schema.names) - frozenset(winners.schema.names)
 
 
 def _top(name: str) -> str:

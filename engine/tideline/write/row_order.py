@@ -69,6 +69,8 @@ class RowOrder:
 def split_keys(keys: pa.Table, parts: int) -> pa.Table:
     """The keys, ascending, that cut a sample into so many equal parts; fewer for fewer rows."""
     ordered = keys.take(_sorted_indices(keys))
+    if not ordered.num_rows:
+        return ordered
     picks = np.unique(np.arange(1, parts, dtype=np.int64) * ordered.num_rows // parts)
     return ordered.take(pa.array(picks, pa.int64()))
 

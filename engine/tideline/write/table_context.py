@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.properties import KeyGeneratorKind
-from tideline.table.schema import arrow_to_avro, record_name, with_meta_fields
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import WriteConfig
 from tideline.write.handle_context import HandleContext
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def table_context(
@@ -39,6 +40,9 @@ def table_context(
 
 def _log_schema_json(table: HoodieTable, schema: pa.Schema) -> str:
     """The Avro schema of log records: the user's columns, behind the meta columns if any."""
+    # Dropping partitions needs no Arrow, and this module is imported for it.
+    from tideline.table.schema import arrow_to_avro, record_name, with_meta_fields
+
     name, namespace = record_name(table.config.name)
     stored = with_meta_fields(schema) if table.config.populate_meta_fields else schema
     return json.dumps(arrow_to_avro(stored, name=name, namespace=namespace))

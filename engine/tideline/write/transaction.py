@@ -360,7 +360,7 @@ def _refuse_blocked(table: HoodieTable, timeline: ActiveTimeline) -> None:
     restore = timeline.pending().of(Action.RESTORE).first()
     if restore is not None:
         raise UnsupportedTable(
-            "a restore is unfinished; finish it with the engine that started it before writing",
+            "a restore is unfinished; finish it with `tideline restore` before writing",
             table=table.location.uri,
             instant=restore.time,
         )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from tideline.errors import Conflict, InvalidData
@@ -22,7 +23,6 @@ from tideline.table.file_group import BaseFile, FileGroupId, split_path
 from tideline.table.file_system_view import FileSystemView
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.properties import MergeMode, TableType
-from tideline.table.schema import stored_schema
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action
@@ -36,7 +36,6 @@ from tideline.write.file_choice import (
     lookup_candidates,
     small_files,
 )
-from tideline.write.file_slice_merge import SliceContext
 from tideline.write.handle_context import HandleContext
 from tideline.write.operation import WriteOperation
 from tideline.write.partition_path import check_new_partition
@@ -58,6 +57,9 @@ from tideline.write.workload_profile import (
     WorkloadProfile,
     inflight_metadata,
 )
+
+if TYPE_CHECKING:
+    from tideline.write.file_slice_merge import SliceContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +295,9 @@ def _reading(transaction: WriteTransaction, engine: WriteEngine) -> SliceContext
         or table.config.table_type is TableType.COPY_ON_WRITE
     ):
         return None
+    from tideline.table.schema import stored_schema
+    from tideline.write.file_slice_merge import SliceContext
+
     return SliceContext.of(table, transaction.timeline, stored_schema(engine.schema))
 
 

@@ -6,7 +6,8 @@ leaves files and their markers. None of that is in the timeline as pending, so n
 
 1. List the marker folders and the heartbeats, one level each.
 2. Pending instants are left alone: their writers are alive, or rolled back as a whole.
-3. Completed or archived: markers and heartbeat are deleted.
+3. Completed or archived: markers and heartbeat are deleted. What is older than the active timeline
+   counts as archived unless the archive, read for once, lacks it.
 4. Neither, and no living heartbeat: the marked files are undone first, markers and heartbeat next.
 5. On a local folder the unfinished files of dead processes in `.hoodie` go as well.
 
@@ -15,7 +16,7 @@ Died in between: the next sweep finds the rest. Call under the table lock.
 
 from __future__ import annotations
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
 from tideline.services.rollback.execute import FailedWrites, undo_marked_files
 from tideline.storage.heartbeat import (
     HEARTBEAT_DIRECTORY,
@@ -51,7 +52,7 @@ def _sweep(
 ) -> bool:
     if _is_pending(timeline, time):
         return False
-    if timeline.find(time) is None and not timeline.is_committed(time):
+    if timeline.find(time) is None and not _was_committed(table, timeline, time):
         if not policy.is_dead(table, time):
             return False
         try:
@@ -62,6 +63,15 @@ def _sweep(
     delete_markers(table.store, time)
     delete_heartbeat(table.store, str(time))
     return True
+
+
+def _was_committed(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime) -> bool:
+    if not timeline.is_committed(time):
+        return False
+    try:
+        return not table.archived().lacks(time)
+    except (CorruptTable, ObjectNotFound):
+        return True
 
 
 def _is_pending(timeline: ActiveTimeline, time: InstantTime) -> bool:

@@ -1,4 +1,4 @@
-"""How the rows of new log data blocks are stored."""
+"""The formats of new data blocks, by the name Hudi gives them in settings. Needs no Arrow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tideline.errors import ConfigError
 
 
 class LogFormat(Enum):
-    """The format of a data block's content (Hudi: hoodie.logfile.data.block.format)."""
+    """How the rows of new data blocks are stored (Hudi: hoodie.logfile.data.block.format)."""
 
     AVRO = "avro"
     PARQUET = "parquet"
@@ -20,3 +20,6 @@ class LogFormat(Enum):
             return cls(text.strip().lower())
         except ValueError as error:
             raise ConfigError("log blocks are avro or parquet", value=text) from error
+
+    def __str__(self) -> str:
+        return self.value

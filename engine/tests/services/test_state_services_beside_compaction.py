@@ -1,0 +1,232 @@
+"""Cleaning and restores of merge-on-read tables whose file slices other services rearrange."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tideline.services.cleaning.config import CleaningConfig, CleaningPolicy
+from tideline.services.cleaning.execute import clean_table, plan_table_cleaning
+from tideline.services.cleaning.plan import CleaningPlan
+from tideline.services.clustering.config import ClusteringConfig
+from tideline.services.clustering.execute import execute_clustering, schedule_clustering
+from tideline.services.compaction.config import CompactionConfig
+from tideline.services.compaction.execute import execute_compaction, schedule_compaction
+from tideline.services.config import ServiceConfig
+from tideline.services.explanation import NotDue
+from tideline.services.log_compaction.execute import (
+    execute_log_compaction,
+    schedule_log_compaction,
+)
+from tideline.services.log_compaction.plan import LogCompactionConfig
+from tideline.services.restore.execute import restore_table
+from tideline.services.savepoint.execute import create_savepoint
+from tideline.storage.object_store import ObjectStore
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.table_config import TableType
+from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
+from tideline.testing.local_service_engine import LocalServiceEngine
+from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.table_audit import open_fresh
+from tideline.timeline.instant import Action, Instant
+from tideline.timeline.instant_time import InstantTime
+from tideline.write.config import WriteConfig
+from tideline.write.file_slice_merge import SliceContext, read_file_slice
+
+KEEP_ONE = CleaningConfig(commits_retained=1)
+ONE = CompactionConfig(delta_commits_max=1)
+SERVICE = ServiceConfig()
+
+
+def opened(table: SmallTable, store: ObjectStore | None = None) -> HoodieTable:
+    return open_fresh(table.location, store, table.clock)
+
+
+def values(table: SmallTable) -> list[tuple[str, int]]:
+    """What a reader that merges logs sees."""
+    hoodie = opened(table)
+    timeline = hoodie.timeline()
+    schema = hoodie.table_schema(timeline)
+    assert schema is not None
+    context = SliceContext.of(hoodie, timeline, schema)
+    view = hoodie.file_system_view(timeline)
+    return sorted(
+        (row["id"], row["v"])
+        for partition in view.partitions
+        for piece in view.latest_slices(partition)
+        for rows in read_file_slice(hoodie.store, piece, context)
+        for row in rows.to_pylist()
+    )
+
+
+def schedule(table: SmallTable, make: Callable[[HoodieTable], Instant | NotDue]) -> Instant:
+    step(table)
+    with opened(table).lock().acquire(timeout_s=5):
+        instant = make(opened(table))
+    assert isinstance(instant, Instant), instant
+    return instant
+
+
+def compact(table: SmallTable, instant: Instant | None = None) -> None:
+    instant = instant or schedule(table, lambda fresh: schedule_compaction(fresh, ONE))
+    fresh = opened(table)
+    engine = LocalServiceEngine(fresh)
+    execute_compaction(fresh, instant, engine, config=SERVICE, write_config=WriteConfig())
+
+
+def compact_logs(table: SmallTable) -> None:
+    config = LogCompactionConfig(blocks_min=1)
+    instant = schedule(table, lambda fresh: schedule_log_compaction(fresh, config))
+    fresh = opened(table)
+    engine = LocalServiceEngine(fresh)
+    execute_log_compaction(fresh, instant, engine, config=SERVICE, write_config=WriteConfig())
+
+
+def cluster(table: SmallTable) -> None:
+    instant = schedule(
+        table, lambda fresh: schedule_clustering(fresh, ClusteringConfig(), commits_max=1)
+    )
+    fresh = opened(table)
+    engine = LocalServiceEngine(fresh)
+    execute_clustering(fresh, instant, engine, config=SERVICE, write_config=WriteConfig())
+
+
+def step(table: SmallTable) -> None:
+    table.fake_clock.advance(60)
+
+
+def upsert(table: SmallTable, v: int, *keys: int) -> None:
+    step(table)
+    table.write("upsert", batch(keys, v))
+
+
+def savepoint(table: SmallTable) -> InstantTime:
+    return create_savepoint(opened(table)).instant
+
+
+@pytest.fixture
+def table() -> Iterator[SmallTable]:
+    table = SmallTable.in_memory(
+        {"hoodie.parquet.small.file.limit": "0"}, table_type=TableType.MERGE_ON_READ
+    )
+    table.write("insert", batch(range(6), 1))
+    upsert(table, 2, 0, 1)
+    yield table
+    table.forget()
+
+
+def later_life(table: SmallTable) -> None:
+    """Every kind of write and service, one on top of the other."""
+    upsert(table, 3, 0, 2)
+    compact(table)
+    upsert(table, 4, 0, 1)
+    upsert(table, 5, 0, 7)
+    compact_logs(table)
+    upsert(table, 6, 1)
+    cluster(table)
+    upsert(table, 7, 0, 9)
+    step(table)
+    table.write("delete", batch([2], 0))
+    schedule(table, lambda fresh: schedule_compaction(fresh, ONE))
+    upsert(table, 8, 0)
+
+
+def test_a_restore_undoes_what_services_did_as_well(table: SmallTable) -> None:
+    time, before = savepoint(table), values(table)
+    later_life(table)
+    assert values(table) != before
+    restore_table(opened(table), time)
+    assert values(table) == before
+    upsert(table, 9, 0)
+    compact(table)
+    assert dict(values(table)) == {**dict(before), "k000": 9}
+
+
+def test_delta_commits_on_top_of_a_compaction_pending_at_the_savepoint_stay(
+    table: SmallTable,
+) -> None:
+    pending = schedule(table, lambda fresh: schedule_compaction(fresh, ONE))
+    upsert(table, 3, 0)
+    time, before = savepoint(table), values(table)
+    upsert(table, 4, 0, 1)
+    restore_table(opened(table), time)
+    assert values(table) == before
+    compact(table, pending)
+    assert values(table) == before
+
+
+def test_a_compaction_that_was_pending_at_the_savepoint_and_ran_later_stays_done(
+    table: SmallTable,
+) -> None:
+    pending = schedule(table, lambda fresh: schedule_compaction(fresh, ONE))
+    upsert(table, 3, 0)
+    time, before = savepoint(table), values(table)
+    compact(table, pending)
+    upsert(table, 4, 0, 1)
+    restore_table(opened(table), time)
+    assert values(table) == before
+    assert opened(table).timeline().of(Action.COMMIT).completed().find(pending.time) is not None
+
+
+def test_a_restore_over_services_may_die_at_any_write(table: SmallTable) -> None:
+    time, before = savepoint(table), values(table)
+    later_life(table)
+    rehearsal = table.copy()
+    faulty = FaultyStore(rehearsal.store(), FaultPlan())
+    restore_table(opened(rehearsal, faulty), time)
+    rehearsal.forget()
+    for number in range(1, len(faulty.writes) + 1):
+        trial = table.copy()
+        plan = FaultPlan(crash_before_write=number)
+        with pytest.raises(SimulatedCrash):
+            restore_table(opened(trial, FaultyStore(trial.store(), plan)), time)
+        trial.fake_clock.advance(7200)
+        restore_table(opened(trial), time)
+        assert values(trial) == before, number
+        trial.forget()
+
+
+def test_a_clean_takes_compacted_slices_with_their_logs(table: SmallTable) -> None:
+    compact(table)
+    upsert(table, 3, 0, 1)
+    before = values(table)
+    done = clean_table(opened(table), KEEP_ONE)
+    assert not isinstance(done, NotDue)
+    kinds = {file.path.rpartition(".")[2] == "parquet" for file in done[0].files}
+    assert kinds == {True, False}
+    assert values(table) == before
+
+
+@pytest.mark.parametrize("policy", list(CleaningPolicy))
+def test_what_a_pending_compaction_reads_is_never_cleaned(
+    table: SmallTable, policy: CleaningPolicy
+) -> None:
+    compact(table)
+    upsert(table, 3, 0, 1)
+    pending = schedule(table, lambda fresh: schedule_compaction(fresh, ONE))
+    for v in (4, 5, 6):
+        upsert(table, v, 0, 1)
+    before = values(table)
+    table.fake_clock.advance(7200)
+    upsert(table, 6, 0)
+    config = CleaningConfig(
+        policy=policy, commits_retained=1, hours_retained=1, file_versions_retained=1
+    )
+    clean_table(opened(table), config)
+    assert values(table) == before
+    compact(table, pending)
+    assert values(table) == before
+
+
+def test_what_clustering_replaced_is_cleaned_once_it_is_old_enough(table: SmallTable) -> None:
+    cluster(table)
+    upsert(table, 3, 0, 1)
+    before = values(table)
+    plan = plan_table_cleaning(opened(table), KEEP_ONE)
+    assert isinstance(plan, CleaningPlan)
+    clean_table(opened(table), KEEP_ONE)
+    assert values(table) == before
+    view = opened(table).file_system_view(opened(table).timeline())
+    live = {group.id for part in view.partitions for group in view.file_groups(part)}
+    assert {group.id for part in view.partitions for group in view.all_file_groups(part)} == live

@@ -1,0 +1,94 @@
+"""Any history of writes leaves a merge-on-read table with the rows of a plain dictionary."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tideline.formats.avro import encode_container
+from tideline.table.table_config import TableType
+from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.table_audit import missing_files, open_fresh, unexplained_objects
+from tideline.timeline.instant import Action
+
+PARTITIONS = 2
+KEYS = st.lists(st.integers(0, 9), min_size=1, max_size=5, unique=True)
+OPERATIONS = st.sampled_from(
+    ["upsert", "upsert", "upsert", "delete", "insert_overwrite", "delete_partition", "compaction"]
+)
+LIMITS = st.sampled_from(["0", "1000000"])
+FORMATS = st.sampled_from(["parquet", "avro"])
+HISTORIES = st.lists(st.tuples(OPERATIONS, KEYS, LIMITS, FORMATS), min_size=1, max_size=8)
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", "BUCKET"])
+@settings(max_examples=60, deadline=None)
+@given(history=HISTORIES)
+def test_a_history_of_writes_gives_the_rows_of_the_model(
+    index: str, history: list[tuple[str, list[int], str, str]]
+) -> None:
+    properties = {"hoodie.index.type": index, "hoodie.bucket.index.num.buckets": "2"}
+    table = SmallTable.in_memory(properties, table_type=TableType.MERGE_ON_READ)
+    model: dict[str, int] = {}
+    is_compacting = False
+    for version, (operation, keys, limit, log_format) in enumerate(history, start=1):
+        options = {
+            "hoodie.parquet.small.file.limit": limit,
+            "hoodie.logfile.data.block.format": log_format,
+        }
+        rows = batch(keys, version, partitions=PARTITIONS)
+        if operation == "compaction":
+            is_compacting = is_compacting or schedule_compaction(table)
+        elif operation == "delete_partition":
+            partitions = set(open_fresh(table.location).partitions())
+            if not is_compacting and partitions >= set(rows["part"].to_pylist()):
+                table.write(operation, rows, options=options)
+                apply(model, operation, rows)
+        else:
+            table.write(operation, rows, options=options)
+            apply(model, operation, rows)
+        assert table.values() == sorted(model.items())
+    opened = open_fresh(table.location, clock=table.clock)
+    left = [path for path in unexplained_objects(opened) if ".compaction." not in path]
+    assert left == []
+    assert missing_files(opened) == []
+    table.forget()
+
+
+def schedule_compaction(table: SmallTable) -> bool:
+    """A compaction of every file group that has logs, left pending."""
+    opened = open_fresh(table.location, clock=table.clock)
+    view = opened.file_system_view(opened.timeline())
+    operations = [
+        {
+            "baseInstantTime": str(piece.base_instant),
+            "deltaFilePaths": [log.name for log in piece.log_files],
+            "dataFilePath": piece.base_file.name if piece.base_file else None,
+            "fileId": piece.file_id,
+            "partitionPath": partition,
+        }
+        for partition in view.partitions
+        for piece in view.latest_slices(partition)
+        if piece.log_files
+    ]
+    if operations:
+        body = encode_container("HoodieCompactionPlan", {"operations": operations, "version": 2})
+        time = opened.timelines.next_time()
+        opened.timelines.create_requested(time, Action.COMPACTION, body)
+    return bool(operations)
+
+
+def apply(model: dict[str, int], operation: str, rows: pa.Table) -> None:
+    """What a write makes of the rows."""
+    written = dict(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True))
+    if operation in ("insert_overwrite", "delete_partition"):
+        replaced = set(rows["part"].to_pylist())
+        for key in [key for key in model if f"p{int(key[1:]) % PARTITIONS}" in replaced]:
+            del model[key]
+    if operation == "delete":
+        for key in written:
+            model.pop(key, None)
+    elif operation != "delete_partition":
+        model.update(written)
