@@ -122,7 +122,7 @@ def print_life(moments: tuple[Moment, ...], table: HoodieTable) -> None:
         is_last = position + 1 == len(moments) or moments[position + 1].what != "ingest"
         if moment.what == "ingest" and not is_last:
             continue
-        what = moment.what if moment.what != "ingest" else f"{ingests} ingests"
+        what = moment.what if moment.what != "ingest" else f"{ingests} ingest{'s' * (ingests > 1)}"
         ingests = 0
         report.add_row(
             str(moment.instant.time),
