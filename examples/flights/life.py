@@ -17,6 +17,7 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from rich.console import Console
 from rich.table import Table
 
@@ -27,7 +28,7 @@ from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
 
-SMALL_FILE_LIMIT = "hoodie.parquet.small.file.limit"
+SMALL_FILE_LIMIT = "hoodie.clustering.plan.strategy.small.file.limit"
 SERVICES = {"COMPACT": "compaction", "LOG_COMPACT": "log compaction", "CLUSTER": "clustering"}
 COLOURS = {"compaction": "#d97706", "clustering": "#7c3aed", "cleaning": "#059669"}
 MEGABYTE = 1_000_000
@@ -97,7 +98,7 @@ class Files:
 
 def read_life(table: HoodieTable) -> tuple[Moment, ...]:
     """Play the timeline back, the archived part first."""
-    small = int(table.config.properties.get(SMALL_FILE_LIMIT, "104857600"))
+    small = int(table.config.properties.get(SMALL_FILE_LIMIT, "314572800"))
     files, moments = Files(small), []
     for instant, said in _instants(table):
         if isinstance(said, CommitMetadata):
@@ -121,7 +122,7 @@ def print_life(moments: tuple[Moment, ...], table: HoodieTable) -> None:
         is_last = position + 1 == len(moments) or moments[position + 1].what != "ingest"
         if moment.what == "ingest" and not is_last:
             continue
-        what = moment.what if moment.what != "ingest" else f"{ingests} ingests"
+        what = moment.what if moment.what != "ingest" else f"{ingests} ingest{'s' * (ingests > 1)}"
         ingests = 0
         report.add_row(
             str(moment.instant.time),
@@ -146,39 +147,43 @@ def print_life(moments: tuple[Moment, ...], table: HoodieTable) -> None:
 
 def draw_life(moments: tuple[Moment, ...], path: Path) -> None:
     """Three panels over the instants, and a line wherever a service ran."""
-    steps = range(1, len(moments) + 1)
+    steps = range(1, len(moments) + 2)
+    shown = (*moments, moments[-1])
     plt.rcParams.update({"font.size": 9, "svg.hashsalt": "tideline", "axes.grid": True})
     plt.rcParams.update({"grid.alpha": 0.25, "axes.spines.top": False, "axes.spines.right": False})
     figure, panels = plt.subplots(3, 1, figsize=(9, 7.5), sharex=True, layout="constrained")
     sizes, counts, ratio = panels
     sizes.fill_between(
         steps,
-        [moment.stored_bytes / MEGABYTE for moment in moments],
+        [moment.stored_bytes / MEGABYTE for moment in shown],
         step="post",
         color="#cbd5e1",
         label="stored, with old versions",
     )
     sizes.fill_between(
         steps,
-        [moment.size_bytes / MEGABYTE for moment in moments],
+        [moment.size_bytes / MEGABYTE for moment in shown],
         step="post",
         color="#2563eb",
         label="the table as it is",
     )
     sizes.set_ylabel("MB")
-    counts.step(steps, [m.base_files for m in moments], where="post", color="#2563eb",
+    counts.step(steps, [m.base_files for m in shown], where="post", color="#2563eb",
                 label="base files")  # fmt: skip
-    counts.step(steps, [m.log_files for m in moments], where="post", color="#dc2626",
+    counts.step(steps, [m.log_files for m in shown], where="post", color="#dc2626",
                 label="log files that wait for compaction")  # fmt: skip
     counts.set_ylabel("files")
-    ratio.step(steps, [m.small_percent for m in moments], where="post", color="#2563eb",
-               label="base files below the small-file limit")  # fmt: skip
+    ratio.step(steps, [m.small_percent for m in shown], where="post", color="#2563eb",
+               label="base files small enough to be clustered")  # fmt: skip
     ratio.set_ylabel("%")
-    ratio.set_ylim(-4, 104)
+    ratio.set_ylim(0, 100)
+    ratio.set_yticks(range(0, 101, 25))
     ratio.set_xlabel("instant")
     for panel in panels:
-        panel.set_xlim(1, len(moments))
-        panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]))
+        panel.set_xlim(1, len(moments) + 1)
+        # Room for the legend above the curves.
+        panel.set_ylim(0, max(1.0, panel.get_ylim()[1]) * 1.3)
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         _mark_services(panel, moments)
     handles, labels = sizes.get_legend_handles_labels()
     for panel in (counts, ratio):

@@ -186,7 +186,9 @@ def test_landed_files_become_commits_and_the_next_run_finds_nothing(workspace: W
     assert [line.split()[1:3] for line in lines[:3]] == [["ingest", "landing"]] * 3
     assert "1 file (" in lines[0]
     assert "1 rows inserted, 0 updated, 0 deleted, 1 data file (" in lines[0]
-    assert lines[3:] == ["default/people  next: landing: look for new files in 60 min"]
+    assert lines[3] == "default/people  next: landing: look for new files in 60 min"
+    assert "not due: cleaning: all 3 commits are retained" in lines[4]
+    assert "not due: archiving: 3 completed commits" in lines[5]
     assert workspace.ids() == [0, 1, 2]
     for state in (workspace.folder / ".tideline").iterdir():
         state.unlink()

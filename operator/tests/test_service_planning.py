@@ -171,7 +171,7 @@ def test_files_that_wait_go_before_services_unless_those_waited_long(
 
 def test_several_services_run_in_a_fixed_order_one_at_a_time() -> None:
     spec = {**MOR, "services": {"compaction": {"trigger": {"deltaCommits": 3}},
-                                "clustering": {"enabled": True, "everyCommits": 4},
+                                "clustering": {"enabled": True, "everyCommits": 3},
                                 "cleaning": {"retain": 2},
                                 "archiving": {"minCommits": 3, "maxCommits": 4}}}  # fmt: skip
     observed = Observed(table("delta " * 12))

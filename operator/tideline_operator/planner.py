@@ -311,7 +311,9 @@ class _Planner:
         last = failed or next(same, None)
         retry_at = last.retry_at if last is not None else self._pause_of(operation)
         if retry_at is not None and retry_at.ms > self._now_ms:
-            again = "try again" if last is not None else "try the next files"
+            again = "try the next files"
+            if last is not None:
+                again = "try again" if last.phase is OperationPhase.FAILED else "look again"
             subject = operation.subject or operation.kind.value
             waited_for = last.id if last is not None else operation.id
             return [Wait(subject, WaitKind.RETRY, retry_at.ms, again, operation_id=waited_for)]

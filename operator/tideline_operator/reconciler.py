@@ -123,7 +123,8 @@ class Reconciler:
                 self._carry_out(table, start)
                 found.has_worked = True
             else:
-                self._reporter.resting(table.name, actions, self._clock.now_ms())
+                services = self._statuses[table.name].services
+                self._reporter.resting(table.name, actions, services, self._clock.now_ms())
                 found.waits += [action for action in actions if isinstance(action, Wait)]
             if self._stop.is_set():
                 break

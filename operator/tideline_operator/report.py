@@ -16,10 +16,12 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from tideline.ingest.operation import Operation
+from tideline.ingest.operation import Operation, RunService
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline_operator.actions import Action, Advise, Blocked, Start, Wait
+from tideline_operator.resources.status import ServiceStatus
 
+Services = Mapping[str, ServiceStatus]
 _NOTES_SHOWN = 5
 _UNITS = ("B", "kB", "MB", "GB")
 
@@ -43,7 +45,9 @@ class Reporter(Protocol):
         """The operation has ended."""
         ...
 
-    def resting(self, table: str, actions: tuple[Action, ...], now_ms: int) -> None:
+    def resting(
+        self, table: str, actions: tuple[Action, ...], services: Services, now_ms: int
+    ) -> None:
         """There is nothing to start for this table; said when it changes."""
         ...
 
@@ -89,23 +93,32 @@ class LineReporter:
             "subject": operation.subject,
             **result.to_json_object(),
         }
+        if not self._as_json and _is_idle_look(operation, result):
+            return
         failed = result.outcome is Outcome.FAILED
         self._say(event, f"{table}  {describe_result(operation, result)}", is_problem=failed)
         if not self._as_json:
             for line in describe_details(result):
                 self._print(f"{table}    {line}", is_problem=True)
 
-    def resting(self, table: str, actions: tuple[Action, ...], now_ms: int) -> None:
+    def resting(
+        self, table: str, actions: tuple[Action, ...], services: Services, now_ms: int
+    ) -> None:
         # The moments move with every look; what is waited for does not.
-        told = tuple(str(action) for action in actions)
+        told = (*(str(action) for action in actions), *describe_services(services))
         if self._rested.get(table) == told:
             return
         self._rested[table] = told
         if self._as_json:
             waiting = [_rest_event(action, now_ms) for action in actions]
-            self._say({"event": "resting", "table": table, "next": waiting}, "")
+            known = {
+                name: {"due": service.is_due, "reason": service.reason}
+                for name, service in services.items()
+            }
+            event = {"event": "resting", "table": table, "next": waiting, "services": known}
+            self._say(event, "")
             return
-        for line in describe_rest(actions, now_ms):
+        for line in (*describe_rest(actions, now_ms), *describe_services(services)):
             self._print(f"{table}  {line}")
 
     def close(self) -> None:
@@ -160,13 +173,15 @@ class TerminalReporter(LineReporter):
             files = result.source_files + len(result.skipped)
             self._progress.update(self._current, advance=files, doing="")
 
-    def resting(self, table: str, actions: tuple[Action, ...], now_ms: int) -> None:
+    def resting(
+        self, table: str, actions: tuple[Action, ...], services: Services, now_ms: int
+    ) -> None:
         for key in [key for key in self._bars if key[0] == table]:
             self._progress.remove_task(self._bars.pop(key))
         self._current = None
         if not self._bars:
             self._progress.stop()
-        super().resting(table, actions, now_ms)
+        super().resting(table, actions, services, now_ms)
 
     def close(self) -> None:
         self._progress.stop()
@@ -195,12 +210,19 @@ def describe_result(operation: Operation, result: OperationResult) -> str:
     )
 
 
+def _is_idle_look(operation: Operation, result: OperationResult) -> bool:
+    """A service that looked at files and found nothing to do, without having been asked for."""
+    work = operation.work
+    is_unasked = isinstance(work, RunService) and work.rerun is None
+    return is_unasked and result.outcome is Outcome.NOTHING and not result.notes
+
+
 def _describe_service(result: OperationResult) -> str:
     """What a service did, or any operation that took no rows in."""
     sizes = (
         (result.bytes_read, "read"),
         (result.bytes_written, "written"),
-        (result.bytes_deleted, "deleted"),
+        (result.bytes_deleted, "freed"),
     )
     figures = [f"{size_text(size)} {what}" for size, what in sizes if size]
     if result.rows_written:
@@ -227,6 +249,15 @@ def describe_rest(actions: tuple[Action, ...], now_ms: int) -> list[str]:
     for wait in waits:
         lines.append(f"next: {wait} {moment_text(wait.until_ms, now_ms)}")
     return lines or ["nothing to do"]
+
+
+def describe_services(services: Services) -> list[str]:
+    """What the services that are not due wait for."""
+    return [
+        f"not due: {name}: {service.reason}"
+        for name, service in services.items()
+        if not service.is_due and service.reason
+    ]
 
 
 def moment_text(until_ms: int, now_ms: int) -> str:

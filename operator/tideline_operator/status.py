@@ -166,7 +166,7 @@ def _service_statuses(
     """Whether each service is due, why, and when it is tried next; past runs are kept."""
     waits = {action.subject: action.until_ms for action in actions if isinstance(action, Wait)}
     found = {
-        name: replace(known, is_due=False, reason="not wanted", next_run=None)
+        name: replace(known, is_due=False, reason="", next_run=None)
         for name, known in status.services.items()
     }
     for need in needs:

@@ -15,15 +15,19 @@ from tideline.ingest.landing import FileFormat, LandingFile
 from tideline.ingest.operation import (
     CreateTable,
     IngestFiles,
+    MakeSavepoint,
     Operation,
     OperationKind,
     Place,
+    RestoreTable,
     RollBack,
+    RunService,
     TableTarget,
     Work,
     operation_id,
 )
 from tideline.ingest.operation_result import RESULT_BYTES_MAX, OperationResult, Outcome, SkippedFile
+from tideline.services.service import Service
 
 TARGET = TableTarget(
     name="flights",
@@ -49,11 +53,37 @@ INGEST = IngestFiles(
 )
 
 
-@pytest.mark.parametrize("work", [CreateTable(), RollBack(("20260101000000000",)), INGEST])
+INSTANT = "20260101000000000"
+SERVICES = [
+    RunService(service, INSTANT, {"hoodie.x": "1"}, (INSTANT,), 2)
+    for service in Service
+    if service is not Service.ROLLBACK
+]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        CreateTable(),
+        RollBack((INSTANT,)),
+        INGEST,
+        MakeSavepoint("a", INSTANT),
+        RestoreTable(INSTANT, INSTANT, {"hoodie.x": "1"}),
+        RunService(Service.CLEANING, ""),
+        *SERVICES,
+    ],
+)
 def test_an_operation_survives_the_way_to_json_and_back(work: Work) -> None:
     operation = Operation("flights-x-1", TARGET, work)
     text = json.dumps(operation.to_json_object())
     assert Operation.from_json_object(json.loads(text)) == operation
+    assert json.loads(text)["kind"] == operation.kind.value
+
+
+def test_the_kinds_of_services_are_the_services() -> None:
+    kinds = {kind.service for kind in OperationKind} - {None}
+    assert kinds == set(Service) - {Service.ROLLBACK}
+    assert all(OperationKind.of(work.service).service is work.service for work in SERVICES)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +111,16 @@ def test_ids_tell_operations_apart() -> None:
         operation_id("a", OperationKind.INGEST, "xy"),
     }
     assert len(made) == 5
+
+
+def test_an_audit_that_is_too_long_is_left_out_of_the_line_only() -> None:
+    files = [{"path": f"2026-01/{number}.parquet", "bytes": number} for number in range(500)]
+    result = OperationResult("x", Outcome.SUCCEEDED, "done", audit=({"files": files},))
+    assert result.to_json_object()["audit"] == [{"files": files}]
+    read = OperationResult.from_json_object(json.loads(result.to_json()))
+    assert (read.message, read.audit) == ("done", ())
+    short = OperationResult("x", Outcome.SUCCEEDED, audit=({"files": files[:2]},))
+    assert OperationResult.from_json_object(json.loads(short.to_json())) == short
 
 
 def test_a_result_survives_the_way_to_json_and_back() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
+from tideline.commit_report import CommitReport
 from tideline.ingest.operation import MakeSavepoint, Operation, RestoreTable, RunService
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline.ingest.table_access import Progress, SessionFactory, locate, open_table
@@ -93,7 +94,7 @@ def execute_restore(operation: Operation, work: RestoreTable) -> OperationResult
     return OperationResult(
         operation.id,
         Outcome.SUCCEEDED,
-        f"the table is as it was at {done.savepoint}, {len(done.undone)} instants undone",
+        f"the table is as it was at {done.savepoint}, {_count(len(done.undone), 'instant')} undone",
         instant=str(done.instant) if done.instant else None,
         files_deleted=sum(len(item.deleted) for item in done.undone),
         bytes_deleted=done.bytes_deleted,
@@ -144,6 +145,9 @@ def _tell(done: Done) -> _Told:
                 bytes_written=sum(file.size_bytes for file in done.archives),
                 files_deleted=done.objects_deleted,
             )
+        case CommitReport():
+            groups = _count(done.file_groups_replaced, "file group")
+            return _Told(f"dropped partitions of {groups}", InstantTime(done.instant))
         case _:
             return _Told("done")
 

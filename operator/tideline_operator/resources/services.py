@@ -153,11 +153,18 @@ class Services:
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Archiving must leave the instants that cleaning still needs."""
+        """Archiving must leave the instants that cleaning needs and that clustering counts."""
         by_commits = self.cleaning.policy is CleaningPolicy.KEEP_LATEST_COMMITS
         both_run = self.cleaning.enabled and self.archiving.enabled
         if by_commits and both_run and self.archiving.min_commits <= self.cleaning.retain:
             yield (
                 "archiving.minCommits",
                 f"must be greater than cleaning.retain ({self.cleaning.retain})",
+            )
+        both_run = self.clustering.enabled and self.archiving.enabled
+        if both_run and self.archiving.min_commits < self.clustering.every_commits:
+            yield (
+                "archiving.minCommits",
+                f"must be at least clustering.everyCommits ({self.clustering.every_commits}), "
+                "which counts commits that are not archived",
             )

@@ -1,0 +1,181 @@
+"""What decides about table services, seen on a real table in a folder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tideline.clock import SystemClock
+from tideline.formats.avro import encode_container
+from tideline.ingest.checkpoint import INGEST_KEY
+from tideline.ingest.operation import Place, RunService
+from tideline.services.savepoint.record import Savepoint
+from tideline.services.service import Service
+from tideline.storage.heartbeat import heartbeat_path
+from tideline.storage.location import StoreLocation
+from tideline.table.create import TableDefinition, create_table
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.table_config import TableType
+from tideline.timeline.commit_metadata import CommitMetadata
+from tideline.timeline.instant import Action, Instant, State
+from tideline.timeline.instant_time import InstantTime
+from tideline_operator.observation import Observer
+from tideline_operator.observed import FileCounts, ObservedTable
+from tideline_operator.planner import plan
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.testing.table_states import EMPTY, at, resolved, starts
+
+CLOCK = SystemClock()
+COMPACTION_PLAN: dict[str, Any] = {
+    "operations": [], "extraMetadata": {}, "version": 2, "strategy": None,
+    "preserveHoodieMetadata": False, "missingSchedulePartitions": None,
+}  # fmt: skip
+
+
+class Lake:
+    """A table whose instants are written by hand, each at the next number."""
+
+    def __init__(self, folder: Path, **spec: Any) -> None:
+        location = StoreLocation.of(f"file://{folder}/table")
+        kind = TableType(spec.get("type", "COPY_ON_WRITE"))
+        definition = TableDefinition(
+            name="people",
+            record_key=("id",),
+            partition_by=("city",),
+            ordering=("ts",),
+            table_type=kind,
+        )
+        create_table(location.open(), definition, CLOCK)
+        self.table = HoodieTable.open(location, CLOCK)
+        declared = resolved(ingest=[], **spec)
+        self.resource: ResolvedTable = replace(declared, location=Place(location.uri))
+        self.observer = Observer(CLOCK)
+        self.number = 0
+
+    def add(self, action: Action, body: bytes) -> InstantTime:
+        """A completed instant."""
+        time = self.next()
+        instant = self.table.timelines.create_requested(time, action)
+        self.table.timelines.complete(self.table.timelines.to_inflight(instant), body)
+        return time
+
+    def commit(self, operation: str = "UPSERT", action: Action = Action.COMMIT,
+               **extra: str) -> InstantTime:  # fmt: skip
+        return self.add(action, CommitMetadata({}, operation, extra).encode())
+
+    def plan_compaction(self) -> InstantTime:
+        time = self.next()
+        body = encode_container("HoodieCompactionPlan", COMPACTION_PLAN)
+        self.table.timelines.create_requested(time, Action.COMPACTION, body)
+        return time
+
+    def next(self) -> InstantTime:
+        self.number += 1
+        return at(self.number)
+
+    def see(self) -> ObservedTable:
+        observed = self.observer.observe(self.resource, EMPTY)
+        assert observed.table is not None, observed.problem
+        return observed.table
+
+    def file(self, name: str, size_bytes: int) -> None:
+        path = self.table.store.local_path(f"rome/{name}")
+        assert path is not None
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_bytes(b"x" * size_bytes)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+@pytest.fixture
+def merge_on_read(tmp_path: Path) -> Lake:
+    return Lake(tmp_path, type="MERGE_ON_READ")
+
+
+def test_clusterings_are_told_from_other_replacements(lake: Lake) -> None:
+    lake.commit()
+    clustering = lake.commit("CLUSTER", Action.REPLACECOMMIT)
+    lake.commit("INSERT_OVERWRITE", Action.REPLACECOMMIT)
+    assert lake.see().history.clusterings == {clustering}
+
+
+def test_the_last_clean_says_what_it_kept(lake: Lake) -> None:
+    first, second = lake.commit(), lake.commit()
+    record = {
+        "startCleanTime": "", "timeTakenInMillis": 1, "totalFilesDeleted": 0,
+        "earliestCommitToRetain": str(second), "lastCompletedCommitTimestamp": str(second),
+        "partitionMetadata": {}, "version": 2, "bootstrapPartitionMetadata": {},
+        "extraMetadata": {},
+    }  # fmt: skip
+    clean = lake.add(Action.CLEAN, encode_container("HoodieCleanMetadata", record))
+    found = lake.see().history.last_clean
+    assert found is not None
+    assert (found.time, found.earliest_retained) == (clean, second)
+    assert first < second
+
+
+def test_savepoints_go_by_their_name_or_by_their_instant(lake: Lake) -> None:
+    for comment in ("before-migration", ""):
+        time = lake.commit()
+        inflight = Instant(time, Action.SAVEPOINT, State.INFLIGHT)
+        lake.table.timelines.complete(
+            lake.table.timelines.to_inflight(inflight), Savepoint(time, comment=comment).encode()
+        )
+    assert lake.see().savepoints == {"before-migration": str(at(1)), str(at(2)): str(at(2))}
+
+
+def test_a_plan_that_nobody_runs_is_resumed_and_one_with_a_heartbeat_is_not(
+    merge_on_read: Lake,
+) -> None:
+    lake = merge_on_read
+    lake.commit(action=Action.DELTACOMMIT)
+    time = lake.plan_compaction()
+    (pending,) = lake.see().pending
+    assert (pending.service, pending.is_idle, pending.is_dead) == (Service.COMPACTION, True, False)
+    observed = lake.observer.observe(lake.resource, EMPTY)
+    (start,) = starts(plan(lake.resource, EMPTY, observed, CLOCK.now_ms()))
+    work = start.operation.work
+    assert isinstance(work, RunService)
+    assert (work.service, work.resumes) == (Service.COMPACTION, (str(time),))
+    lake.table.store.put(heartbeat_path(str(time)), b"")
+    (pending,) = lake.see().pending
+    assert (pending.is_idle, pending.dead_at_ms is not None) == (False, True)
+
+
+def test_commits_after_a_restore_are_told_by_who_made_them(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, restoreTo="a")
+    lake.commit(**{INGEST_KEY: "landing"})
+    lake.add(Action.RESTORE, b"")
+    ours = lake.commit(**{INGEST_KEY: "landing"})
+    lake.commit()
+    assert lake.see().history.ingests == {ours}
+
+
+def test_files_are_counted_after_a_change_and_not_again(lake: Lake) -> None:
+    time = lake.commit()
+    lake.file(f"a-0_0-1-1_{time}.parquet", 50)
+    lake.file(f"b-0_0-1-1_{time}.parquet", 70)
+    lake.file(f"c-0_0-1-1_{at(50)}.parquet", 70)
+    (Path(str(lake.table.store.local_path("rome"))) / ".hoodie_partition_metadata").write_bytes(
+        f"commitTime={time}\npartitionDepth=1\n".encode()
+    )
+    assert lake.see().counts == FileCounts(files=2, size_bytes=120, small_files=2, log_files=0)
+    assert lake.see().counts is None
+    time = lake.commit()
+    lake.file(f"a-0_0-1-1_{time}.parquet", 60)
+    counts = lake.see().counts
+    assert counts is None or counts.size_bytes == 130
+
+
+def test_services_that_a_table_does_not_want_cost_no_reading(merge_on_read: Lake) -> None:
+    time = merge_on_read.commit(action=Action.DELTACOMMIT)
+    path = merge_on_read.table.store.local_path(f".hoodie/{time}.deltacommit")
+    assert path is not None
+    Path(path).write_text("not read")
+    assert merge_on_read.see().history.log_compactions == frozenset()
