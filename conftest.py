@@ -22,6 +22,7 @@ settings.load_profile("tideline")
 _WORKER_GROUPS = ("interop", "spark", "minio")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests that share a Java process or a server together."""
     for item in items:
