@@ -139,7 +139,7 @@ def test_we_roll_back_hudis_unfinished_appends(table: SharedTable) -> None:
     table.peer.write(str(table.folder), batch([0, 1, 2, 30], 3), operation="upsert", options=HUDI)
     dead = table.take_back()
     table.check()
-    rolled = table.ours.lake().run("rollback")
+    rolled = table.ours.lake().recover()
     assert [item.instant for item in rolled] == [dead]
     assert len(table.command_logs()) == 2
     table.check()

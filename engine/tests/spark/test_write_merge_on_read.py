@@ -69,7 +69,11 @@ def kinds(table: WrittenTable) -> set[str]:
 def test_updates_are_appended_and_new_keys_are_not(
     index: str, log_format: str, create: Create
 ) -> None:
-    table = create(index, properties={"hoodie.logfile.data.block.format": log_format})
+    properties = {
+        "hoodie.logfile.data.block.format": log_format,
+        "hoodie.compact.inline": "false",
+    }
+    table = create(index, properties=properties)
     table.write(rows("abcd", "north", 1, "1") + rows("c", "south", 1, "1"), "bulk_insert")
     report = table.write(rows("bx", "north", 2, "2") + rows("ad", "south", 2, "2"))
     assert kinds(table) == {"base", "log"}
