@@ -397,7 +397,8 @@ class LakeTable:
             return {**carried, **extra_metadata, "schema": schema_json}
 
         def withdraw(clustering: Instant) -> None:
-            undone = execute_rollback(table, clustering)
+            is_alive = not self._failed_writes(config).is_dead(table, clustering.time)
+            undone = execute_rollback(table, clustering, is_alive=is_alive)
             if undone is not None:
                 rolled_back.append(undone)
 

@@ -73,7 +73,7 @@ def written_partitions(table: HoodieTable, instants: Iterable[Instant]) -> froze
     """The partitions that completed commits wrote to or replaced file groups of."""
     found: set[str] = set()
     for instant in instants:
-        metadata = table.timelines.read_commit(instant)
+        metadata = table.read_commit(instant)
         found |= set(metadata.partition_to_write_stats)
         found |= set(metadata.partition_to_replace_file_ids or ())
     return frozenset(found)
@@ -95,7 +95,7 @@ def log_compactions(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[I
     return frozenset(
         instant.time
         for instant in (commits.after(last.time) if last else commits)
-        if table.timelines.read_commit(instant).operation_type == LOG_COMPACT
+        if table.read_commit(instant).operation_type == LOG_COMPACT
     )
 
 
@@ -114,7 +114,7 @@ def past_runs(
 
 def _metadata(table: HoodieTable, instant: Instant) -> CommitMetadata:
     try:
-        return table.timelines.read_commit(instant)
+        return table.read_commit(instant)
     except ObjectNotFound:
         return CommitMetadata()
 

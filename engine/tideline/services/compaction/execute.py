@@ -130,9 +130,7 @@ def execute_compaction(
             extra_metadata=figures.to_extra_metadata(),
         )
     except BaseException as error:
-        committed = transaction.abort()
-        if committed is None or not isinstance(error, Exception):
-            raise
+        transaction.fail(error)
     files = (*files_read(slices), *FileDone.written(stats))
     return ServiceDone(Service.COMPACTION, instant.time, files, figures)
 

@@ -110,9 +110,7 @@ def execute_log_compaction(
             check=check,
         )
     except BaseException as error:
-        committed = transaction.abort(gives_up_plan=True)
-        if committed is None or not isinstance(error, Exception):
-            raise
+        transaction.fail(error, gives_up_plan=True)
     files = (*files_read(slices), *FileDone.written(stats))
     return ServiceDone(Service.LOG_COMPACTION, instant.time, files, figures)
 

@@ -111,16 +111,19 @@ def execute_failed_writes_rollback(
 
 
 def execute_rollback(
-    table: HoodieTable, instant: Instant, *, lists_files: bool = False
+    table: HoodieTable, instant: Instant, *, lists_files: bool = False, is_alive: bool = False
 ) -> RolledBack | None:
     """Undo one pending instant for good, whoever wrote it. Call under the lock.
 
     Of a compaction or a clustering the plan goes too. None when the instant is not pending any
     more: whoever was paused until its lease ran out must not undo what others completed meanwhile.
     `lists_files` looks for its files in the whole table as well: somebody else may have removed
-    markers. Raises as `plan_rollback`.
+    markers. `is_alive`: whoever runs it may still be writing, so its markers and heartbeat stay,
+    for itself to tidy up, or for the sweep once it is dead. Raises as `plan_rollback`.
     """
-    return _roll_back(table, instant, lists_files=lists_files, keeps_plan=False)
+    return _roll_back(
+        table, instant, lists_files=lists_files, keeps_plan=False, is_alive=is_alive
+    )
 
 
 def execute_attempt_rollback(table: HoodieTable, instant: Instant) -> RolledBack | None:
@@ -191,13 +194,18 @@ def undo_marked_files(table: HoodieTable, time: InstantTime, markers: tuple[Mark
 
 
 def _roll_back(
-    table: HoodieTable, instant: Instant, *, lists_files: bool, keeps_plan: bool
+    table: HoodieTable,
+    instant: Instant,
+    *,
+    lists_files: bool,
+    keeps_plan: bool,
+    is_alive: bool = False,
 ) -> RolledBack | None:
     timelines = table.timelines
     timeline = table.timeline()
     begun = _begun_rollback(table, timeline, instant.time)
     if begun is not None and not _is_completed(timeline, instant.time):
-        return _perform(table, *begun, keeps_plan=keeps_plan)
+        return _perform(table, *begun, keeps_plan=keeps_plan, is_alive=is_alive)
     plan = plan_instant_rollback(table, instant, lists_files=lists_files)
     timeline = table.timeline()
     if timeline.find(instant.time) is None or _is_completed(timeline, instant.time):
@@ -205,7 +213,7 @@ def _roll_back(
     time = next_instant_time(table.clock.now_ms(), timeline.newest_time())
     body = encode_container("HoodieRollbackPlan", plan.to_avro(base_uri(table)))
     requested = timelines.create_requested(time, Action.ROLLBACK, body)
-    return _perform(table, requested, plan, keeps_plan=keeps_plan)
+    return _perform(table, requested, plan, keeps_plan=keeps_plan, is_alive=is_alive)
 
 
 def _begun_rollback(
@@ -247,7 +255,12 @@ def _read_plan(table: HoodieTable, rollback: Instant) -> RollbackPlan | None:
 
 
 def _perform(
-    table: HoodieTable, rollback: Instant, plan: RollbackPlan, *, keeps_plan: bool
+    table: HoodieTable,
+    rollback: Instant,
+    plan: RollbackPlan,
+    *,
+    keeps_plan: bool,
+    is_alive: bool = False,
 ) -> RolledBack:
     started_ms = table.clock.now_ms()
     timelines = table.timelines
@@ -268,8 +281,9 @@ def _perform(
         remove_unfinished(table.store, partition)
     if keeps_plan:
         timelines.remove(failed.in_state(State.INFLIGHT))
-    delete_markers(table.store, plan.instant)
-    delete_heartbeat(table.store, str(plan.instant))
+    if not is_alive:
+        delete_markers(table.store, plan.instant)
+        delete_heartbeat(table.store, str(plan.instant))
     deleted = tuple(sorted({*undone.deleted, *late.deleted}))
     logs = {**undone.command_logs, **late.command_logs}
     return RolledBack(plan.instant, plan.action, deleted, logs)
