@@ -130,6 +130,7 @@ def current_checkpoints(table: LakeTable | None, name: str) -> dict[str, Checkpo
     if table is None:
         return {}
     timeline = table.timeline()
+
     def read(instant: Instant) -> Mapping[str, str]:
         return table.hoodie_table.read_commit(instant).extra_metadata
 
@@ -156,6 +157,7 @@ def require_generation(table: LakeTable, timeline: ActiveTimeline, work: IngestF
     Asked under the table lock: two drivers write different file groups, so nothing else would
     keep them from taking the same files in twice.
     """
+
     def read(instant: Instant) -> Mapping[str, str]:
         return table.hoodie_table.read_commit(instant).extra_metadata
 

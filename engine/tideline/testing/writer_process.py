@@ -6,8 +6,6 @@ Processes are forked from one clean server that has everything imported, so one 
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -119,7 +117,6 @@ def join(process: BaseProcess) -> int | None:
 
 
 def kill(process: BaseProcess) -> None:
-    """End it as the kernel does when memory runs out."""
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGKILL)
+    """End it as the kernel does when memory runs out, unless it has ended by itself."""
+    process.kill()
     join(process)

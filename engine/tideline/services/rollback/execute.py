@@ -121,9 +121,7 @@ def execute_rollback(
     markers. `is_alive`: whoever runs it may still be writing, so its markers and heartbeat stay,
     for itself to tidy up, or for the sweep once it is dead. Raises as `plan_rollback`.
     """
-    return _roll_back(
-        table, instant, lists_files=lists_files, keeps_plan=False, is_alive=is_alive
-    )
+    return _roll_back(table, instant, lists_files=lists_files, keeps_plan=False, is_alive=is_alive)
 
 
 def execute_attempt_rollback(table: HoodieTable, instant: Instant) -> RolledBack | None:
