@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any
 
 from tideline.errors import CorruptTable, ObjectNotFound
-from tideline.formats.avro import decode_container
 from tideline.services.figures import RunFigures
 from tideline.services.service import Service
 from tideline.table.hoodie_table import HoodieTable
@@ -46,13 +45,12 @@ def requested_plan(table: HoodieTable, instant: Instant) -> tuple[Mapping[str, A
 
     Raises CorruptTable when it is truncated or empty, ObjectNotFound when it is gone.
     """
-    path = table.timelines.path(instant.in_state(State.REQUESTED))
-    body = table.store.get(path)
-    if not body:
-        raise CorruptTable(
-            "the plan is empty", table=table.location.uri, instant=instant, path=path
-        )
-    return decode_container(body, path=path), path
+    requested = instant.in_state(State.REQUESTED)
+    path = table.timelines.path(requested)
+    record = table.timelines.read_record(requested)
+    if not record:
+        raise CorruptTable("the plan is empty", table=table.uri, instant=instant, path=path)
+    return record, path
 
 
 def partitions_left_over(

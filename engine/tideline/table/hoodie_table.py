@@ -179,7 +179,7 @@ class HoodieTable:
             if instant not in self._planned_by:
                 path = self.timelines.path(instant.in_state(State.REQUESTED))
                 # A writer may roll its instant back at any moment.
-                with suppress(ObjectNotFound):
+                with suppress(ObjectNotFound), self.timelines.naming(instant):
                     body = self.store.get(path)
                     self._planned_by[instant] = planned_groups(body, instant.action, path=path)
             for group in self._planned_by.get(instant, ()):

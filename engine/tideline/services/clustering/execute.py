@@ -102,7 +102,8 @@ def schedule_clustering(
 def read_clustering_plan(table: HoodieTable, instant: Instant) -> ClusteringPlan:
     """The stored plan. Raises CorruptTable when it is truncated, ObjectNotFound when gone."""
     record, path = requested_plan(table, instant)
-    return ClusteringPlan.from_avro(record, path=path)
+    with table.timelines.naming(instant):
+        return ClusteringPlan.from_avro(record, path=path)
 
 
 def execute_clustering(

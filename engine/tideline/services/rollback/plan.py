@@ -144,19 +144,22 @@ def plan_rollback(
     return building.finish()
 
 
+_MAY_FAIL = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.LOGCOMPACTION)
+
+
 def failed_instants(
     pending: Iterable[Instant], dead: Mapping[InstantTime, bool]
 ) -> tuple[Instant, ...]:
     """The pending writes to roll back, newest first as Hudi does.
 
     `dead` says for each pending instant whether its writer is known to be gone. Pending table
-    services (compaction, clustering plans) are not failed writes: their plans stay.
+    services (compaction, clustering plans) are not failed writes: their plans stay. Whether a
+    replacecommit or a log compaction counts is for the caller to tell.
     """
     failed = [
         instant
         for instant in pending
-        if instant.action in (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
-        and dead.get(instant.time, False)
+        if instant.action in _MAY_FAIL and dead.get(instant.time, False)
     ]
     return tuple(sorted(failed, key=lambda instant: instant.time, reverse=True))
 
