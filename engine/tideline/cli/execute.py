@@ -37,12 +37,12 @@ def plan_command(
 ) -> None:
     """Say what SERVICE, or every service, would do to the table at URI, and why; change nothing."""
     name, uri = _target(target)
+    wanted = [Service.parse(name)] if name is not None else list(Service)
+    settings = parse_pairs(options, option="--option")
     table = LakeTable.open(uri, storage_options=storage)
-    if name is not None and Service.parse(name) is Service.ROLLBACK:
+    if wanted == [Service.ROLLBACK]:
         _plan_rollback(table, as_json=as_json)
         return
-    settings = parse_pairs(options, option="--option")
-    wanted = [Service.parse(name)] if name is not None else list(Service)
     plans = [table.plan(service.value, options=settings) for service in wanted]
     if as_json:
         print_json({"services": [plan.to_json_object() for plan in plans]})
@@ -80,11 +80,12 @@ def execute_command(
     if service is None or uri is None:
         raise ConfigError("Name a SERVICE and a table URI, or --operation FILE")
     wanted = Service.parse(service)
+    settings = parse_pairs(options, option="--option")
     table = LakeTable.open(uri, storage_options=storage)
     if wanted is Service.ROLLBACK:
         _execute_rollback(table, as_json=as_json)
         return
-    run = table.run(wanted.value, options=parse_pairs(options, option="--option"))
+    run = table.run(wanted.value, options=settings)
     if as_json:
         print_json(run.to_json_object())
     else:

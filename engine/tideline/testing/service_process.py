@@ -79,7 +79,6 @@ def run_services_until(
     options: Mapping[str, str],
     stop: str,
     diary: str,
-    *,
     only_pending: bool = False,
 ) -> None:
     """Run the services in turn, again and again, until the file `stop` exists.
