@@ -86,7 +86,7 @@ def _pending(seen: Inspection, instant: Instant) -> Iterator[Finding]:
         yield warning(
             NAME, f"{instant} was never requested, its plan is missing", instant=instant.time
         )
-    if instant.action in (Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING):
+    if _is_plan(seen, instant):
         return
     is_dead = is_heartbeat_dead(
         seen.table.store,
@@ -104,3 +104,16 @@ def _pending(seen: Inspection, instant: Instant) -> Iterator[Finding]:
         )
     elif instant.action in (Action.ROLLBACK, Action.RESTORE, Action.CLEAN):
         yield note(NAME, f"{instant} has not finished", instant=instant.time)
+
+
+def _is_plan(seen: Inspection, instant: Instant) -> bool:
+    """Whether it waits to be run by whoever comes: a clustering is a pending replacecommit."""
+    if instant.action is not Action.REPLACECOMMIT:
+        return instant.action in (Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING)
+    try:
+        requested = instant.in_state(State.REQUESTED)
+        return seen.table.timelines.read_record(requested).get("clusteringPlan") is not None
+    except ObjectNotFound:
+        return False
+    except CorruptTable:
+        return True  # told with the plans

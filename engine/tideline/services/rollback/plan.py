@@ -35,6 +35,8 @@ UNKNOWN_SIZE = -1
 Slice = tuple[FileGroupId, InstantTime]
 """A file group, and the instant in the names of the log files meant."""
 
+_MAY_FAIL = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.LOGCOMPACTION)
+
 
 @dataclass(frozen=True, slots=True)
 class LogRollback:
@@ -142,9 +144,6 @@ def plan_rollback(
         if instant.action in (Action.DELTACOMMIT, Action.LOGCOMPACTION):
             building.add_appended(metadata or CommitMetadata())
     return building.finish()
-
-
-_MAY_FAIL = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.LOGCOMPACTION)
 
 
 def failed_instants(
