@@ -319,16 +319,21 @@ class LakeTable:
         )
 
     def failed_writes(self) -> tuple[RollbackPlan, ...]:
-        """What rolling back the writes of dead writers would do, without doing it."""
+        """What `recover` would do, without doing it."""
         table = self.hoodie_table
-        failed = find_failed_writes(table, table.timeline(), self._failed_writes(None))
+        policy = replace(self._failed_writes(None), gives_up_unreadable=True)
+        failed = find_failed_writes(table, table.timeline(), policy)
         return tuple(plan_instant_rollback(table, instant) for instant in failed)
 
     def recover(self) -> tuple[RolledBack, ...]:
-        """Roll back what dead writers left. Writers do this by themselves before they start."""
+        """Roll back what dead writers left. Writers do this by themselves before they start.
+
+        Clusterings and log compactions go as well that nobody can run, because their plans cannot
+        be read; those stop a writer with CorruptTable.
+        """
         table = self.hoodie_table
         config = self.write_config(None)
-        policy = self._failed_writes(config)
+        policy = replace(self._failed_writes(config), gives_up_unreadable=True)
         with table.lock().acquire(timeout_s=config.lock_timeout_s):
             timeline = table.timeline()
             done = execute_failed_writes_rollback(table, timeline, policy)
@@ -397,7 +402,8 @@ class LakeTable:
             return {**carried, **extra_metadata, "schema": schema_json}
 
         def withdraw(clustering: Instant) -> None:
-            undone = execute_rollback(table, clustering)
+            is_alive = not self._failed_writes(config).is_dead(table, clustering.time)
+            undone = execute_rollback(table, clustering, is_alive=is_alive)
             if undone is not None:
                 rolled_back.append(undone)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.errors import Conflict, CorruptTable
+from tideline.errors import Conflict, CorruptTable, StorageUnavailable
 from tideline.services.audit import ServiceDone
 from tideline.services.clustering.config import ClusteringConfig
 from tideline.services.clustering.execute import (
@@ -26,12 +26,14 @@ from tideline.services.log_compaction.execute import (
 from tideline.services.log_compaction.plan import LogCompactionConfig
 from tideline.storage.heartbeat import Heartbeat
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.markers import Marker, MarkerKind, create_marker
 from tideline.table.row_layout import RowLayout
 from tideline.table.table_config import TableType
 from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
-from tideline.testing.table_audit import open_fresh
+from tideline.testing.table_audit import open_fresh, traces_of
 from tideline.timeline.instant import Action, Instant, State
+from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import WriteConfig
 from tideline.write.file_slice_merge import SliceContext, read_file_slice
 
@@ -306,3 +308,58 @@ def test_a_write_that_won_makes_the_clustering_give_up_its_plan(cow: SmallTable)
     with pytest.raises(UpdatedMeanwhile):
         cluster(cow, ClusteringConfig(), between=update)
     assert not len(hoodie(cow).timeline().pending())
+
+
+WITHDRAWS = {
+    "hoodie.clustering.updates.strategy": "SparkAllowUpdateStrategy",
+    "hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true",
+}
+
+
+def late_file(table: SmallTable, instant: InstantTime) -> str:
+    """A file of the clustering that appears after the rollback, which took its marker along."""
+    name = f"22222222-2222-2222-2222-222222222222-0_0-0-0_{instant}.parquet"
+    table.store().put(f"p1/{name}", b"rows")
+    return f"p1/{name}"
+
+
+def test_a_clustering_withdrawn_while_it_writes_leaves_nothing_and_says_so(cow: SmallTable) -> None:
+    """Its files go under its hands; whatever the engine makes of that, it is a conflict."""
+    late = []
+
+    def update() -> None:
+        (pending,) = hoodie(cow).timeline().pending()
+        cow.write("upsert", batch([1], 99), options=WITHDRAWS)
+        late.append(late_file(cow, pending.time))
+        raise StorageUnavailable("the file is gone")
+
+    with pytest.raises(Conflict, match="rolled back by another process"):
+        cluster(cow, ClusteringConfig(), after_files=update)
+    assert ("k001", 99) in cow.values()
+    assert cow.store().head(late[0]) is None
+    assert not len(hoodie(cow).timeline().pending())
+    assert cow.lake().check(keys=True) == ()
+
+
+def test_what_a_withdrawn_clustering_still_wrote_before_it_died_is_swept_away(
+    cow: SmallTable,
+) -> None:
+    instant = schedule(
+        cow, lambda fresh: schedule_clustering(fresh, ClusteringConfig(), commits_max=1)
+    )
+    fresh = hoodie(cow)
+    heartbeat = Heartbeat(fresh.store, str(instant.time), cow.clock)
+    heartbeat.start()
+    fresh.timelines.to_inflight(instant)
+    path = f"22222222-2222-2222-2222-222222222222-0_0-0-0_{instant.time}.parquet"
+    create_marker(fresh.store, instant.time, Marker("p1", path, MarkerKind.CREATE))
+    report = cow.write("upsert", batch([1], 99), options=WITHDRAWS)
+    assert report.rolled_back == (str(instant.time),)
+    assert late_file(cow, instant.time) == f"p1/{path}"
+    cow.write("upsert", batch([2], 99))
+    assert fresh.store.head(f"p1/{path}") is not None
+    heartbeat.lapse()
+    cow.fake_clock.advance(3600)
+    cow.write("upsert", batch([3], 99))
+    assert traces_of(fresh.store, instant.time) == []
+    assert cow.lake().check(keys=True) == ()

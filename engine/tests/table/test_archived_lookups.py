@@ -7,14 +7,18 @@ from collections.abc import Iterator
 
 import pytest
 
+from tideline.errors import ObjectNotFound
 from tideline.formats.archive_block import encode_archive_block
 from tideline.services.archival.config import ArchivalConfig
 from tideline.services.archival.execute import execute_archival
+from tideline.services.cleaning.config import CleaningConfig
+from tideline.services.cleaning.execute import clean_table
 from tideline.table.markers import Marker, MarkerKind, create_marker
 from tideline.testing.faulty_store import FaultyStore
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 from tideline.timeline.archived import ArchivedTimeline
+from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
 from tideline.timeline.layout_v1 import LAYOUT_V1
 from tideline.write.carried_metadata import carried_metadata
@@ -74,6 +78,24 @@ def test_the_schema_is_found_in_the_archive_when_no_active_commit_has_one(
     found = opened.table_schema_json(opened.timeline())
     assert found is not None
     assert '"w"' in found
+
+
+def test_a_commit_archived_since_the_timeline_was_read_is_still_known(table: SmallTable) -> None:
+    table.write("insert_overwrite", batch([0, 2], 7))
+    for version in (8, 9, 10):
+        table.fake_clock.advance(60)
+        table.write("upsert", batch(range(4), version))
+    opened = open_fresh(table.location, clock=table.clock)
+    timeline = opened.timeline()
+    replaced = opened.replaced_groups(timeline)
+    assert replaced
+    clean_table(opened, CleaningConfig(commits_retained=1))
+    archive(table)
+    late = open_fresh(table.location, clock=table.clock)
+    assert not late.timeline().of(Action.REPLACECOMMIT).completed()
+    assert late.replaced_groups(timeline) == replaced
+    with pytest.raises(ObjectNotFound):
+        late.read_commit(Instant(InstantTime("20200101000000000"), Action.COMMIT, State.COMPLETED))
 
 
 def test_files_of_archived_commits_belong_to_the_table(table: SmallTable) -> None:

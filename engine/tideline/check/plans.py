@@ -1,7 +1,8 @@
 """Are the files there that pending compaction and clustering plans name?
 
-A plan whose file is gone fails whenever it is run, and meanwhile keeps cleaning and archival from
-going on. Plans that cannot be read at all are the timeline's findings.
+A plan whose file is gone fails whenever it is run, and so does one that cannot be read; meanwhile
+it keeps cleaning and archival from going on. Nothing hangs on the plan of a clustering or of a log
+compaction, so it may be given up; on top of a planned compaction rows have been appended.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from typing import Any
 from tideline.check.finding import Finding, error
 from tideline.check.inspection import Inspection
 from tideline.errors import CorruptTable, ObjectNotFound
-from tideline.formats.avro import decode_container
 from tideline.table.file_group import join_path
-from tideline.timeline.instant import Action, State
+from tideline.timeline.instant import Action, Instant, State
 
 NAME = "plans"
 
@@ -25,10 +25,14 @@ def check_plans(seen: Inspection) -> Iterator[Finding]:
     for instant in seen.timeline.of(*services).pending():
         path = seen.table.timelines.path(instant.in_state(State.REQUESTED))
         try:
-            body = seen.table.store.get(path)
-            plan = decode_container(body, path=path) if body else {}
-        except (ObjectNotFound, CorruptTable):
+            plan = seen.table.timelines.read_record(instant.in_state(State.REQUESTED))
+        except ObjectNotFound:
             continue
+        except CorruptTable as broken:
+            yield _unreadable(instant, path, broken.message)
+            continue
+        if not plan and instant.action is not Action.REPLACECOMMIT:
+            yield _unreadable(instant, path, "it is empty")
         for file in _files(plan):
             if seen.is_still_missing(file) and seen.table.store.head(path) is not None:
                 yield error(
@@ -38,6 +42,19 @@ def check_plans(seen: Inspection) -> Iterator[Finding]:
                     instant=instant.time,
                     advice="put it back from a copy, or restore to a savepoint from before",
                 )
+
+
+def _unreadable(instant: Instant, path: str, why: str) -> Finding:
+    is_compaction = instant.action is Action.COMPACTION
+    return error(
+        NAME,
+        f"the plan of {instant} cannot be read: {why}",
+        path=path,
+        instant=instant.time,
+        advice="put its object back from a copy, or restore to a savepoint from before"
+        if is_compaction
+        else "tideline execute rollback",
+    )
 
 
 def _files(plan: Mapping[str, Any]) -> Iterator[str]:

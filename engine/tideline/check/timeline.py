@@ -25,10 +25,12 @@ def check_timeline(seen: Inspection) -> Iterator[Finding]:
     """Findings about instants of the active timeline."""
     yield from _names(seen)
     for instant, broken in seen.unreadable.items():
+        if instant.is_pending:
+            continue  # its plan is looked at with the others
         yield error(
             NAME,
             f"{instant} cannot be read: {broken}",
-            path=seen.table.timelines.path(_body_of(instant)),
+            path=seen.table.timelines.path(instant),
             instant=instant.time,
             advice="put its object back from a copy, or restore to a savepoint",
         )
@@ -46,10 +48,6 @@ def _names(seen: Inspection) -> Iterator[Finding]:
         looks_like_one = directory == layout.directory and name[:14].isdigit()
         if looks_like_one and layout.parse(name) is None:
             yield warning(NAME, "no instant is spelled like this", path=path)
-
-
-def _body_of(instant: Instant) -> Instant:
-    return instant if instant.is_completed else instant.in_state(State.REQUESTED)
 
 
 def _service_body(seen: Inspection, instant: Instant) -> Iterator[Finding]:
@@ -88,7 +86,7 @@ def _pending(seen: Inspection, instant: Instant) -> Iterator[Finding]:
         yield warning(
             NAME, f"{instant} was never requested, its plan is missing", instant=instant.time
         )
-    if instant.action in (Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING):
+    if _is_plan(seen, instant):
         return
     is_dead = is_heartbeat_dead(
         seen.table.store,
@@ -106,3 +104,16 @@ def _pending(seen: Inspection, instant: Instant) -> Iterator[Finding]:
         )
     elif instant.action in (Action.ROLLBACK, Action.RESTORE, Action.CLEAN):
         yield note(NAME, f"{instant} has not finished", instant=instant.time)
+
+
+def _is_plan(seen: Inspection, instant: Instant) -> bool:
+    """Whether it waits to be run by whoever comes: a clustering is a pending replacecommit."""
+    if instant.action is not Action.REPLACECOMMIT:
+        return instant.action in (Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING)
+    try:
+        requested = instant.in_state(State.REQUESTED)
+        return seen.table.timelines.read_record(requested).get("clusteringPlan") is not None
+    except ObjectNotFound:
+        return False
+    except CorruptTable:
+        return True  # told with the plans

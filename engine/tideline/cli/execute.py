@@ -80,11 +80,12 @@ def execute_command(
     if service is None or uri is None:
         raise ConfigError("Name a SERVICE and a table URI, or --operation FILE")
     wanted = Service.parse(service)
+    settings = parse_pairs(options, option="--option")
     table = LakeTable.open(uri, storage_options=storage)
     if wanted is Service.ROLLBACK:
         _execute_rollback(table, as_json=as_json)
         return
-    run = table.run(wanted.value, options=parse_pairs(options, option="--option"))
+    run = table.run(wanted.value, options=settings)
     if as_json:
         print_json(run.to_json_object())
     else:

@@ -90,7 +90,7 @@ def _describe_archived(entry: ArchivedEntry) -> dict[str, Any]:
 
 
 def _describe(table: HoodieTable, instant: Instant) -> dict[str, Any]:
-    return _described(instant, lambda: table.timelines.read_commit(instant))
+    return _described(instant, lambda: table.read_commit(instant))
 
 
 def _described(instant: Instant, read: Callable[[], CommitMetadata]) -> dict[str, Any]:

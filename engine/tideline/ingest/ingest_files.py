@@ -130,10 +130,9 @@ def current_checkpoints(table: LakeTable | None, name: str) -> dict[str, Checkpo
     if table is None:
         return {}
     timeline = table.timeline()
-    timelines = table.hoodie_table.timelines
 
     def read(instant: Instant) -> Mapping[str, str]:
-        return timelines.read_commit(instant).extra_metadata
+        return table.hoodie_table.read_commit(instant).extra_metadata
 
     newest = timeline.completed().of(*COMMIT_ACTIONS).last()
     carried = read(newest) if newest is not None else {}
@@ -158,10 +157,9 @@ def require_generation(table: LakeTable, timeline: ActiveTimeline, work: IngestF
     Asked under the table lock: two drivers write different file groups, so nothing else would
     keep them from taking the same files in twice.
     """
-    timelines = table.hoodie_table.timelines
 
     def read(instant: Instant) -> Mapping[str, str]:
-        return timelines.read_commit(instant).extra_metadata
+        return table.hoodie_table.read_commit(instant).extra_metadata
 
     found = read_checkpoints(
         timeline, read, {work.name}, lambda: _archived(table, timeline, remembers=True)

@@ -6,7 +6,7 @@ in-process one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,6 +33,10 @@ class ServiceWork:
     seconds_max: float | None = None
 
 
+OpenEngine = Callable[[], "ServiceEngine"]
+"""Gives the engine that moves rows; asked only when there is work for it."""
+
+
 class ServiceEngine(Protocol):
     """Reads file slices and writes files, a marker before each; one stat per file written."""
 
@@ -51,3 +55,23 @@ class ServiceEngine(Protocol):
     def cluster(self, work: ServiceWork, plan: ClusteringPlan) -> Sequence[WriteStat]:
         """Write the rows of every group to new file groups, laid out as the plan says."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOnDemand:
+    """Opens its engine for the first work: a broken plan is told without starting one."""
+
+    open_engine: OpenEngine
+
+    def compact(
+        self, work: ServiceWork, operations: Sequence[CompactionOperation]
+    ) -> Sequence[WriteStat]:
+        return self.open_engine().compact(work, operations)
+
+    def compact_logs(
+        self, work: ServiceWork, operations: Sequence[CompactionOperation]
+    ) -> Sequence[WriteStat]:
+        return self.open_engine().compact_logs(work, operations)
+
+    def cluster(self, work: ServiceWork, plan: ClusteringPlan) -> Sequence[WriteStat]:
+        return self.open_engine().cluster(work, plan)

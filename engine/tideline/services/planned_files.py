@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tideline.errors import CorruptTable
+from tideline.errors import Conflict, CorruptTable
 from tideline.services.audit import FileDone
 from tideline.table.file_group import FileSlice
 from tideline.table.hoodie_table import HoodieTable
@@ -17,7 +17,8 @@ def with_sizes(
 ) -> tuple[FileSlice, ...]:
     """The slices with the sizes their files have now.
 
-    Raises CorruptTable naming the first file that is missing.
+    Raises CorruptTable naming the first file that is missing, Conflict when that is so because
+    somebody else has done what was planned.
     """
     wanted = tuple(slices)
     listing = table.list_files({piece.group.partition for piece in wanted})
@@ -40,8 +41,10 @@ def _sized(
     base = piece.base_file
     for file in (*((base,) if base else ()), *piece.log_files):
         if file.name not in sizes:
+            _refuse_done(table, instant)
             raise CorruptTable(
-                "a file that a plan names is missing; delete the plan's instant to plan anew",
+                "a file that the plan names is missing; put it back from a copy, or restore to a "
+                "savepoint from before",
                 table=table.location.uri,
                 instant=instant,
                 path=file.path,
@@ -52,3 +55,14 @@ def _sized(
         replace(base, size_bytes=sizes[base.name]) if base else None,
         tuple(replace(log, size_bytes=sizes[log.name]) for log in piece.log_files),
     )
+
+
+def _refuse_done(table: HoodieTable, instant: InstantTime) -> None:
+    """Cleaning may take what a plan names as soon as its work is done."""
+    now = table.timeline().find(instant)
+    if now is None or now.is_completed:
+        raise Conflict(
+            "this service is done already" if now else "the plan of this service is gone",
+            table=table.location.uri,
+            instant=instant,
+        )

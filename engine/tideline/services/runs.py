@@ -8,7 +8,7 @@ what is due.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tideline.errors import ConfigError
@@ -29,7 +29,7 @@ from tideline.services.compaction.execute import (
     schedule_compaction,
 )
 from tideline.services.config import ServiceConfig
-from tideline.services.engine import ServiceEngine
+from tideline.services.engine import EngineOnDemand, OpenEngine
 from tideline.services.explanation import Explanation, NotDue
 from tideline.services.figures import estimate_seconds
 from tideline.services.log_compaction.execute import (
@@ -58,9 +58,6 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import Instant, State
 from tideline.timeline.instant_time import InstantTime, next_instant_time
 from tideline.write.config import WriteConfig
-
-OpenEngine = Callable[[], ServiceEngine]
-"""Gives the engine that moves rows; asked only when there is work for it."""
 
 
 class Done(Protocol):
@@ -220,7 +217,7 @@ class TableServices:
         match service:
             case Service.ROLLBACK:
                 with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s):
-                    undone = self._roll_back_failed_writes()
+                    undone = self._roll_back_failed_writes(gives_up_unreadable=True)
                 nothing = None if undone else NotDue("no writer died")
                 return ServiceRun(service, tuple(map(UndoneWrite, undone)), nothing)
             case Service.CLEANING:
@@ -275,7 +272,7 @@ class TableServices:
         return execute(
             self.table,
             instant,
-            self._open_engine(),
+            EngineOnDemand(self._open_engine),
             config=self.config,
             write_config=self._write_config,
         )
@@ -318,7 +315,8 @@ class TableServices:
         return explanation
 
     def _explain_rollback(self, timeline: ActiveTimeline) -> Explanation | NotDue:
-        failed = find_failed_writes(self.table, timeline, self.failed_writes)
+        policy = replace(self.failed_writes, gives_up_unreadable=True)
+        failed = find_failed_writes(self.table, timeline, policy)
         if not failed:
             return NotDue("no writer died")
         plans = [plan_instant_rollback(self.table, instant) for instant in failed]
@@ -326,9 +324,12 @@ class TableServices:
         paths = tuple(path for plan in plans for path in plan.deleted_paths)
         return Explanation(f"the writers of {names} are gone", paths)
 
-    def _roll_back_failed_writes(self) -> tuple[RolledBack, ...]:
+    def _roll_back_failed_writes(
+        self, *, gives_up_unreadable: bool = False
+    ) -> tuple[RolledBack, ...]:
         timeline = self.table.timeline()
-        done = execute_failed_writes_rollback(self.table, timeline, self.failed_writes)
+        policy = replace(self.failed_writes, gives_up_unreadable=gives_up_unreadable)
+        done = execute_failed_writes_rollback(self.table, timeline, policy)
         sweep_leftovers(self.table, timeline, self.failed_writes)
         return done
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from tideline.errors import Conflict, StorageUnavailable, TidelineError
 from tideline.metadata.disable import disable_metadata_table
 from tideline.services.config import ServiceConfig
+from tideline.services.rollback.execute import remove_files_of
 from tideline.storage.heartbeat import Heartbeat, delete_heartbeat, is_heartbeat_dead
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.markers import delete_markers
@@ -71,6 +72,7 @@ class ServiceTransaction:
         self._roll_back = roll_back
         self._completion = InstantCompletion(table, heartbeat)
         self._committed: ServiceCommit | None = None
+        self._was_withdrawn = False
         self.started_s = table.clock.monotonic_s()
 
     @property
@@ -192,6 +194,18 @@ class ServiceTransaction:
                 self._heartbeat.stop()
         return committed
 
+    def fail(self, error: BaseException, *, gives_up_plan: bool = False) -> None:
+        """Abort because of `error`, and raise it, unless the commit took place after all.
+
+        Raises Conflict instead where somebody withdrew the instant: with it went the files that
+        the engine was writing, and whatever it failed with came of that.
+        """
+        committed = self.abort(gives_up_plan=gives_up_plan)
+        if self._was_withdrawn and isinstance(error, Exception):
+            raise self._rolled_back() from error
+        if committed is None or not isinstance(error, Exception):
+            raise error
+
     def _settle(self, gives_up_plan: bool) -> ServiceCommit | None:
         with self.table.lock().acquire(timeout_s=self._config.lock_timeout_s):
             now = self.table.timeline().find(self.instant)
@@ -200,9 +214,10 @@ class ServiceTransaction:
             if self._completion.may_still_take_place:
                 return None
             if now is None:
-                # Undone for good while we worked; what was written since is known to us alone.
-                delete_unreported_files(self.table.store, self.instant, ())
-                delete_markers(self.table.store, self.instant)
+                # Undone for good while we worked, markers and all; what was written since is known
+                # to us alone, and must be gone before the instant counts as archived.
+                self._was_withdrawn = True
+                remove_files_of(self.table, self.instant)
                 return None
             # An attempt that others rolled back while we slept may be theirs by now.
             if self._heartbeat.is_expired():
@@ -226,11 +241,14 @@ class ServiceTransaction:
     def _require_ours(self, timeline: ActiveTimeline) -> None:
         now = timeline.find(self.instant)
         if now is None or now.state is not State.INFLIGHT:
-            raise Conflict(
-                "this service was rolled back by another process meanwhile; run it again",
-                table=self.table.location.uri,
-                instant=self.instant,
-            )
+            raise self._rolled_back()
+
+    def _rolled_back(self) -> Conflict:
+        return Conflict(
+            "this service was rolled back by another process meanwhile; run it again",
+            table=self.table.location.uri,
+            instant=self.instant,
+        )
 
     def _tidy_up(self) -> None:
         """The commit is visible, so nothing may fail any more; the next writer sweeps the rest."""

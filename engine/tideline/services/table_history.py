@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any
 
 from tideline.errors import CorruptTable, ObjectNotFound
-from tideline.formats.avro import decode_container
 from tideline.services.figures import RunFigures
 from tideline.services.service import Service
 from tideline.table.hoodie_table import HoodieTable
@@ -46,13 +45,12 @@ def requested_plan(table: HoodieTable, instant: Instant) -> tuple[Mapping[str, A
 
     Raises CorruptTable when it is truncated or empty, ObjectNotFound when it is gone.
     """
-    path = table.timelines.path(instant.in_state(State.REQUESTED))
-    body = table.store.get(path)
-    if not body:
-        raise CorruptTable(
-            "the plan is empty", table=table.location.uri, instant=instant, path=path
-        )
-    return decode_container(body, path=path), path
+    requested = instant.in_state(State.REQUESTED)
+    path = table.timelines.path(requested)
+    record = table.timelines.read_record(requested)
+    if not record:
+        raise CorruptTable("the plan is empty", table=table.uri, instant=instant, path=path)
+    return record, path
 
 
 def partitions_left_over(
@@ -73,7 +71,7 @@ def written_partitions(table: HoodieTable, instants: Iterable[Instant]) -> froze
     """The partitions that completed commits wrote to or replaced file groups of."""
     found: set[str] = set()
     for instant in instants:
-        metadata = table.timelines.read_commit(instant)
+        metadata = table.read_commit(instant)
         found |= set(metadata.partition_to_write_stats)
         found |= set(metadata.partition_to_replace_file_ids or ())
     return frozenset(found)
@@ -95,7 +93,7 @@ def log_compactions(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[I
     return frozenset(
         instant.time
         for instant in (commits.after(last.time) if last else commits)
-        if table.timelines.read_commit(instant).operation_type == LOG_COMPACT
+        if table.read_commit(instant).operation_type == LOG_COMPACT
     )
 
 
@@ -114,7 +112,7 @@ def past_runs(
 
 def _metadata(table: HoodieTable, instant: Instant) -> CommitMetadata:
     try:
-        return table.timelines.read_commit(instant)
+        return table.read_commit(instant)
     except ObjectNotFound:
         return CommitMetadata()
 

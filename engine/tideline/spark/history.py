@@ -53,7 +53,7 @@ def check_files_kept(
     versions = _versions(view)
     born_later: set[FileGroupId] = set()
     for instant in timeline.of(*COMMIT_ACTIONS).completed().after(as_of):
-        metadata = table.timelines.read_commit(instant)
+        metadata = table.read_commit(instant)
         for group, version in _built_on(metadata):
             if version is None:
                 born_later.add(group)

@@ -65,7 +65,7 @@ def plan_incremental(table: HoodieTable, after: Point, until: Point | None = Non
     zone = table.config.timeline_timezone
     begin = parse_point_in_time(after, zone)
     end = None if until is None else parse_point_in_time(until, zone)
-    read_commit = cache(table.timelines.read_commit)
+    read_commit = cache(table.read_commit)
 
     def partitions(timeline: ActiveTimeline) -> frozenset[str] | None:
         """Those whose files have to be listed, None for all."""

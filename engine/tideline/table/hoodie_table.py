@@ -88,6 +88,20 @@ class HoodieTable:
         """The active timeline as it is now."""
         return self.timelines.load()
 
+    def read_commit(self, instant: Instant) -> CommitMetadata:
+        """What a completed commit did, also when it was archived since the timeline was read.
+
+        Raises ObjectNotFound when it is in neither timeline (restored away), CorruptTable when it
+        cannot be read.
+        """
+        try:
+            return self.timelines.read_commit(instant)
+        except ObjectNotFound:
+            entry = self.archived().find(frozenset({instant.time})).get(instant.time)
+            if entry is None:
+                raise
+            return entry.commit_metadata()
+
     def archived(self) -> ArchivedTimeline:
         """The instants that left the active timeline; nothing is read before it is asked for."""
         return ArchivedTimeline(self.store, self.config.archive_folder)
@@ -147,7 +161,7 @@ class HoodieTable:
         replaced: dict[FileGroupId, InstantTime] = {}
         for instant in timeline.of(Action.REPLACECOMMIT).completed():
             if instant.time not in self._replaced_by:
-                metadata = self.timelines.read_commit(instant)
+                metadata = self.read_commit(instant)
                 self._replaced_by[instant.time] = _replaced_ids(metadata)
             for group in self._replaced_by[instant.time]:
                 replaced.setdefault(group, instant.time)
@@ -165,7 +179,7 @@ class HoodieTable:
             if instant not in self._planned_by:
                 path = self.timelines.path(instant.in_state(State.REQUESTED))
                 # A writer may roll its instant back at any moment.
-                with suppress(ObjectNotFound):
+                with suppress(ObjectNotFound), self.timelines.naming(instant):
                     body = self.store.get(path)
                     self._planned_by[instant] = planned_groups(body, instant.action, path=path)
             for group in self._planned_by.get(instant, ()):
@@ -180,7 +194,7 @@ class HoodieTable:
         """
         for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
             if instant not in self._schema_of:
-                self._schema_of[instant] = self.timelines.read_commit(instant).schema_json
+                self._schema_of[instant] = self.read_commit(instant).schema_json
             if schema := self._schema_of[instant]:
                 return schema
         return self._archived_schema(timeline) or self.config.create_schema
@@ -209,7 +223,7 @@ class HoodieTable:
     def _base_file_paths(self, timeline: ActiveTimeline) -> Iterator[str]:
         """Base files that commits wrote, newest commit first."""
         for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
-            for stat in self.timelines.read_commit(instant).write_stats:
+            for stat in self.read_commit(instant).write_stats:
                 if stat.path and BaseFile.parse(*split_path(stat.path)) is not None:
                     yield stat.path
 

@@ -6,11 +6,8 @@ Processes are forked from one clean server that has everything imported, so one 
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
@@ -121,7 +118,5 @@ def join(process: BaseProcess) -> int | None:
 
 def kill(process: BaseProcess) -> None:
     """End it as the kernel does when memory runs out, unless it has ended by itself."""
-    assert process.pid is not None
-    with suppress(ProcessLookupError):
-        os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     join(process)

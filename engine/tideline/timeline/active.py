@@ -7,12 +7,15 @@ in one of three states, each of which the next writer knows how to take up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import uuid4
 
 from tideline.clock import Clock
-from tideline.errors import Conflict
+from tideline.errors import Conflict, CorruptTable
+from tideline.formats.avro import decode_container
 from tideline.storage.object_store import AlreadyExists, ObjectStore
 from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
@@ -200,6 +203,29 @@ class TimelineStore:
         Raises ObjectNotFound when the object is gone, CorruptTable when it cannot be read.
         """
         return self.layout.decode_commit(self.read(instant), instant)
+
+    def read_record(self, instant: Instant) -> Mapping[str, Any]:
+        """The Avro record an instant carries, such as a plan; empty for one without a body.
+
+        Raises ObjectNotFound when the object is gone, CorruptTable when it cannot be read.
+        """
+        body = self.read(instant)
+        with self.naming(instant):
+            return decode_container(body, path=self.path(instant)) if body else {}
+
+    @contextmanager
+    def naming(self, instant: Instant) -> Iterator[None]:
+        """Within, a CorruptTable about the instant's object names table and instant as well."""
+        try:
+            yield
+        except CorruptTable as error:
+            raise CorruptTable(
+                error.message,
+                table=self.store.uri,
+                instant=instant,
+                path=error.path,
+                value=error.value,
+            ) from error
 
     def remove(self, instant: Instant) -> None:
         """Delete the instant's object in this one state; nothing happens when it is gone."""

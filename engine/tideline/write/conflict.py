@@ -345,9 +345,11 @@ def _footprint(
         if candidate.is_completed:
             return WriteFootprint.of_commit(candidate, read_commit(candidate))
         body = read_plan(candidate.in_state(State.REQUESTED))
+        plan = decode_container(body) if body else {}
     except ObjectNotFound:
         return None
-    plan = decode_container(body) if body else {}
+    except CorruptTable as error:
+        raise CorruptTable(error.message, instant=candidate, value=error.value) from error
     if candidate.action is Action.COMPACTION:
         return WriteFootprint.of_compaction_plan(candidate, plan)
     return WriteFootprint.of_replace_plan(candidate, plan)

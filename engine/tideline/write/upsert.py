@@ -318,7 +318,7 @@ def _record_bytes(table: HoodieTable, timeline: ActiveTimeline, config: WriteCon
         for instant in reversed(timeline.completed().of(*actions).instants):
             stats = [
                 stat
-                for stat in table.timelines.read_commit(instant).write_stats
+                for stat in table.read_commit(instant).write_stats
                 if stat.path and BaseFile.parse(*split_path(stat.path)) is not None
             ]
             yield (

@@ -318,7 +318,7 @@ def _partitions(table: HoodieTable, retention: Retention) -> tuple[str, ...] | N
     found: set[str] = set()
     for instant in retention.written:
         try:
-            found.update(_touched(table.timelines.read_commit(instant), is_cow))
+            found.update(_touched(table.read_commit(instant), is_cow))
         except ObjectNotFound:
             # Archived meanwhile: where it wrote is not known any more.
             return None

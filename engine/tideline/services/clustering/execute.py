@@ -102,7 +102,8 @@ def schedule_clustering(
 def read_clustering_plan(table: HoodieTable, instant: Instant) -> ClusteringPlan:
     """The stored plan. Raises CorruptTable when it is truncated, ObjectNotFound when gone."""
     record, path = requested_plan(table, instant)
-    return ClusteringPlan.from_avro(record, path=path)
+    with table.timelines.naming(instant):
+        return ClusteringPlan.from_avro(record, path=path)
 
 
 def execute_clustering(
@@ -151,9 +152,7 @@ def execute_clustering(
             check=check,
         )
     except BaseException as error:
-        committed = transaction.abort(gives_up_plan=isinstance(error, UpdatedMeanwhile))
-        if committed is None or not isinstance(error, Exception):
-            raise
+        transaction.fail(error, gives_up_plan=isinstance(error, UpdatedMeanwhile))
     files = (*files_read(plan.slices, "replaced"), *FileDone.written(stats))
     return ServiceDone(Service.CLUSTERING, instant.time, files, figures)
 
@@ -211,7 +210,7 @@ def _refuse_updated(
 ) -> None:
     def metadata(write: Instant) -> CommitMetadata:
         try:
-            return table.timelines.read_commit(write)
+            return table.read_commit(write)
         except ObjectNotFound:
             return CommitMetadata()
 

@@ -132,7 +132,8 @@ class ClusteringPlan:
     def from_avro(cls, record: Mapping[str, Any], *, path: str) -> ClusteringPlan:
         """Read a plan of ours or of Hudi's; paths of any scheme.
 
-        Raises CorruptTable naming `path` when it holds no clustering plan or odd file names.
+        Raises CorruptTable naming `path` when it holds no clustering plan, odd file names or odd
+        parameters.
         """
         plan = record.get("clusteringPlan")
         if plan is None:
@@ -140,11 +141,18 @@ class ClusteringPlan:
         params = (plan.get("strategy") or {}).get("strategyParams") or {}
         names = (params.get(SORT_COLUMNS_KEY) or "").split(",")
         target = params.get(TARGET_BYTES_KEY)
+        try:
+            layout = RowLayout(params.get(LAYOUT_KEY) or RowLayout.LINEAR.value)
+            target_bytes = None if target is None else int(target)
+        except ValueError as error:
+            raise CorruptTable(
+                "a parameter of the clustering plan is not understood", path=path, value=error
+            ) from error
         return cls(
             tuple(_group_from_avro(group, path) for group in plan.get("inputGroups") or ()),
             tuple(name.strip() for name in names if name.strip()),
-            RowLayout(params.get(LAYOUT_KEY) or RowLayout.LINEAR.value),
-            None if target is None else int(target),
+            layout,
+            target_bytes,
             tuple(plan.get("missingSchedulePartitions") or ()),
         )
 

@@ -85,7 +85,8 @@ def schedule_compaction(table: HoodieTable, config: CompactionConfig) -> Instant
 def read_compaction_plan(table: HoodieTable, instant: Instant) -> CompactionPlan:
     """The stored plan. Raises CorruptTable when it is truncated, ObjectNotFound when gone."""
     record, path = requested_plan(table, instant)
-    return CompactionPlan.from_avro(record, path=path)
+    with table.timelines.naming(instant):
+        return CompactionPlan.from_avro(record, path=path)
 
 
 def execute_compaction(
@@ -101,11 +102,12 @@ def execute_compaction(
     Raises Conflict when another process runs it, CorruptTable when plan or files are broken.
     """
     plan = read_compaction_plan(table, instant)
+    # Before anything is begun: a plan that cannot be run leaves no trace each time it is tried.
+    slices = with_sizes(table, (item.slice for item in plan.operations), instant.time)
     transaction = ServiceTransaction.begin(
         table, instant, config, roll_back=execute_attempt_rollback
     )
     try:
-        slices = with_sizes(table, (item.slice for item in plan.operations), instant.time)
         operations = tuple(
             CompactionOperation(piece, item.metrics)
             for piece, item in zip(slices, plan.operations, strict=True)
@@ -130,9 +132,7 @@ def execute_compaction(
             extra_metadata=figures.to_extra_metadata(),
         )
     except BaseException as error:
-        committed = transaction.abort()
-        if committed is None or not isinstance(error, Exception):
-            raise
+        transaction.fail(error)
     files = (*files_read(slices), *FileDone.written(stats))
     return ServiceDone(Service.COMPACTION, instant.time, files, figures)
 

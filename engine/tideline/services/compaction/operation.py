@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from tideline.errors import CorruptTable
 from tideline.services.slice_metrics import slice_metrics
 from tideline.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
-from tideline.timeline.instant_time import InstantTime
+from tideline.timeline.instant_time import InstantTime, is_instant_time
 
 T = TypeVar("T")
 
@@ -51,7 +51,9 @@ class CompactionOperation:
 
     @classmethod
     def from_avro(cls, record: Mapping[str, Any], *, path: str) -> CompactionOperation:
-        """Raises CorruptTable naming the plan at `path` for names that are no data files."""
+        """Raises CorruptTable naming the plan at `path` for names that are no data files, or a base
+        instant that is none.
+        """
         partition = record.get("partitionPath") or ""
         logs = tuple(
             _parsed(LogFile.parse(partition, _bare(name)), name, path)
@@ -62,8 +64,11 @@ class CompactionOperation:
         if base_name:
             base = _parsed(BaseFile.parse(partition, _bare(base_name)), base_name, path)
         group = FileGroupId(partition, record.get("fileId") or "")
-        instant = InstantTime.parse(record.get("baseInstantTime") or "")
-        return cls(FileSlice(group, instant, base, logs), dict(record.get("metrics") or {}))
+        instant = record.get("baseInstantTime") or ""
+        if not is_instant_time(instant):
+            raise CorruptTable("a compaction plan names no instant", path=path, value=instant)
+        piece = FileSlice(group, InstantTime(instant), base, logs)
+        return cls(piece, dict(record.get("metrics") or {}))
 
 
 def _bare(name: str) -> str:

@@ -63,6 +63,13 @@ def schedule_log_compaction(table: HoodieTable, config: LogCompactionConfig) -> 
     return table.timelines.create_requested(now, Action.LOGCOMPACTION, body)
 
 
+def read_log_compaction_plan(table: HoodieTable, instant: Instant) -> LogCompactionPlan:
+    """The stored plan. Raises CorruptTable when it is truncated, ObjectNotFound when gone."""
+    record, path = requested_plan(table, instant)
+    with table.timelines.naming(instant):
+        return LogCompactionPlan.from_avro(record, path=path)
+
+
 def execute_log_compaction(
     table: HoodieTable,
     instant: Instant,
@@ -76,8 +83,7 @@ def execute_log_compaction(
     Raises Conflict when another process runs it, or a compaction began after it, CorruptTable when
     plan or files are broken.
     """
-    record, path = requested_plan(table, instant)
-    plan = LogCompactionPlan.from_avro(record, path=path)
+    plan = read_log_compaction_plan(table, instant)
     transaction = ServiceTransaction.begin(table, instant, config, roll_back=execute_rollback)
 
     def check(now: ActiveTimeline) -> None:
@@ -110,9 +116,7 @@ def execute_log_compaction(
             check=check,
         )
     except BaseException as error:
-        committed = transaction.abort(gives_up_plan=True)
-        if committed is None or not isinstance(error, Exception):
-            raise
+        transaction.fail(error, gives_up_plan=True)
     files = (*files_read(slices), *FileDone.written(stats))
     return ServiceDone(Service.LOG_COMPACTION, instant.time, files, figures)
 

@@ -63,13 +63,16 @@ class FailedWrites:
     """Whose pending writes may be rolled back (`hoodie.clean.failed.writes.policy`).
 
     Lazy: only those whose heartbeat is dead. Eager, for a declared single writer: all of them.
-    Never: none, somebody else does it.
+    Never: none, somebody else does it. `gives_up_unreadable`: a clustering or log compaction whose
+    plan cannot be read, so that nobody can run it, is treated as a failed write; otherwise it stops
+    whoever meets it with an error.
     """
 
     eager: bool
     never: bool
     heartbeat_interval_s: float
     tolerable_misses: int
+    gives_up_unreadable: bool = False
 
     def is_dead(self, table: HoodieTable, time: InstantTime) -> bool:
         """Whether the writer of an instant is gone, by its heartbeat."""
@@ -88,7 +91,11 @@ def find_failed_writes(
     """The pending writes whose writers are gone, newest first. Reads heartbeats only."""
     if policy.never:
         return ()
-    pending = tuple(instant for instant in timeline.pending() if not _is_service(table, instant))
+    pending = tuple(
+        instant
+        for instant in timeline.pending()
+        if not _is_service(table, instant, gives_up_unreadable=policy.gives_up_unreadable)
+    )
     dead = {
         instant.time: policy.eager or policy.is_dead(table, instant.time) for instant in pending
     }
@@ -99,7 +106,9 @@ def execute_failed_writes_rollback(
     table: HoodieTable, timeline: ActiveTimeline, policy: FailedWrites
 ) -> tuple[RolledBack, ...]:
     """Resume unfinished rollbacks, then roll back every failed write. Call under the lock."""
-    resumed = (_resume(table, instant) for instant in timeline.pending().of(Action.ROLLBACK))
+    resumed = (
+        _resume(table, instant, policy) for instant in timeline.pending().of(Action.ROLLBACK)
+    )
     done = [rolled for rolled in resumed if rolled is not None]
     finished = {rolled.instant for rolled in done}
     for instant in find_failed_writes(table, timeline, policy):
@@ -111,16 +120,17 @@ def execute_failed_writes_rollback(
 
 
 def execute_rollback(
-    table: HoodieTable, instant: Instant, *, lists_files: bool = False
+    table: HoodieTable, instant: Instant, *, lists_files: bool = False, is_alive: bool = False
 ) -> RolledBack | None:
     """Undo one pending instant for good, whoever wrote it. Call under the lock.
 
     Of a compaction or a clustering the plan goes too. None when the instant is not pending any
     more: whoever was paused until its lease ran out must not undo what others completed meanwhile.
     `lists_files` looks for its files in the whole table as well: somebody else may have removed
-    markers. Raises as `plan_rollback`.
+    markers. `is_alive`: whoever runs it may still be writing, so its markers and heartbeat stay,
+    for itself to tidy up, or for the sweep once it is dead. Raises as `plan_rollback`.
     """
-    return _roll_back(table, instant, lists_files=lists_files, keeps_plan=False)
+    return _roll_back(table, instant, lists_files=lists_files, keeps_plan=False, is_alive=is_alive)
 
 
 def execute_attempt_rollback(table: HoodieTable, instant: Instant) -> RolledBack | None:
@@ -191,13 +201,18 @@ def undo_marked_files(table: HoodieTable, time: InstantTime, markers: tuple[Mark
 
 
 def _roll_back(
-    table: HoodieTable, instant: Instant, *, lists_files: bool, keeps_plan: bool
+    table: HoodieTable,
+    instant: Instant,
+    *,
+    lists_files: bool,
+    keeps_plan: bool,
+    is_alive: bool = False,
 ) -> RolledBack | None:
     timelines = table.timelines
     timeline = table.timeline()
     begun = _begun_rollback(table, timeline, instant.time)
     if begun is not None and not _is_completed(timeline, instant.time):
-        return _perform(table, *begun, keeps_plan=keeps_plan)
+        return _perform(table, *begun, keeps_plan=keeps_plan, is_alive=is_alive)
     plan = plan_instant_rollback(table, instant, lists_files=lists_files)
     timeline = table.timeline()
     if timeline.find(instant.time) is None or _is_completed(timeline, instant.time):
@@ -205,7 +220,7 @@ def _roll_back(
     time = next_instant_time(table.clock.now_ms(), timeline.newest_time())
     body = encode_container("HoodieRollbackPlan", plan.to_avro(base_uri(table)))
     requested = timelines.create_requested(time, Action.ROLLBACK, body)
-    return _perform(table, requested, plan, keeps_plan=keeps_plan)
+    return _perform(table, requested, plan, keeps_plan=keeps_plan, is_alive=is_alive)
 
 
 def _begun_rollback(
@@ -219,7 +234,7 @@ def _begun_rollback(
     return None
 
 
-def _resume(table: HoodieTable, rollback: Instant) -> RolledBack | None:
+def _resume(table: HoodieTable, rollback: Instant, policy: FailedWrites) -> RolledBack | None:
     """Finish a rollback that somebody began; None when that is not for us to do.
 
     A plan that cannot be read was never acted upon if it is only requested, so it is withdrawn;
@@ -232,7 +247,8 @@ def _resume(table: HoodieTable, rollback: Instant) -> RolledBack | None:
             table.timelines.remove(rollback)
         return None
     target = Instant(plan.instant, plan.action, State.REQUESTED)
-    if _is_service(table, target) and table.timeline().find(plan.instant) is not None:
+    is_service = _is_service(table, target, gives_up_unreadable=policy.gives_up_unreadable)
+    if is_service and table.timeline().find(plan.instant) is not None:
         return None
     return _perform(table, rollback, plan, keeps_plan=False)
 
@@ -247,7 +263,12 @@ def _read_plan(table: HoodieTable, rollback: Instant) -> RollbackPlan | None:
 
 
 def _perform(
-    table: HoodieTable, rollback: Instant, plan: RollbackPlan, *, keeps_plan: bool
+    table: HoodieTable,
+    rollback: Instant,
+    plan: RollbackPlan,
+    *,
+    keeps_plan: bool,
+    is_alive: bool = False,
 ) -> RolledBack:
     started_ms = table.clock.now_ms()
     timelines = table.timelines
@@ -268,8 +289,9 @@ def _perform(
         remove_unfinished(table.store, partition)
     if keeps_plan:
         timelines.remove(failed.in_state(State.INFLIGHT))
-    delete_markers(table.store, plan.instant)
-    delete_heartbeat(table.store, str(plan.instant))
+    if not is_alive:
+        delete_markers(table.store, plan.instant)
+        delete_heartbeat(table.store, str(plan.instant))
     deleted = tuple(sorted({*undone.deleted, *late.deleted}))
     logs = {**undone.command_logs, **late.command_logs}
     return RolledBack(plan.instant, plan.action, deleted, logs)
@@ -363,13 +385,22 @@ def base_uri(table: HoodieTable) -> str:
     return table.location.uri if in_memory else table.location.spark_uri()
 
 
-def _is_service(table: HoodieTable, instant: Instant) -> bool:
-    """A pending replacecommit is a service when its requested plan is a clustering plan."""
-    if instant.action is not Action.REPLACECOMMIT:
+def _is_service(table: HoodieTable, instant: Instant, *, gives_up_unreadable: bool = False) -> bool:
+    """A pending replacecommit is a service when its requested plan is a clustering plan.
+
+    Raises CorruptTable when that cannot be told. With `gives_up_unreadable` a clustering or a log
+    compaction whose plan cannot be read is none; the plan of a compaction is never given up, since
+    rows have been appended on top of it.
+    """
+    may_be_given_up = gives_up_unreadable and instant.action is Action.LOGCOMPACTION
+    if instant.action is not Action.REPLACECOMMIT and not may_be_given_up:
         return instant.action not in (Action.COMMIT, Action.DELTACOMMIT)
-    path = table.timelines.path(instant.in_state(State.REQUESTED))
     try:
-        body = table.store.get(path)
+        plan = table.timelines.read_record(instant.in_state(State.REQUESTED))
     except ObjectNotFound:
-        return False
-    return bool(body) and decode_container(body, path=path).get("clusteringPlan") is not None
+        return may_be_given_up
+    except CorruptTable:
+        if gives_up_unreadable:
+            return False
+        raise
+    return bool(plan) if may_be_given_up else plan.get("clusteringPlan") is not None

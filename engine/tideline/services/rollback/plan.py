@@ -35,6 +35,8 @@ UNKNOWN_SIZE = -1
 Slice = tuple[FileGroupId, InstantTime]
 """A file group, and the instant in the names of the log files meant."""
 
+_MAY_FAIL = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.LOGCOMPACTION)
+
 
 @dataclass(frozen=True, slots=True)
 class LogRollback:
@@ -150,13 +152,13 @@ def failed_instants(
     """The pending writes to roll back, newest first as Hudi does.
 
     `dead` says for each pending instant whether its writer is known to be gone. Pending table
-    services (compaction, clustering plans) are not failed writes: their plans stay.
+    services (compaction, clustering plans) are not failed writes: their plans stay. Whether a
+    replacecommit or a log compaction counts is for the caller to tell.
     """
     failed = [
         instant
         for instant in pending
-        if instant.action in (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
-        and dead.get(instant.time, False)
+        if instant.action in _MAY_FAIL and dead.get(instant.time, False)
     ]
     return tuple(sorted(failed, key=lambda instant: instant.time, reverse=True))
 
