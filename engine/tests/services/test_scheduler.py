@@ -111,6 +111,13 @@ def test_a_batch_into_a_merge_on_read_table_compacts_unless_others_do() -> None:
     assert not compacts(hoodie_datasource_compaction_async_enable="true")
 
 
+def test_dropping_partitions_moves_no_rows_and_compacts_none(mor: SmallTable) -> None:
+    """It needs no Spark, so nothing may start one afterwards."""
+    report = mor.lake().delete_partitions(["p0"], options=DUE)
+    assert Service.COMPACTION not in {outcome.service for outcome in report.services}
+    assert not len(mor.lake().timeline().pending())
+
+
 def test_a_failure_after_the_commit_is_told_and_not_raised(mor: SmallTable) -> None:
     options = {**DUE, "hoodie.compact.inline": "true"}
     log = mor.lake().hoodie_table.list_log_files()[0]

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tideline.services.explanation import NotDue
 from tideline.services.runs import ServiceRun, TableServices
 from tideline.services.service import Service
 from tideline.storage.object_store import ObjectStore
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import TableType
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
-from tideline.testing.local_service_engine import LocalServiceEngine
+from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import missing_files, open_fresh, unexplained_objects
 from tideline.write.file_slice_merge import SliceContext, read_file_slice
@@ -35,17 +34,7 @@ NEXT = batch([0, 50], 9)
 
 
 def services(table: SmallTable, store: ObjectStore | None = None) -> TableServices:
-    lake = table.lake(store)
-    hoodie = lake.hoodie_table
-    prepared = lake.services(DUE)
-    return TableServices(
-        hoodie,
-        prepared.settings.properties,
-        write_config=lake.write_config(None),
-        failed_writes=prepared.failed_writes,
-        open_engine=lambda: LocalServiceEngine(hoodie),
-        expire_partitions=lambda: NotDue("nothing expires here"),
-    )
+    return local_services(table, DUE, store)
 
 
 def run(table: SmallTable, service: Service, store: ObjectStore | None = None) -> ServiceRun:

@@ -6,6 +6,7 @@ Processes are forked from one clean server that has everything imported, so one 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -103,8 +104,10 @@ def write_until_done(
 
 
 def start(target: Callable[..., object], *arguments: object) -> BaseProcess:
-    """Start `target(*arguments)` in a process of its own."""
-    process = writer_processes().Process(target=target, args=arguments, daemon=True)
+    """Start `target(*arguments)` in a process of its own, in the environment as it is now."""
+    process = writer_processes().Process(
+        target=_run_in, args=(dict(os.environ), target, arguments), daemon=True
+    )
     process.start()
     return process
 
@@ -120,3 +123,12 @@ def kill(process: BaseProcess) -> None:
     """End it as the kernel does when memory runs out, unless it has ended by itself."""
     process.kill()
     join(process)
+
+
+def _run_in(
+    environment: dict[str, str], target: Callable[..., object], arguments: tuple[object, ...]
+) -> None:
+    # The server that processes are forked from has the environment of its own start.
+    os.environ.clear()
+    os.environ.update(environment)
+    target(*arguments)
