@@ -439,14 +439,11 @@ class LakeTable:
         *,
         moves_rows: bool = True,
     ) -> CommitReport:
-        """Run the services that settings ask for, and tell of them in the report.
-
-        Without `spark` the write moved no rows, so that none are compacted unless settings say so.
-        """
+        """Run the services that settings ask for, and tell of them in the report."""
         services = self.services(options, spark=spark)
         is_merge_on_read = self.hoodie_table.config.table_type is TableType.MERGE_ON_READ
         scheduler = SchedulerConfig.from_settings(
-            services.settings, compacts_by_default=is_merge_on_read and spark is not None
+            services.settings, compacts_by_default=is_merge_on_read
         )
         if not moves_rows:
             scheduler = scheduler.moving_no_rows()
