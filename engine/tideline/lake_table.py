@@ -349,7 +349,13 @@ class LakeTable:
 
     def repair(self, *, keys: bool = False) -> tuple[Repair, ...]:
         """Check under the table lock and mend what is safe to mend; returns the repairs made."""
-        return repair_table(self.hoodie_table, keys=keys)
+        config = self.write_config(None)
+        return repair_table(
+            self.hoodie_table,
+            self._failed_writes(config),
+            lock_timeout_s=config.lock_timeout_s,
+            keys=keys,
+        )
 
     def write_config(self, options: Mapping[str, str] | None) -> WriteConfig:
         """The table's own settings, with `options` over them.

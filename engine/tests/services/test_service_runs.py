@@ -35,27 +35,9 @@ from tideline.testing.table_audit import open_fresh, traces_of
 from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import WriteConfig
-from tideline.write.file_slice_merge import SliceContext, read_file_slice
 
 ONE_COMMIT = CompactionConfig(delta_commits_max=1)
 SERVICE = ServiceConfig()
-
-
-def merged_values(table: SmallTable) -> list[tuple[str, int]]:
-    """What a reader that merges logs sees."""
-    hoodie = open_fresh(table.location, clock=table.clock)
-    timeline = hoodie.timeline()
-    schema = hoodie.table_schema(timeline)
-    assert schema is not None
-    view = hoodie.file_system_view(timeline)
-    context = SliceContext.of(hoodie, timeline, schema)
-    return sorted(
-        (row["id"], row["v"])
-        for partition in view.partitions
-        for piece in view.latest_slices(partition)
-        for rows in read_file_slice(hoodie.store, piece, context)
-        for row in rows.to_pylist()
-    )
 
 
 def hoodie(table: SmallTable) -> HoodieTable:
@@ -118,9 +100,9 @@ def cow() -> Iterator[SmallTable]:
 
 
 def test_a_compaction_changes_no_row_and_leaves_no_log_to_merge(mor: SmallTable) -> None:
-    before = merged_values(mor)
+    before = mor.merged_values()
     done = compact(mor)
-    assert merged_values(mor) == before == mor.values()
+    assert mor.merged_values() == before == mor.values()
     assert done.figures.rows_written == len(before)
     fresh = hoodie(mor)
     timeline = fresh.timeline()
@@ -163,12 +145,12 @@ def test_the_stats_of_a_compaction_tell_what_was_merged(mor: SmallTable) -> None
 def test_writes_go_on_above_a_pending_compaction(mor: SmallTable) -> None:
     instant = schedule(mor, lambda fresh: schedule_compaction(fresh, ONE_COMMIT))
     mor.write("upsert", batch([1, 5, 30], 7))
-    seen = merged_values(mor)
+    seen = mor.merged_values()
     assert ("k005", 7) in seen
     run_compaction(mor, instant)
-    assert merged_values(mor) == seen
+    assert mor.merged_values() == seen
     compact(mor)
-    assert merged_values(mor) == seen == mor.values()
+    assert mor.merged_values() == seen == mor.values()
 
 
 def test_a_second_plan_leaves_the_groups_of_a_pending_one_alone(mor: SmallTable) -> None:
@@ -192,7 +174,7 @@ def test_a_live_compaction_is_not_run_twice(mor: SmallTable) -> None:
 
 
 def test_a_failed_attempt_keeps_its_plan_and_leaves_nothing_else(mor: SmallTable) -> None:
-    before = merged_values(mor)
+    before = mor.merged_values()
     instant = schedule(mor, lambda fresh: schedule_compaction(fresh, ONE_COMMIT))
 
     def fail() -> None:
@@ -203,13 +185,13 @@ def test_a_failed_attempt_keeps_its_plan_and_leaves_nothing_else(mor: SmallTable
     fresh = hoodie(mor)
     assert fresh.timeline().find(instant.time) == instant
     assert not [f for f in fresh.list_base_files() if f.instant == instant.time]
-    assert merged_values(mor) == before
+    assert mor.merged_values() == before
     run_compaction(mor, instant)
-    assert merged_values(mor) == before
+    assert mor.merged_values() == before
 
 
 def test_a_dead_attempt_is_undone_and_run_again(mor: SmallTable) -> None:
-    before = merged_values(mor)
+    before = mor.merged_values()
     instant = schedule(mor, lambda fresh: schedule_compaction(fresh, ONE_COMMIT))
     fresh = hoodie(mor)
     heartbeat = Heartbeat(fresh.store, str(instant.time), mor.clock)
@@ -218,7 +200,7 @@ def test_a_dead_attempt_is_undone_and_run_again(mor: SmallTable) -> None:
     heartbeat.lapse()
     mor.fake_clock.advance(3600)
     run_compaction(mor, instant)
-    assert merged_values(mor) == before
+    assert mor.merged_values() == before
 
 
 def test_a_missing_log_file_is_named(mor: SmallTable) -> None:
@@ -241,7 +223,7 @@ def test_a_truncated_plan_is_named(mor: SmallTable) -> None:
 
 
 def test_a_log_compaction_changes_no_row(mor: SmallTable) -> None:
-    before = merged_values(mor)
+    before = mor.merged_values()
     config = LogCompactionConfig(blocks_min=2)
     instant = schedule(mor, lambda fresh: schedule_log_compaction(fresh, config))
     fresh = hoodie(mor)
@@ -249,13 +231,13 @@ def test_a_log_compaction_changes_no_row(mor: SmallTable) -> None:
     done = execute_log_compaction(
         fresh, instant, engine, config=SERVICE, write_config=WriteConfig()
     )
-    assert merged_values(mor) == before
+    assert mor.merged_values() == before
     commit = Instant(done.instant, Action.DELTACOMMIT, State.COMPLETED)
     assert fresh.timelines.read_commit(commit).operation_type == "LOG_COMPACT"
     mor.write("upsert", batch([1, 5], 7))
-    seen = merged_values(mor)
+    seen = mor.merged_values()
     compact(mor)
-    assert merged_values(mor) == seen == mor.values()
+    assert mor.merged_values() == seen == mor.values()
 
 
 @pytest.mark.parametrize("layout", RowLayout)
@@ -290,9 +272,9 @@ def test_clustering_sorts_and_keeps_commit_times(cow: SmallTable) -> None:
 
 
 def test_clustering_merges_the_logs_it_reads(mor: SmallTable) -> None:
-    before = merged_values(mor)
+    before = mor.merged_values()
     cluster(mor, ClusteringConfig(sort_columns=("v",)))
-    assert merged_values(mor) == before == mor.values()
+    assert mor.merged_values() == before == mor.values()
 
 
 def test_a_write_that_won_makes_the_clustering_give_up_its_plan(cow: SmallTable) -> None:

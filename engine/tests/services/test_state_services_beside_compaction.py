@@ -32,7 +32,6 @@ from tideline.testing.table_audit import open_fresh
 from tideline.timeline.instant import Action, Instant
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import WriteConfig
-from tideline.write.file_slice_merge import SliceContext, read_file_slice
 
 KEEP_ONE = CleaningConfig(commits_retained=1)
 ONE = CompactionConfig(delta_commits_max=1)
@@ -41,23 +40,6 @@ SERVICE = ServiceConfig()
 
 def opened(table: SmallTable, store: ObjectStore | None = None) -> HoodieTable:
     return open_fresh(table.location, store, table.clock)
-
-
-def values(table: SmallTable) -> list[tuple[str, int]]:
-    """What a reader that merges logs sees."""
-    hoodie = opened(table)
-    timeline = hoodie.timeline()
-    schema = hoodie.table_schema(timeline)
-    assert schema is not None
-    context = SliceContext.of(hoodie, timeline, schema)
-    view = hoodie.file_system_view(timeline)
-    return sorted(
-        (row["id"], row["v"])
-        for partition in view.partitions
-        for piece in view.latest_slices(partition)
-        for rows in read_file_slice(hoodie.store, piece, context)
-        for row in rows.to_pylist()
-    )
 
 
 def schedule(table: SmallTable, make: Callable[[HoodieTable], Instant | NotDue]) -> Instant:
@@ -133,14 +115,14 @@ def later_life(table: SmallTable) -> None:
 
 
 def test_a_restore_undoes_what_services_did_as_well(table: SmallTable) -> None:
-    time, before = savepoint(table), values(table)
+    time, before = savepoint(table), table.merged_values()
     later_life(table)
-    assert values(table) != before
+    assert table.merged_values() != before
     restore_table(opened(table), time)
-    assert values(table) == before
+    assert table.merged_values() == before
     upsert(table, 9, 0)
     compact(table)
-    assert dict(values(table)) == {**dict(before), "k000": 9}
+    assert dict(table.merged_values()) == {**dict(before), "k000": 9}
 
 
 def test_delta_commits_on_top_of_a_compaction_pending_at_the_savepoint_stay(
@@ -148,12 +130,12 @@ def test_delta_commits_on_top_of_a_compaction_pending_at_the_savepoint_stay(
 ) -> None:
     pending = schedule(table, lambda fresh: schedule_compaction(fresh, ONE))
     upsert(table, 3, 0)
-    time, before = savepoint(table), values(table)
+    time, before = savepoint(table), table.merged_values()
     upsert(table, 4, 0, 1)
     restore_table(opened(table), time)
-    assert values(table) == before
+    assert table.merged_values() == before
     compact(table, pending)
-    assert values(table) == before
+    assert table.merged_values() == before
 
 
 def test_a_compaction_that_was_pending_at_the_savepoint_and_ran_later_stays_done(
@@ -161,16 +143,16 @@ def test_a_compaction_that_was_pending_at_the_savepoint_and_ran_later_stays_done
 ) -> None:
     pending = schedule(table, lambda fresh: schedule_compaction(fresh, ONE))
     upsert(table, 3, 0)
-    time, before = savepoint(table), values(table)
+    time, before = savepoint(table), table.merged_values()
     compact(table, pending)
     upsert(table, 4, 0, 1)
     restore_table(opened(table), time)
-    assert values(table) == before
+    assert table.merged_values() == before
     assert opened(table).timeline().of(Action.COMMIT).completed().find(pending.time) is not None
 
 
 def test_a_restore_over_services_may_die_at_any_write(table: SmallTable) -> None:
-    time, before = savepoint(table), values(table)
+    time, before = savepoint(table), table.merged_values()
     later_life(table)
     rehearsal = table.copy()
     faulty = FaultyStore(rehearsal.store(), FaultPlan())
@@ -183,19 +165,19 @@ def test_a_restore_over_services_may_die_at_any_write(table: SmallTable) -> None
             restore_table(opened(trial, FaultyStore(trial.store(), plan)), time)
         trial.fake_clock.advance(7200)
         restore_table(opened(trial), time)
-        assert values(trial) == before, number
+        assert trial.merged_values() == before, number
         trial.forget()
 
 
 def test_a_clean_takes_compacted_slices_with_their_logs(table: SmallTable) -> None:
     compact(table)
     upsert(table, 3, 0, 1)
-    before = values(table)
+    before = table.merged_values()
     done = clean_table(opened(table), KEEP_ONE)
     assert not isinstance(done, NotDue)
     kinds = {file.path.rpartition(".")[2] == "parquet" for file in done[0].files}
     assert kinds == {True, False}
-    assert values(table) == before
+    assert table.merged_values() == before
 
 
 @pytest.mark.parametrize("policy", list(CleaningPolicy))
@@ -207,26 +189,26 @@ def test_what_a_pending_compaction_reads_is_never_cleaned(
     pending = schedule(table, lambda fresh: schedule_compaction(fresh, ONE))
     for v in (4, 5, 6):
         upsert(table, v, 0, 1)
-    before = values(table)
+    before = table.merged_values()
     table.fake_clock.advance(7200)
     upsert(table, 6, 0)
     config = CleaningConfig(
         policy=policy, commits_retained=1, hours_retained=1, file_versions_retained=1
     )
     clean_table(opened(table), config)
-    assert values(table) == before
+    assert table.merged_values() == before
     compact(table, pending)
-    assert values(table) == before
+    assert table.merged_values() == before
 
 
 def test_what_clustering_replaced_is_cleaned_once_it_is_old_enough(table: SmallTable) -> None:
     cluster(table)
     upsert(table, 3, 0, 1)
-    before = values(table)
+    before = table.merged_values()
     plan = plan_table_cleaning(opened(table), KEEP_ONE)
     assert isinstance(plan, CleaningPlan)
     clean_table(opened(table), KEEP_ONE)
-    assert values(table) == before
+    assert table.merged_values() == before
     view = opened(table).file_system_view(opened(table).timeline())
     live = {group.id for part in view.partitions for group in view.file_groups(part)}
     assert {group.id for part in view.partitions for group in view.all_file_groups(part)} == live

@@ -14,13 +14,11 @@ import pytest
 from tideline.services.runs import ServiceRun, TableServices
 from tideline.services.service import Service
 from tideline.storage.object_store import ObjectStore
-from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import TableType
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import missing_files, open_fresh, unexplained_objects
-from tideline.write.file_slice_merge import SliceContext, read_file_slice
 
 LONG_S = 3600.0
 DUE = {
@@ -39,23 +37,6 @@ def services(table: SmallTable, store: ObjectStore | None = None) -> TableServic
 
 def run(table: SmallTable, service: Service, store: ObjectStore | None = None) -> ServiceRun:
     return services(table, store).run(service)
-
-
-def merged(table: SmallTable) -> list[tuple[str, int]]:
-    """What a fresh reader that merges logs sees."""
-    hoodie: HoodieTable = open_fresh(table.location, clock=table.clock)
-    timeline = hoodie.timeline()
-    schema = hoodie.table_schema(timeline)
-    assert schema is not None
-    context = SliceContext.of(hoodie, timeline, schema)
-    view = hoodie.file_system_view(timeline)
-    return sorted(
-        (row["id"], row["v"])
-        for partition in view.partitions
-        for piece in view.latest_slices(partition)
-        for rows in read_file_slice(hoodie.store, piece, context)
-        for row in rows.to_pylist()
-    )
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +58,7 @@ def count_writes(prepared: SmallTable, act: Callable[[SmallTable, FaultyStore], 
 
 @pytest.mark.parametrize("service", SERVICES, ids=str)
 def test_dying_before_any_write_of_a_service(prepared: SmallTable, service: Service) -> None:
-    before = merged(prepared)
+    before = prepared.merged_values()
 
     def act(table: SmallTable, store: FaultyStore) -> object:
         return run(table, service, store)
@@ -90,13 +71,13 @@ def test_dying_before_any_write_of_a_service(prepared: SmallTable, service: Serv
         with pytest.raises(SimulatedCrash):
             act(table, FaultyStore(table.store(), plan))
         when = f"{service} died before its {number}. write"
-        assert merged(table) == before, when
+        assert table.merged_values() == before, when
         table.fake_clock.advance(LONG_S)
         run(table, service)
-        assert merged(table) == before, when
+        assert table.merged_values() == before, when
         table.write("upsert", NEXT)
         expected = sorted({**dict(before), "k000": 9, "k050": 9}.items())
-        assert merged(table) == expected, when
+        assert table.merged_values() == expected, when
         check_sound(table, service, when)
         table.forget()
 
@@ -115,7 +96,7 @@ def check_sound(table: SmallTable, service: Service, when: str) -> None:
 def test_losing_any_reply_neither_loses_nor_doubles_rows(
     prepared: SmallTable, service: Service, kind: LostReply
 ) -> None:
-    before = merged(prepared)
+    before = prepared.merged_values()
     for number in range(1, 20):
         table = prepared.copy()
         plan = FaultPlan(lost_reply_of_conditional_write=number, lost_reply=kind)
@@ -124,13 +105,13 @@ def test_losing_any_reply_neither_loses_nor_doubles_rows(
             run(table, service, store)
         except Exception:
             table.fake_clock.advance(LONG_S)
-        assert merged(table) == before, number
+        assert table.merged_values() == before, number
         table.fake_clock.advance(LONG_S)
         for pending in services(table).pending(service, table.lake().timeline()):
             assert not pending.is_alive
             run(table, service)
         table.write("upsert", NEXT)
-        assert len(merged(table)) == len(before) + 1, number
+        assert len(table.merged_values()) == len(before) + 1, number
         done = number > store.conditional_writes
         table.forget()
         if done:

@@ -18,7 +18,6 @@ from tideline.storage.local import remove_unfinished
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.partition_metadata import write_partition_metadata
 from tideline.table.properties import recover_table_properties
-from tideline.write.config import FailedWritesPolicy, WriteConfig
 
 
 def plan_repairs(findings: Iterable[Finding]) -> tuple[Repair, ...]:
@@ -28,30 +27,15 @@ def plan_repairs(findings: Iterable[Finding]) -> tuple[Repair, ...]:
     return tuple(sorted(wanted, key=lambda repair: (order.index(repair.kind), repair.path)))
 
 
-def repair_table(table: HoodieTable, *, keys: bool = False) -> tuple[Repair, ...]:
-    """Check under the table lock and mend what is safe to mend; returns the repairs made."""
-    config = WriteConfig.from_properties(table.config.properties)
-    is_eager = table.config.single_writer or config.failed_writes_policy is FailedWritesPolicy.EAGER
-    policy = FailedWrites(
-        eager=is_eager,
-        never=config.failed_writes_policy is FailedWritesPolicy.NEVER,
-        heartbeat_interval_s=config.heartbeat_interval_s,
-        tolerable_misses=config.heartbeat_tolerable_misses,
-    )
-    with table.lock().acquire(timeout_s=config.lock_timeout_s):
-        repairs = plan_repairs(check_table(table, keys=keys))
-        return execute_repairs(table, repairs, policy)
-
-
-def execute_repairs(
-    table: HoodieTable, repairs: Iterable[Repair], policy: FailedWrites
+def repair_table(
+    table: HoodieTable, policy: FailedWrites, *, lock_timeout_s: float, keys: bool = False
 ) -> tuple[Repair, ...]:
-    """Make the repairs; returns those made. Call under the table lock."""
-    done = []
-    for repair in repairs:
-        _execute(table, repair, policy)
-        done.append(repair)
-    return tuple(done)
+    """Check under the table lock and mend what is safe to mend; returns the repairs made."""
+    with table.lock().acquire(timeout_s=lock_timeout_s):
+        repairs = plan_repairs(check_table(table, keys=keys))
+        for repair in repairs:
+            _execute(table, repair, policy)
+        return repairs
 
 
 def _execute(table: HoodieTable, repair: Repair, policy: FailedWrites) -> None:

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 import click
 
 from tideline.check.finding import Finding, Repair, Severity
-from tideline.check.repair import plan_repairs, repair_table
-from tideline.check.run import check_table
+from tideline.check.repair import plan_repairs
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.errors import ConfigError
-from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
+from tideline.lake_table import LakeTable
 
 
 @click.command("check")
@@ -34,9 +32,9 @@ def check_command(
     """
     if applies and not repair:
         raise ConfigError("--apply goes with --repair")
-    table = HoodieTable.open(StoreLocation.of(uri, storage))
-    repairs: Sequence[Repair] = repair_table(table, keys=keys) if applies else ()
-    findings = check_table(table, keys=keys)
+    table = LakeTable.open(uri, storage_options=storage)
+    repairs: Sequence[Repair] = table.repair(keys=keys) if applies else ()
+    findings = table.check(keys=keys)
     if repair and not applies:
         repairs = plan_repairs(findings)
     if as_json:

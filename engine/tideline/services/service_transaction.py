@@ -16,26 +16,22 @@ Source: Hudi's BaseHoodieTableServiceClient.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tideline.errors import Conflict, StorageUnavailable, TidelineError
+from tideline.errors import Conflict
 from tideline.metadata.disable import disable_metadata_table
 from tideline.services.config import ServiceConfig
 from tideline.services.rollback.execute import remove_files_of
 from tideline.storage.heartbeat import Heartbeat, delete_heartbeat, is_heartbeat_dead
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.markers import delete_markers
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat
 from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.carried_metadata import carried_metadata
-from tideline.write.completion import ATTEMPTS, RETRY_S, InstantCompletion, require_alive
+from tideline.write.completion import InstantCompletion, require_alive
 from tideline.write.finalize import delete_unreported_files
-
-_log = logging.getLogger(__name__)
 
 RollBack = Callable[[HoodieTable, Instant], object]
 """Undoes an inflight attempt under the lock, leaving the requested instant."""
@@ -153,21 +149,19 @@ class ServiceTransaction:
             if check is not None:
                 check(timeline)
             carried = carried_metadata(self.table, timeline)
-            metadata = CommitMetadata(
-                partition_to_write_stats=_by_partition(stats),
+            metadata = CommitMetadata.of_stats(
+                stats,
                 operation_type=operation_type,
                 extra_metadata={**carried, **extra_metadata, SCHEMA_KEY: schema_json},
                 compacted=self._current.action is Action.COMPACTION,
-                partition_to_replace_file_ids=None
-                if replaced is None
-                else {partition: tuple(ids) for partition, ids in replaced.items()},
+                replaced=replaced,
             )
             leftovers = delete_unreported_files(self.table.store, self.instant, stats)
             disable_metadata_table(self.table)
             completed = self._current.in_state(State.COMPLETED)
             self._committed = ServiceCommit(completed, metadata, leftovers)
             self._completion.complete(self._current, metadata.encode(), lease)
-        self._tidy_up()
+        self._completion.tidy_up(self.instant)
         return self._committed
 
     def abort(self, *, gives_up_plan: bool = False) -> ServiceCommit | None:
@@ -176,23 +170,7 @@ class ServiceTransaction:
         The plan stays to be run again, unless it is given up. Returns the commit when it turns
         out to have taken place after all.
         """
-        committed = None
-        try:
-            for attempt in range(1, ATTEMPTS + 1):
-                try:
-                    committed = self._settle(gives_up_plan)
-                    break
-                except TidelineError as error:
-                    _log.warning("Cannot undo %s: %s", self.instant, error)
-                    if attempt == ATTEMPTS or not isinstance(error, StorageUnavailable):
-                        break
-                    self.table.clock.sleep(RETRY_S)
-        finally:
-            if self._completion.may_still_take_place:
-                self._heartbeat.lapse()
-            else:
-                self._heartbeat.stop()
-        return committed
+        return self._completion.settle(self.instant, lambda: self._settle(gives_up_plan))
 
     def fail(self, error: BaseException, *, gives_up_plan: bool = False) -> None:
         """Abort because of `error`, and raise it, unless the commit took place after all.
@@ -231,11 +209,11 @@ class ServiceTransaction:
     def _settle_completed(self, completed: Instant) -> ServiceCommit | None:
         """It was us whose reply was lost, or whoever took us for dead and ran the plan again."""
         if self._completion.is_sent:
-            self._tidy_up()
+            self._completion.tidy_up(self.instant)
             return self._committed
         theirs = self.table.timelines.read_commit(completed)
         delete_unreported_files(self.table.store, self.instant, theirs.write_stats)
-        self._tidy_up()
+        self._completion.tidy_up(self.instant)
         return None
 
     def _require_ours(self, timeline: ActiveTimeline) -> None:
@@ -249,14 +227,6 @@ class ServiceTransaction:
             table=self.table.location.uri,
             instant=self.instant,
         )
-
-    def _tidy_up(self) -> None:
-        """The commit is visible, so nothing may fail any more; the next writer sweeps the rest."""
-        try:
-            delete_markers(self.table.store, self.instant)
-        except TidelineError as error:
-            _log.warning("Cannot remove markers, the next writer will: %s", error)
-        self._heartbeat.stop()
 
 
 def _require_pending(table: HoodieTable, timeline: ActiveTimeline, requested: Instant) -> Instant:
@@ -278,11 +248,3 @@ def _is_dead(table: HoodieTable, instant: Instant, config: ServiceConfig) -> boo
         interval_s=config.heartbeat_interval_s,
         tolerable_misses=config.heartbeat_tolerable_misses,
     )
-
-
-def _by_partition(stats: Sequence[WriteStat]) -> dict[str, tuple[WriteStat, ...]]:
-    found: dict[str, tuple[WriteStat, ...]] = {}
-    for stat in stats:
-        partition = stat.partition_path or ""
-        found[partition] = (*found.get(partition, ()), stat)
-    return found

@@ -70,6 +70,12 @@ class HoodieTable:
     def uri(self) -> str:
         return self.store.uri
 
+    @property
+    def hadoop_uri(self) -> str:
+        """The table's address as Hudi spells it in plans; in-memory tables have no such address."""
+        in_memory = self.location.scheme == "memory"
+        return self.location.uri if in_memory else self.location.spark_uri()
+
     def lock(self) -> TableLock:
         """The table's lock, not acquired yet."""
         return open_table_lock(self.store, self.clock)

@@ -24,6 +24,7 @@ from tideline.testing.local_engine import LocalEngine
 from tideline.testing.table_audit import Row, open_fresh, read_rows
 from tideline.timeline.commit_metadata import WriteStat
 from tideline.write.engine import BucketPlacement, Target
+from tideline.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.write.handle_context import HandleContext
 from tideline.write.operation import WriteOperation
 from tideline.write.upsert_partitioner import BucketPlan
@@ -176,6 +177,22 @@ class SmallTable:
     def values(self) -> list[tuple[str, int]]:
         """Key and value of every row."""
         return [(row["id"], row["v"]) for row in self.rows()]
+
+    def merged_values(self) -> list[tuple[str, int]]:
+        """The same as `read_file_slice` merges it: by the product's own reader, not a plain one."""
+        hoodie = open_fresh(self.location, clock=self.clock)
+        timeline = hoodie.timeline()
+        schema = hoodie.table_schema(timeline)
+        assert schema is not None
+        context = SliceContext.of(hoodie, timeline, schema)
+        view = hoodie.file_system_view(timeline)
+        return sorted(
+            (row["id"], row["v"])
+            for partition in view.partitions
+            for piece in view.latest_slices(partition)
+            for rows in read_file_slice(hoodie.store, piece, context)
+            for row in rows.to_pylist()
+        )
 
 
 def memory_place() -> tuple[StoreLocation, FakeClock]:

@@ -8,7 +8,7 @@ kept in `unrecognised` and written back.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -105,6 +105,30 @@ class CommitMetadata:
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
     compacted: bool = False
     partition_to_replace_file_ids: Mapping[str, tuple[str, ...]] | None = None
+
+    @classmethod
+    def of_stats(
+        cls,
+        stats: Iterable[WriteStat],
+        *,
+        operation_type: str,
+        extra_metadata: Mapping[str, str],
+        compacted: bool = False,
+        replaced: Mapping[str, Iterable[str]] | None = None,
+    ) -> CommitMetadata:
+        """The metadata of a commit that wrote `stats` and replaced file ids, by partition."""
+        grouped: dict[str, list[WriteStat]] = {}
+        for stat in sorted(stats, key=lambda stat: (stat.partition_path or "", stat.path or "")):
+            grouped.setdefault(stat.partition_path or "", []).append(stat)
+        return cls(
+            partition_to_write_stats={name: tuple(found) for name, found in grouped.items()},
+            operation_type=operation_type,
+            extra_metadata=dict(extra_metadata),
+            compacted=compacted,
+            partition_to_replace_file_ids=None
+            if replaced is None
+            else {partition: tuple(ids) for partition, ids in replaced.items()},
+        )
 
     @property
     def schema_json(self) -> str | None:

@@ -7,14 +7,21 @@ may be undone; its heartbeat lapses, and who finds the instant pending after tha
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from typing import TypeVar
 from uuid import uuid4
 
-from tideline.errors import Conflict, ObjectNotFound, StorageUnavailable
+from tideline.errors import Conflict, ObjectNotFound, StorageUnavailable, TidelineError
 from tideline.storage.heartbeat import Heartbeat
 from tideline.storage.lock import Lease
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.markers import delete_markers
 from tideline.timeline.instant import Instant, State
 from tideline.timeline.instant_time import InstantTime
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 LEASE_MARGIN_S = 5.0
 """What the lock protects needs this much left of its lease: longer than one PUT should take."""
@@ -61,6 +68,37 @@ class InstantCompletion:
                 if attempt == ATTEMPTS or not has_time:
                     raise self._unknown_outcome(error, pending.time) from error
                 self._table.clock.sleep(RETRY_S)
+
+    def settle(self, instant: InstantTime, settle: Callable[[], T | None]) -> T | None:
+        """Have a failed attempt at the instant undone and end its heartbeat; returns its outcome.
+
+        `settle` is called again while the store is away. Never raises on its own account.
+        """
+        outcome = None
+        try:
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    outcome = settle()
+                    break
+                except TidelineError as error:
+                    _log.warning("Cannot undo %s: %s", instant, error)
+                    if attempt == ATTEMPTS or not isinstance(error, StorageUnavailable):
+                        break
+                    self._table.clock.sleep(RETRY_S)
+        finally:
+            if self.may_still_take_place:
+                self._heartbeat.lapse()
+            else:
+                self._heartbeat.stop()
+        return outcome
+
+    def tidy_up(self, instant: InstantTime) -> None:
+        """The commit is visible, so nothing may fail any more; the next writer sweeps the rest."""
+        try:
+            delete_markers(self._table.store, instant)
+        except TidelineError as error:
+            _log.warning("Cannot remove markers, the next writer will: %s", error)
+        self._heartbeat.stop()
 
     def _unknown_outcome(
         self, error: StorageUnavailable, instant: InstantTime

@@ -24,29 +24,23 @@ Source: Hudi's BaseHoodieWriteClient.commitStats and TransactionManager.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tideline.errors import (
     Conflict,
     InvalidData,
-    StorageUnavailable,
-    TidelineError,
     UnsupportedTable,
 )
 from tideline.formats.avro import encode_container
 from tideline.metadata.disable import disable_metadata_table
 from tideline.storage.heartbeat import Heartbeat
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.markers import delete_markers
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.timeline.instant_time import InstantTime, next_instant_time
 from tideline.write.completion import (
-    ATTEMPTS,
-    RETRY_S,
     InstantCompletion,
     require_alive,
     require_lease,
@@ -63,8 +57,6 @@ from tideline.write.operation import WriteOperation
 from tideline.write.schema_meanwhile import agree_on_schema, hides
 
 SCHEMA_KEY = "schema"
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +190,12 @@ class WriteTransaction:
         with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s) as lease:
             timeline = self.table.timeline()
             self._require_pending(timeline)
-            metadata = self._metadata(stats, extra_metadata(timeline), replaced)
+            metadata = CommitMetadata.of_stats(
+                stats,
+                operation_type=self.operation.json_name,
+                extra_metadata=extra_metadata(timeline),
+                replaced=replaced,
+            )
             conflict = find_write_conflict(
                 self._start,
                 timeline,
@@ -220,7 +217,7 @@ class WriteTransaction:
             committed = Committed(completed, metadata, leftovers, disabled)
             self._completing = committed
             self._completion.complete(self._current, metadata.encode(), lease)
-        self._tidy_up()
+        self._completion.tidy_up(self.instant)
         return committed
 
     def abort(self, undo: Callable[[InstantTime, Instant | None], None]) -> Committed | None:
@@ -230,23 +227,7 @@ class WriteTransaction:
         else has rolled it back already, with or without the lock. Returns the commit when it turns
         out to have taken place after all.
         """
-        committed = None
-        try:
-            for attempt in range(1, ATTEMPTS + 1):
-                try:
-                    committed = self._settle(undo)
-                    break
-                except TidelineError as error:
-                    _log.warning("Cannot undo %s: %s", self.instant, error)
-                    if attempt == ATTEMPTS or not isinstance(error, StorageUnavailable):
-                        break
-                    self.table.clock.sleep(RETRY_S)
-        finally:
-            if self._completion.may_still_take_place:
-                self._heartbeat.lapse()
-            else:
-                self._heartbeat.stop()
-        return committed
+        return self._completion.settle(self.instant, lambda: self._settle(undo))
 
     def _settle(self, undo: Callable[[InstantTime, Instant | None], None]) -> Committed | None:
         if not self._completion.is_sent and self.table.timeline().find(self.instant) is None:
@@ -256,7 +237,7 @@ class WriteTransaction:
         with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s):
             now = self.table.timeline().find(self.instant)
             if now is not None and now.is_completed:
-                self._tidy_up()
+                self._completion.tidy_up(self.instant)
                 return self._completing
             if not self._completion.may_still_take_place:
                 undo(self.instant, now)
@@ -266,29 +247,6 @@ class WriteTransaction:
     def was_given_up(self) -> bool:
         """Whether others may have taken this writer for dead at some time."""
         return self._was_rolled_back or self._heartbeat.is_expired()
-
-    def _tidy_up(self) -> None:
-        """The commit is visible, so nothing may fail any more; the next writer sweeps the rest."""
-        try:
-            delete_markers(self.table.store, self.instant)
-        except TidelineError as error:
-            _log.warning("Cannot remove markers, the next writer will: %s", error)
-        self._heartbeat.stop()
-
-    def _metadata(
-        self,
-        stats: Sequence[WriteStat],
-        extra_metadata: Mapping[str, str],
-        replaced: Mapping[str, Sequence[str]] | None,
-    ) -> CommitMetadata:
-        return CommitMetadata(
-            partition_to_write_stats=_by_partition(stats),
-            operation_type=self.operation.json_name,
-            extra_metadata=dict(extra_metadata),
-            partition_to_replace_file_ids=None
-            if replaced is None
-            else {partition: tuple(ids) for partition, ids in replaced.items()},
-        )
 
     def _with_schema_of_both(
         self, metadata: CommitMetadata, timeline: ActiveTimeline
@@ -374,10 +332,3 @@ def _requested_body(action: Action) -> bytes:
         "HoodieRequestedReplaceMetadata",
         {"operationType": None, "clusteringPlan": None, "extraMetadata": None, "version": None},
     )
-
-
-def _by_partition(stats: Sequence[WriteStat]) -> dict[str, tuple[WriteStat, ...]]:
-    grouped: dict[str, list[WriteStat]] = {}
-    for stat in sorted(stats, key=lambda stat: (stat.partition_path or "", stat.path or "")):
-        grouped.setdefault(stat.partition_path or "", []).append(stat)
-    return {partition: tuple(found) for partition, found in grouped.items()}

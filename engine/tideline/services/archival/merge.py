@@ -82,7 +82,7 @@ def execute_merge(
     merged = archived.path(number)
     plan = {
         "version": 1,
-        "candidate": [f"{_address(table)}/{file.path}" for file in candidates],
+        "candidate": [f"{table.hadoop_uri}/{file.path}" for file in candidates],
         "mergedArchiveFileName": _name(merged),
     }
     table.store.put(_plan_path(archived), encode_container(_PLAN_SCHEMA, plan))
@@ -144,12 +144,6 @@ def _sound_blocks(body: bytes, path: str) -> bytes:
 
 def _plan_path(archived: ArchivedTimeline) -> str:
     return f"{archived.directory}/{MERGE_PLAN_NAME}"
-
-
-def _address(table: HoodieTable) -> str:
-    """The table's address as Hudi spells it; in-memory tables have no such address."""
-    in_memory = table.location.scheme == "memory"
-    return table.location.uri if in_memory else table.location.spark_uri()
 
 
 def _name(path: str) -> str:

@@ -39,7 +39,6 @@ from tideline.services.cleaning.retention import (
     plan_retention,
 )
 from tideline.services.explanation import NotDue
-from tideline.services.rollback.execute import base_uri
 from tideline.services.savepoint.record import savepointed_files
 from tideline.storage.heartbeat import Heartbeat, is_heartbeat_dead
 from tideline.table.file_group import FileGroupId, join_path, split_path
@@ -155,7 +154,7 @@ def schedule_cleaning(table: HoodieTable, config: CleaningConfig) -> Instant | N
     if isinstance(plan, NotDue):
         return plan
     time = next_instant_time(table.clock.now_ms(), timeline.newest_time())
-    body = encode_container("HoodieCleanerPlan", plan.to_avro(base_uri(table)))
+    body = encode_container("HoodieCleanerPlan", plan.to_avro(table.hadoop_uri))
     return table.timelines.create_requested(time, Action.CLEAN, body)
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from tideline.errors import Conflict, ObjectNotFound
 from tideline.formats.avro import encode_container
-from tideline.services.audit import FileDone, ServiceDone
+from tideline.services.audit import ServiceDone
 from tideline.services.clustering.config import ClusteringConfig
 from tideline.services.clustering.conflict import find_update
 from tideline.services.clustering.plan import (
@@ -26,11 +26,10 @@ from tideline.services.clustering.plan import (
 from tideline.services.config import ServiceConfig
 from tideline.services.engine import ServiceEngine, ServiceWork
 from tideline.services.explanation import NotDue
-from tideline.services.figures import RunFigures
 from tideline.services.planned_files import files_read, with_sizes
+from tideline.services.planned_run import MovedRows, PlannedRun, execute_planned_run
 from tideline.services.rollback.execute import execute_attempt_rollback
 from tideline.services.service import Service
-from tideline.services.service_transaction import ServiceTransaction
 from tideline.services.table_history import (
     CLUSTER,
     clusterings,
@@ -95,7 +94,9 @@ def schedule_clustering(
     plan = plan_due_clustering(table, timeline, config, now, commits_max=commits_max)
     if isinstance(plan, NotDue):
         return plan
-    body = encode_container("HoodieRequestedReplaceMetadata", plan.to_avro(plan_uri(table)))
+    # Hudi names local files of a clustering plan without a scheme.
+    record = plan.to_avro(table.hadoop_uri.removeprefix("file:"))
+    body = encode_container("HoodieRequestedReplaceMetadata", record)
     return table.timelines.create_requested(now, Action.REPLACECOMMIT, body)
 
 
@@ -121,47 +122,23 @@ def execute_clustering(
     or files are broken.
     """
     plan = read_clustering_plan(table, instant)
-    transaction = ServiceTransaction.begin(
-        table, instant, config, roll_back=execute_attempt_rollback
+
+    def move(work: ServiceWork) -> MovedRows:
+        sized = _with_sizes(table, plan, instant.time)
+        stats = tuple(engine.cluster(work, sized))
+        used = files_read(sized.slices, "replaced")
+        bytes_read = sum(piece.size_bytes for piece in sized.slices)
+        return MovedRows(stats, used, bytes_read, sized.replaced())
+
+    run = PlannedRun(
+        Service.CLUSTERING,
+        CLUSTER,
+        move,
+        execute_attempt_rollback,
+        check=lambda now: _refuse_updated(table, plan, instant, now),
+        gives_up=lambda error: isinstance(error, UpdatedMeanwhile),
     )
-
-    def check(now: ActiveTimeline) -> None:
-        _refuse_updated(table, plan, instant, now)
-
-    try:
-        check(transaction.timeline)
-        plan = _with_sizes(table, plan, instant.time)
-        schema_json = table.table_schema_json(transaction.timeline) or ""
-        work = ServiceWork(
-            instant.time, schema_json, transaction.timeline, write_config, config.seconds_max
-        )
-        stats = tuple(engine.cluster(work, plan))
-        figures = RunFigures(
-            Service.CLUSTERING,
-            bytes_read=sum(piece.size_bytes for piece in plan.slices),
-            bytes_written=sum(stat.file_size_in_bytes for stat in stats),
-            rows_written=sum(stat.num_writes for stat in stats),
-            seconds=table.clock.monotonic_s() - transaction.started_s,
-        )
-        transaction.commit(
-            stats,
-            operation_type=CLUSTER,
-            schema_json=schema_json,
-            extra_metadata=figures.to_extra_metadata(),
-            replaced=plan.replaced(),
-            check=check,
-        )
-    except BaseException as error:
-        transaction.fail(error, gives_up_plan=isinstance(error, UpdatedMeanwhile))
-    files = (*files_read(plan.slices, "replaced"), *FileDone.written(stats))
-    return ServiceDone(Service.CLUSTERING, instant.time, files, figures)
-
-
-def plan_uri(table: HoodieTable) -> str:
-    """What absolute paths in clustering plans begin with: `s3a://` or a plain local path."""
-    if table.location.scheme == "memory":
-        return table.location.uri
-    return table.location.spark_uri().removeprefix("file:")
+    return execute_planned_run(table, instant, run, config=config, write_config=write_config)
 
 
 def _changed_partitions(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from tideline.errors import CorruptTable
 from tideline.formats.avro import encode_container
-from tideline.services.audit import FileDone, ServiceDone
+from tideline.services.audit import ServiceDone
 from tideline.services.compaction.config import CompactionConfig
 from tideline.services.compaction.operation import CompactionOperation
 from tideline.services.compaction.plan import (
@@ -25,11 +25,10 @@ from tideline.services.compaction.plan import (
 from tideline.services.config import ServiceConfig
 from tideline.services.engine import ServiceEngine, ServiceWork
 from tideline.services.explanation import NotDue
-from tideline.services.figures import RunFigures
 from tideline.services.planned_files import files_read, with_sizes
+from tideline.services.planned_run import MovedRows, PlannedRun, execute_planned_run
 from tideline.services.rollback.execute import execute_attempt_rollback
 from tideline.services.service import Service
-from tideline.services.service_transaction import ServiceTransaction
 from tideline.services.table_history import (
     clusterings,
     completion_times,
@@ -104,37 +103,19 @@ def execute_compaction(
     plan = read_compaction_plan(table, instant)
     # Before anything is begun: a plan that cannot be run leaves no trace each time it is tried.
     slices = with_sizes(table, (item.slice for item in plan.operations), instant.time)
-    transaction = ServiceTransaction.begin(
-        table, instant, config, roll_back=execute_attempt_rollback
+    operations = tuple(
+        CompactionOperation(piece, item.metrics)
+        for piece, item in zip(slices, plan.operations, strict=True)
     )
-    try:
-        operations = tuple(
-            CompactionOperation(piece, item.metrics)
-            for piece, item in zip(slices, plan.operations, strict=True)
-        )
-        schema_json = table.table_schema_json(transaction.timeline) or ""
-        work = ServiceWork(
-            instant.time, schema_json, transaction.timeline, write_config, config.seconds_max
-        )
+
+    def move(work: ServiceWork) -> MovedRows:
         stats = tuple(engine.compact(work, operations))
         _check_complete(table, instant, operations, {stat.file_id for stat in stats})
-        figures = RunFigures(
-            Service.COMPACTION,
-            bytes_read=sum(piece.size_bytes for piece in slices),
-            bytes_written=sum(stat.file_size_in_bytes for stat in stats),
-            rows_written=sum(stat.num_writes for stat in stats),
-            seconds=table.clock.monotonic_s() - transaction.started_s,
-        )
-        transaction.commit(
-            stats,
-            operation_type=OPERATION_TYPE,
-            schema_json=schema_json,
-            extra_metadata=figures.to_extra_metadata(),
-        )
-    except BaseException as error:
-        transaction.fail(error)
-    files = (*files_read(slices), *FileDone.written(stats))
-    return ServiceDone(Service.COMPACTION, instant.time, files, figures)
+        bytes_read = sum(piece.size_bytes for piece in slices)
+        return MovedRows(stats, files_read(slices), bytes_read)
+
+    run = PlannedRun(Service.COMPACTION, OPERATION_TYPE, move, execute_attempt_rollback)
+    return execute_planned_run(table, instant, run, config=config, write_config=write_config)
 
 
 def _partitions(

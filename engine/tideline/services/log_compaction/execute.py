@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from tideline.errors import Conflict
 from tideline.formats.avro import encode_container
-from tideline.services.audit import FileDone, ServiceDone
+from tideline.services.audit import ServiceDone
 from tideline.services.compaction.operation import CompactionOperation
 from tideline.services.config import ServiceConfig
 from tideline.services.engine import ServiceEngine, ServiceWork
 from tideline.services.explanation import NotDue
-from tideline.services.figures import RunFigures
 from tideline.services.log_compaction.plan import (
     LogCompactionConfig,
     LogCompactionPlan,
@@ -23,9 +22,9 @@ from tideline.services.log_compaction.plan import (
     plan_log_compaction,
 )
 from tideline.services.planned_files import files_read, with_sizes
+from tideline.services.planned_run import MovedRows, PlannedRun, execute_planned_run
 from tideline.services.rollback.execute import execute_rollback
 from tideline.services.service import Service
-from tideline.services.service_transaction import ServiceTransaction
 from tideline.services.table_history import LOG_COMPACT, log_compactions, requested_plan
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import TableType
@@ -84,41 +83,26 @@ def execute_log_compaction(
     plan or files are broken.
     """
     plan = read_log_compaction_plan(table, instant)
-    transaction = ServiceTransaction.begin(table, instant, config, roll_back=execute_rollback)
 
-    def check(now: ActiveTimeline) -> None:
-        _refuse_compacted(table, instant, now)
-
-    try:
-        check(transaction.timeline)
+    def move(work: ServiceWork) -> MovedRows:
         slices = with_sizes(table, (item.slice for item in plan.operations), instant.time)
         operations = tuple(
             CompactionOperation(piece, item.metrics)
             for piece, item in zip(slices, plan.operations, strict=True)
         )
-        schema_json = table.table_schema_json(transaction.timeline) or ""
-        work = ServiceWork(
-            instant.time, schema_json, transaction.timeline, write_config, config.seconds_max
-        )
         stats = tuple(engine.compact_logs(work, operations))
-        figures = RunFigures(
-            Service.LOG_COMPACTION,
-            bytes_read=sum(log.size_bytes for piece in slices for log in piece.log_files),
-            bytes_written=sum(stat.file_size_in_bytes for stat in stats),
-            rows_written=sum(stat.num_writes for stat in stats),
-            seconds=table.clock.monotonic_s() - transaction.started_s,
-        )
-        transaction.commit(
-            stats,
-            operation_type=LOG_COMPACT,
-            schema_json=schema_json,
-            extra_metadata=figures.to_extra_metadata(),
-            check=check,
-        )
-    except BaseException as error:
-        transaction.fail(error, gives_up_plan=True)
-    files = (*files_read(slices), *FileDone.written(stats))
-    return ServiceDone(Service.LOG_COMPACTION, instant.time, files, figures)
+        bytes_read = sum(log.size_bytes for piece in slices for log in piece.log_files)
+        return MovedRows(stats, files_read(slices), bytes_read)
+
+    run = PlannedRun(
+        Service.LOG_COMPACTION,
+        LOG_COMPACT,
+        move,
+        execute_rollback,
+        check=lambda now: _refuse_compacted(table, instant, now),
+        gives_up=lambda _: True,
+    )
+    return execute_planned_run(table, instant, run, config=config, write_config=write_config)
 
 
 def _refuse_compacted(table: HoodieTable, instant: Instant, now: ActiveTimeline) -> None:

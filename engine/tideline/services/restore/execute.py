@@ -27,7 +27,7 @@ from tideline.formats.avro import decode_container, encode_container
 from tideline.metadata.disable import disable_metadata_table
 from tideline.services.restore.completion import read_completion_times
 from tideline.services.restore.plan import InstantName, RestorePlan, plan_restore
-from tideline.services.rollback.execute import base_uri, remove_pending_states
+from tideline.services.rollback.execute import remove_pending_states
 from tideline.services.rollback.plan import RollbackPlan, plan_rollback
 from tideline.services.rollback.undo import UndoneFiles, undo_files
 from tideline.services.savepoint.record import read_savepoint
@@ -306,7 +306,7 @@ class _Undoing:
         self, name: InstantName, undone: UndoneFiles, files: _Files, elapsed_ms: int
     ) -> None:
         record = undone.to_avro(
-            base_uri(self._table), started_ms=self._started_ms, elapsed_ms=max(elapsed_ms, 0)
+            self._table.hadoop_uri, started_ms=self._started_ms, elapsed_ms=max(elapsed_ms, 0)
         )
         self.records.setdefault(str(name.time), []).append(record)
         deleted = files.sizes(undone.deleted)

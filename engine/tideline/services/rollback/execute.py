@@ -218,7 +218,7 @@ def _roll_back(
     if timeline.find(instant.time) is None or _is_completed(timeline, instant.time):
         return None
     time = next_instant_time(table.clock.now_ms(), timeline.newest_time())
-    body = encode_container("HoodieRollbackPlan", plan.to_avro(base_uri(table)))
+    body = encode_container("HoodieRollbackPlan", plan.to_avro(table.hadoop_uri))
     requested = timelines.create_requested(time, Action.ROLLBACK, body)
     return _perform(table, requested, plan, keeps_plan=keeps_plan, is_alive=is_alive)
 
@@ -282,7 +282,7 @@ def _perform(
     if not keeps_plan:
         remove_pending_states(table, failed)
     elapsed_ms = table.clock.now_ms() - started_ms
-    record = undone.to_avro(base_uri(table), started_ms=started_ms, elapsed_ms=elapsed_ms)
+    record = undone.to_avro(table.hadoop_uri, started_ms=started_ms, elapsed_ms=elapsed_ms)
     timelines.complete(inflight, encode_container("HoodieRollbackMetadata", record))
     late = _undo_late_files(table, undone, rollback.time)
     for partition in {*plan.paths, *(item.group.partition for item in plan.log_rollbacks)}:
@@ -377,12 +377,6 @@ def _planned_appends(plan: Mapping[str, Any]) -> CommitMetadata:
 def _is_completed(timeline: ActiveTimeline, time: InstantTime) -> bool:
     now = timeline.find(time)
     return now is not None and now.is_completed
-
-
-def base_uri(table: HoodieTable) -> str:
-    """The table's address as Hudi spells it in plans; in-memory tables have no such address."""
-    in_memory = table.location.scheme == "memory"
-    return table.location.uri if in_memory else table.location.spark_uri()
 
 
 def _is_service(table: HoodieTable, instant: Instant, *, gives_up_unreadable: bool = False) -> bool:
