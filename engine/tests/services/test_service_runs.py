@@ -8,6 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import Conflict, CorruptTable, StorageUnavailable
+from tideline.services.archival.config import ArchivalConfig
+from tideline.services.archival.execute import execute_archival
 from tideline.services.audit import ServiceDone
 from tideline.services.clustering.config import ClusteringConfig
 from tideline.services.clustering.execute import (
@@ -321,6 +323,27 @@ def test_a_clustering_withdrawn_while_it_writes_leaves_nothing_and_says_so(cow: 
     assert cow.store().head(late[0]) is None
     assert not len(hoodie(cow).timeline().pending())
     assert cow.lake().check(keys=True) == ()
+
+
+def test_a_withdrawn_clustering_never_counts_as_archived_while_it_writes(cow: SmallTable) -> None:
+    """Otherwise everything in it would be there twice, for whoever looks meanwhile."""
+    seen = []
+
+    def update() -> None:
+        (pending,) = hoodie(cow).timeline().pending()
+        for number in range(8):
+            cow.write("upsert", batch([number], 99), options=WITHDRAWS)
+        fresh = hoodie(cow)
+        with fresh.lock().acquire(timeout_s=5):
+            execute_archival(fresh, ArchivalConfig(commits_min=2, commits_max=3))
+        seen.append((pending.time, hoodie(cow).timeline()))
+        raise StorageUnavailable("the file is gone")
+
+    with pytest.raises(Conflict, match="rolled back by another process"):
+        cluster(cow, ClusteringConfig(), after_files=update)
+    ((withdrawn, timeline),) = seen
+    assert timeline.has_archive
+    assert not timeline.is_committed(withdrawn)
 
 
 def test_what_a_withdrawn_clustering_still_wrote_before_it_died_is_swept_away(
