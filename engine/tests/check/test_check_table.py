@@ -14,7 +14,7 @@ from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import BaseFile, split_path
 from tideline.table.markers import Marker, MarkerKind, create_marker
 from tideline.table.partition_metadata import PARTITION_METADATA
-from tideline.table.properties import BACKUP_PATH, PROPERTIES_PATH
+from tideline.table.properties import BACKUP_PATH, PROPERTIES_PATH, update_table_properties
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.fixtures import fixture_table
 from tideline.testing.small_table import SmallTable, batch
@@ -22,6 +22,7 @@ from tideline.testing.table_audit import open_fresh
 from tideline.timeline.instant import Action, Instant
 from tideline.timeline.layout_v1 import LAYOUT_V1
 
+MISSES = "hoodie.client.heartbeat.tolerable.misses"
 LATER = "20300101000000000"
 EARLIER = "20250101000000000"
 """Instants of no writer, after and before all of the table."""
@@ -224,6 +225,27 @@ def test_a_dead_writer_is_told_with_the_command_that_undoes_it(
     store.put(f".hoodie/{LATER}.commit.requested", b"")
     found = [one for one in table.lake().check() if "seems to be gone" in one.message]
     assert [one.advice for one in found] == ["tideline execute rollback"]
+
+
+def test_how_long_a_writer_may_be_silent_is_the_tables_setting(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    update_table_properties(store, {MISSES: "1000"})
+    store.put(f".hoodie/{LATER}.commit.requested", b"")
+    store.put(heartbeat_path(LATER), b"")
+    table.fake_clock.advance(3600)
+    assert "seems to be gone" not in str(findings(table))
+    table.fake_clock.advance(60 * 1000)
+    assert "seems to be gone" in str(findings(table))
+
+
+def test_a_setting_that_stops_every_writer_is_an_error(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    update_table_properties(store, {MISSES: "many"})
+    ((severity, message, path),) = findings(table)
+    assert (severity, path) == ("error", PROPERTIES_PATH)
+    assert MISSES in message
 
 
 def test_keys_stored_twice_are_found_only_when_asked(table: SmallTable) -> None:
