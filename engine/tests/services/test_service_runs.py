@@ -23,9 +23,10 @@ from tideline.services.config import ServiceConfig
 from tideline.services.explanation import NotDue
 from tideline.services.log_compaction.execute import (
     execute_log_compaction,
+    plan_due_log_compaction,
     schedule_log_compaction,
 )
-from tideline.services.log_compaction.plan import LogCompactionConfig
+from tideline.services.log_compaction.plan import LogCompactionConfig, LogCompactionPlan
 from tideline.storage.heartbeat import Heartbeat
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.markers import Marker, MarkerKind, create_marker
@@ -240,6 +241,25 @@ def test_a_log_compaction_changes_no_row(mor: SmallTable) -> None:
     seen = mor.merged_values()
     compact(mor)
     assert mor.merged_values() == seen == mor.values()
+
+
+def test_many_blocks_in_one_log_file_are_reason_enough_to_compact_logs(mor: SmallTable) -> None:
+    """Ours have a file a commit; Hudi goes on in the file that is there."""
+    fresh, config = hoodie(mor), LogCompactionConfig(blocks_min=2)
+    before = mor.merged_values()
+    view = fresh.file_system_view(fresh.timeline())
+    for piece in (piece for part in view.partitions for piece in view.latest_slices(part)):
+        bodies = [fresh.store.get(log.path) for log in piece.log_files]
+        for log in piece.log_files:
+            fresh.store.delete(log.path)
+        if bodies:
+            fresh.store.put(piece.log_files[0].path, b"".join(bodies))
+    assert mor.merged_values() == before
+    plan = plan_due_log_compaction(fresh, fresh.timeline(), config)
+    assert isinstance(plan, LogCompactionPlan)
+    assert {len(item.slice.log_files) for item in plan.operations} == {1}
+    one_more = LogCompactionConfig(blocks_min=len(bodies) + 1)
+    assert isinstance(plan_due_log_compaction(fresh, fresh.timeline(), one_more), NotDue)
 
 
 @pytest.mark.parametrize("layout", RowLayout)
