@@ -8,7 +8,6 @@ from tideline.check.finding import Finding, error, note, warning
 from tideline.check.inspection import Inspection
 from tideline.errors import ConfigError, CorruptTable, ObjectNotFound
 from tideline.formats.avro import decode_container
-from tideline.services.config import ServiceConfig
 from tideline.storage.heartbeat import is_heartbeat_dead
 from tideline.table.settings import Settings
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
@@ -88,16 +87,11 @@ def _pending(seen: Inspection, instant: Instant) -> Iterator[Finding]:
     if _is_plan(seen, instant):
         return
     try:
-        limits = ServiceConfig.from_settings(Settings(seen.table.config.properties))
+        limits = Settings(seen.table.config.properties).heartbeat_limits()
     except ConfigError:
         return  # the check of the properties tells
-    is_dead = is_heartbeat_dead(
-        seen.table.store,
-        str(instant.time),
-        seen.table.clock,
-        interval_s=limits.heartbeat_interval_s,
-        tolerable_misses=limits.heartbeat_tolerable_misses,
-    )
+    table = seen.table
+    is_dead = is_heartbeat_dead(table.store, str(instant.time), table.clock, limits)
     if instant.action in COMMIT_ACTIONS and is_dead:
         yield warning(
             NAME,
