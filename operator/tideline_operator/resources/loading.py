@@ -16,8 +16,8 @@ from tideline.errors import ConfigError
 from tideline.ingest.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline_operator.resources.documents import Document, read_documents
-from tideline_operator.resources.lake_store import LakeStore
-from tideline_operator.resources.lake_table import LakeTable
+from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
+from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
 from tideline_operator.resources.metadata import API_VERSION
 from tideline_operator.resources.parsing import parse_resource
 from tideline_operator.resources.resolved import ResolvedTable
@@ -173,7 +173,12 @@ class _Resolver:
                     f"{field}: {source.path!r} and the table's location overlap; keep them apart"
                 )
             landings[ingest.name] = landing
-        return ResolvedTable(self.table, location, landings)
+        return ResolvedTable(self.table, location, landings, self._stores())
+
+    def _stores(self) -> dict[str, LakeStoreSpec]:
+        namespace = self.table.metadata.namespace
+        found = {name: self.stores.get((namespace, name)) for name in store_names(self.table.spec)}
+        return {name: store.spec for name, store in found.items() if store is not None}
 
     def _locate(self, text: str, store_ref: str | None, field: str) -> Place:
         try:
@@ -199,6 +204,12 @@ class _Resolver:
                 f"the files given have: {', '.join(known) or 'none'}"
             )
         return store_options(store, ca_bundle=self.ca_bundle)
+
+
+def store_names(spec: LakeTableSpec) -> tuple[str, ...]:
+    """The LakeStores that a table and its ingests refer to, each once."""
+    named = (spec.store_ref, *(ingest.source.store_ref for ingest in spec.ingest))
+    return tuple(dict.fromkeys(name for name in named if name is not None))
 
 
 def store_options(store: LakeStore, *, ca_bundle: str | None) -> dict[str, str]:
