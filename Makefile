@@ -82,6 +82,11 @@ peers: setup ## Build what tests compare with and talk to: MinIO, Hudi's engines
 	 $(BIN)/python -m tideline.spark.s3a_jars > /dev/null & jars=$$!; \
 	 wait $$minio && wait $$hudi && wait $$jars
 
+.PHONY: crds
+crds: setup ## Write the CustomResourceDefinitions and docs/reference.md from the typed resources.
+	@$(BIN)/python -m tideline_operator.resources.crd charts/tideline/crds
+	@$(BIN)/python -m tideline_operator.resources.reference docs/reference.md
+
 .PHONY: lock
 lock: setup ## Resolve the dependencies again and write the lock files.
 	@$(LOCK) pyproject.toml --upgrade --extra spark --extra operator --extra minio --extra java \

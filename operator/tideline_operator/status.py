@@ -120,6 +120,7 @@ def observed_status(
             latest=seen.latest,
             latest_action=seen.latest_action,
             completed=seen.completed,
+            pending_count=len(pending),
             pending=pending,
         )
     needs = service_needs(table.spec, status, seen, now_ms) if seen is not None else ()
@@ -134,6 +135,7 @@ def observed_status(
         table=_table_status(status, seen.counts if seen is not None else None),
         services=_service_statuses(status, needs, actions) if seen is not None else status.services,
         ingest=ingests,
+        lag_files=sum(item.lag_files for item in ingests.values()) if ingests else None,
         conditions=_conditions(table, status, observed, actions, needs, now_ms),
     )
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tideline.errors import ConfigError
 from tideline.ingest.kubernetes_pods import (
@@ -28,12 +27,11 @@ from tideline.ingest.kubernetes_pods import (
     task_slots,
 )
 from tideline.ingest.operation import IngestFiles, Operation, Place, RunService
+from tideline_operator.api_objects import Manifest
 from tideline_operator.launcher.pod_template import checked_template, engine_container, overlay
 from tideline_operator.resources.metadata import API_VERSION
 from tideline_operator.resources.quantity import memory_bytes, memory_text, parse_quantity
 from tideline_operator.resources.resolved import ResolvedTable
-
-Manifest = dict[str, Any]
 
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "tideline-operator"

@@ -17,12 +17,12 @@ from typing import Any
 from tideline.errors import ConfigError
 from tideline.ingest.kubernetes_pods import CONTAINER_NAME
 from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline_operator.api_objects import Manifest
 from tideline_operator.launcher.driver_job import (
     DRIVER_ROLE,
     EXECUTOR_ROLE,
     OPERATION_LABEL,
     ROLE_LABEL,
-    Manifest,
 )
 
 _JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
@@ -173,9 +173,16 @@ def _without_pod(events: Sequence[Manifest]) -> Active:
     warnings = [event for event in events if event.get("type") == "Warning"]
     if not warnings:
         return Active("waits for its pod", is_started=False)
-    newest = max(warnings, key=lambda event: str(event.get("lastTimestamp") or ""))
-    text = _joined(newest.get("reason", ""), newest.get("message", ""))
+    newest = max(warnings, key=_happened_at)
+    text = _joined(newest.get("reason", ""), newest.get("note") or newest.get("message", ""))
     return Active(_short(f"has no pod: {text}"), is_started=False, is_stuck=True)
+
+
+def _happened_at(event: Manifest) -> str:
+    """When an event happened last; the two kinds of events say so in different fields."""
+    series = event.get("series") or {}
+    times = ("deprecatedLastTimestamp", "lastTimestamp", "eventTime")
+    return str(series.get("lastObservedTime") or next(filter(None, map(event.get, times)), ""))
 
 
 def _under_way(driver: Manifest, executors: Sequence[Manifest]) -> Active:

@@ -1,8 +1,8 @@
 """Pod templates laid over one another: ours, the user's `spec.podTemplate`, and ours again. Pure.
 
-Mappings merge key by key. Lists merge as Kubernetes merges them: containers, volumes and variables
-by their name, mounts by their path, ports by their number; of lists of plain values the upper one
-counts; other lists (tolerations) are joined.
+Mappings merge key by key, containers by their name. A volume or a variable takes the place of the
+one of its name, a mount of the one at its path, a port of the one of its number. Of lists of plain
+values the upper one counts; other lists (tolerations) are joined.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _IDENTITY = {
     "volumeMounts": "mountPath",
     "volumes": "name",
 }
+_MERGED = ("containers", "initContainers")
 _FIELD = "spec.podTemplate"
 
 
@@ -42,7 +43,7 @@ def checked_template(content: Mapping[str, Any]) -> dict[str, Any]:
         _mapping(metadata[part], f"{_FIELD}.metadata.{part}")
     for name, identity in _IDENTITY.items():
         _check_items(template["spec"].get(name, []), identity, f"{_FIELD}.spec.{name}")
-    for kind in ("containers", "initContainers"):
+    for kind in _MERGED:
         for number, container in enumerate(template["spec"].get(kind, [])):
             for name, identity in _IDENTITY.items():
                 field = f"{_FIELD}.spec.{kind}[{number}].{name}"
@@ -76,7 +77,8 @@ def _overlay_lists(lower: list[Any], upper: list[Any], field: str) -> list[Any]:
     if identity is not None:
         merged = {item[identity]: item for item in lower}
         for item in upper:
-            merged[item[identity]] = overlay(merged.get(item[identity], {}), item)
+            below = merged.get(item[identity], {}) if field in _MERGED else {}
+            merged[item[identity]] = overlay(below, item)
         return list(merged.values())
     if all(isinstance(item, Mapping) for item in (*lower, *upper)):
         return [*lower, *(item for item in upper if item not in lower)]

@@ -19,12 +19,18 @@ from typing import Any, TypeVar, cast
 
 from tideline.errors import ConfigError
 from tideline_operator.resources.documents import Document, FieldPath
-from tideline_operator.resources.field import FieldRule, is_required, json_name, rule_of
+from tideline_operator.resources.field import (
+    CREDENTIAL_NAMES,
+    FieldRule,
+    is_required,
+    json_name,
+    rule_of,
+)
 from tideline_operator.resources.metadata import ObjectMeta
 
 Resource = TypeVar("Resource")
 
-_SECRET = re.compile(r"secret|password|passwd|token|access[._-]?key|credential", re.IGNORECASE)
+_SECRET = re.compile(CREDENTIAL_NAMES, re.IGNORECASE)
 _VALUE_LENGTH_MAX = 80
 # A field of this type lets through what it does not know: Kubernetes adds to it at will.
 _LENIENT = (ObjectMeta,)
@@ -100,7 +106,8 @@ def _json_members(value: Any) -> Iterator[tuple[str, Any]]:
         default: object = field.default
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        if member is not None and member != default:
+        is_written = member != default or rule_of(field).always_written
+        if member is not None and is_written:
             yield json_name(field.name), to_json_object(member)
 
 

@@ -69,6 +69,7 @@ class TimelineStatus:
     latest: str | None = described("Newest completed instant.", default=None, length_max=32)
     latest_action: str | None = described("Its action.", default=None, length_max=32)
     completed: int = described("Completed instants in the active timeline.", default=0)
+    pending_count: int = described("How many instants are pending.", default=0, always_written=True)
     pending: tuple[PendingInstant, ...] = described(
         "Instants under way or left behind.", default=(), items_max=100
     )
@@ -78,7 +79,7 @@ class TimelineStatus:
 class TableStatus:
     """The table's files in short; sizes in bytes."""
 
-    files: int = described("Base files of the latest snapshot.", default=0)
+    files: int = described("Base files of the latest snapshot.", default=0, always_written=True)
     bytes: int = described("Their size.", default=0)
     small_file_percent: int = described("Share of files below the small-file limit.", default=0)
     log_files: int = described("Log files that wait for compaction.", default=0)
@@ -143,7 +144,12 @@ class LakeTableStatus:
     """Observed state of one table."""
 
     observed_generation: int = described("Generation this status is about.", default=0)
-    conditions: tuple[Condition, ...] = described("Conditions.", default=(), items_max=16)
+    conditions: tuple[Condition, ...] = described(
+        "Conditions.", default=(), items_max=16, item_key="type"
+    )
+    lag_files: int | None = described(
+        "Files that wait, over all ingests.", default=None, always_written=True
+    )
     timeline: TimelineStatus = described("Timeline.", default_factory=TimelineStatus)
     table: TableStatus | None = described("Files.", default=None)
     services: Mapping[str, ServiceStatus] = described(
