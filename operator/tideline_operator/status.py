@@ -38,14 +38,21 @@ _SAFE_TO_RETRY = (3, 4)
 
 
 def operation_started(
-    status: LakeTableStatus, operation: Operation, attempt: int, now_ms: int
+    status: LakeTableStatus,
+    operation: Operation,
+    attempt: int,
+    now_ms: int,
+    *,
+    phase: OperationPhase = OperationPhase.RUNNING,
+    memory_bytes: int = 0,
 ) -> LakeTableStatus:
     """Note an operation before it starts."""
     entry = OperationStatus(
         id=operation.id,
         kind=operation.kind.value,
         subject=operation.subject,
-        phase=OperationPhase.RUNNING,
+        phase=phase,
+        memory_bytes=memory_bytes,
         attempt=attempt,
         started_at=Timestamp(now_ms),
         rerun=operation.work.rerun if isinstance(operation.work, RunService) else None,

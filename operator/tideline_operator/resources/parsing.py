@@ -67,6 +67,21 @@ def parse_resource(kind: type[Resource], document: Document) -> Resource:
     return cast("Resource", parsed)
 
 
+def parse_object(kind: type[Resource], value: Mapping[str, object]) -> Resource:
+    """An object of the Kubernetes API as a resource of `kind`; its status is passed over.
+
+    Raises ConfigError listing every problem: field path, value, what is allowed.
+    """
+    parser = _Parser(Document("", 0, value, {}), ignore_unknown=False)
+    passed_over = ("apiVersion", "kind", "status")
+    members = {name: item for name, item in value.items() if name not in passed_over}
+    parsed = parser.read(kind, members, ())
+    if parser.problems:
+        found = (f"{path_text(item.path)}: {item.message}" for item in parser.problems)
+        raise ConfigError("; ".join(found))
+    return cast("Resource", parsed)
+
+
 def parse_stored(kind: type[Resource], value: object) -> Resource | None:
     """A value Tideline wrote earlier, such as a status, perhaps by another version.
 

@@ -34,8 +34,9 @@ class Truth(Enum):
 
 
 class OperationPhase(Enum):
-    """How far an operation has come."""
+    """How far an operation has come. PENDING: noted, and its Job is still to be created."""
 
+    PENDING = "Pending"
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
@@ -116,6 +117,7 @@ class OperationStatus:
     )
     exit_code: int = described("0, or the exit code of its failure.", default=0)
     is_safe_to_retry: bool = described("Whether trying again may help by itself.", default=False)
+    memory_bytes: int = described("Memory its pods may ask for together.", default=0)
     instant: str | None = described("Instant it committed.", default=None, length_max=32)
     message: str = described("What came of it.", default="", length_max=_MESSAGE_LENGTH_MAX)
 
@@ -144,6 +146,11 @@ class LakeTableStatus:
     """Observed state of one table."""
 
     observed_generation: int = described("Generation this status is about.", default=0)
+    last_valid_spec: Mapping[str, object] = described(
+        "The newest spec that was valid. It stays in force while spec is not valid.",
+        default_factory=dict,
+        free_form=True,
+    )
     conditions: tuple[Condition, ...] = described(
         "Conditions.", default=(), items_max=16, item_key="type"
     )
