@@ -46,10 +46,10 @@ OPERATOR_RIGHTS = {
     "lakestores.tideline.dev": READ,
     "jobs.batch": (*READ, "create", "delete"),
     "pods": READ,
-    "configmaps": ("get", "create"),
+    "configmaps": ("create", "patch", "delete"),
     "secrets": ("get",),
     "namespaces": ("get",),
-    "events.events.k8s.io": ("create", "patch"),
+    "events": ("create",),
     "serviceaccounts": ("get", "create"),
     "rolebindings.rbac.authorization.k8s.io": ("get", "create"),
 }
