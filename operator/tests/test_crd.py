@@ -83,13 +83,13 @@ def test_every_text_list_and_mapping_has_a_bound(kind: str) -> None:
     assert not endless
 
 
-def test_one_field_is_free_form() -> None:
+def test_only_the_pod_template_and_kept_specs_are_free_form() -> None:
     free = [
         path
         for path, schema in parts(schema_of("LakeTable"), "")
         if "x-kubernetes-preserve-unknown-fields" in schema
     ]
-    assert free == [".spec.podTemplate"]
+    assert free == [".spec.podTemplate", ".status.lastValidSpec"]
 
 
 def test_a_status_is_stored_as_it_is_written() -> None:
