@@ -49,6 +49,9 @@ class LakeStoreSpec:
     path_style: bool = described(
         "Address buckets in the path and not in the host name, as MinIO needs.", default=True
     )
+    create_buckets: bool = described(
+        "Create the bucket of a table when it is missing.", default=False
+    )
     credentials: StoreCredentials | None = described(
         "Credentials; without them those of the environment or the pod's identity.", default=None
     )

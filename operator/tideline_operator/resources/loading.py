@@ -220,6 +220,8 @@ def store_options(store: LakeStore, *, ca_bundle: str | None) -> dict[str, str]:
         options["endpoint"] = spec.endpoint.rstrip("/")
         if spec.endpoint.startswith("http://"):
             options["allow_http"] = "true"
+    if spec.create_buckets:
+        options["create_bucket"] = "true"
     if ca_bundle is not None:
         options["ca_bundle"] = ca_bundle
     return options
