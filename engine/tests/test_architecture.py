@@ -29,7 +29,7 @@ SDK_HOMES = {
     "pyspark": ("engine/tideline/spark/", "engine/tideline/testing/"),
     "py4j": ("engine/tideline/spark/", "engine/tideline/testing/"),
     "kubernetes": ("operator/tideline_operator/kube.py",),
-    "minio": ("engine/tideline/testing/",),
+    "minio": ("engine/tideline/storage/bucket.py", "engine/tideline/testing/"),
 }
 # Imports put off until a function runs keep optional dependencies optional: these modules need
 # Spark, Arrow or the Kubernetes client. Put off for any other reason an import hides a cycle.

@@ -30,12 +30,10 @@ from tideline_operator.resources.status import (
 from tideline_operator.service_settings import SPEC_NAMES
 from tideline_operator.service_triggers import ServiceNeed, service_needs
 
-WORKER_DIED = "WorkerDied"
 _RETRY_FIRST_MS = {True: 2_000, False: 30_000}
 _RETRY_LAST_MS = 600_000
 _RESULT_LENGTH_MAX = 1_024
 _MESSAGE_LENGTH_MAX = 4_000
-_SAFE_TO_RETRY = (3, 4)
 
 
 def operation_started(
@@ -73,7 +71,7 @@ def operation_finished(
     """Note how a started operation ended, and when it may be tried again."""
     entry = next(item for item in status.operations if item.id == result.id)
     failed = result.outcome is Outcome.FAILED
-    is_safe = result.exit_code in _SAFE_TO_RETRY or result.error == WORKER_DIED
+    is_safe = result.is_safe_to_retry
     done = replace(
         entry,
         phase=OperationPhase.FAILED if failed else OperationPhase.SUCCEEDED,

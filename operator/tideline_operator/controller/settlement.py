@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from tideline.errors import TidelineError
 from tideline.ingest.operation import OperationKind
-from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.ingest.operation_result import WORKER_DIED, OperationResult, Outcome
 from tideline_operator.api_objects import EVENTS, JOBS, PODS, ApiRefused, Manifest
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.work_queue import Key
@@ -31,7 +31,7 @@ from tideline_operator.launcher.driver_job import (
 from tideline_operator.launcher.job_outcome import Active, Ended, JobOutcome, Lost, outcome_of
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
-from tideline_operator.status import WORKER_DIED, operation_finished, with_entry
+from tideline_operator.status import operation_finished, with_entry
 
 _UNDER_WAY = (OperationPhase.PENDING, OperationPhase.RUNNING)
 _KINDS = frozenset(kind.value for kind in OperationKind)
