@@ -14,8 +14,8 @@ from tideline_operator.controller.budgets import Limits
 from tideline_operator.controller.controller import Controller
 from tideline_operator.controller.job_starter import Launcher
 from tideline_operator.controller.settings import ControllerSettings
-from tideline_operator.kube import KubeApi
 from tideline_operator.launcher.driver_job import LaunchSettings
+from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.eventually import eventually
 from tideline_operator.testing.pretended_cluster import PretendedCluster
 
@@ -39,11 +39,9 @@ def controller_settings(namespace: str, **given: Any) -> ControllerSettings:
 class ControllerCase:
     """One controller, started and stopped at will, and a client to look at what it does."""
 
-    def __init__(
-        self, api: KubeApi, namespace: str, folder: Path, *, operator_api: KubeApi | None = None
-    ) -> None:
-        self.api = api
-        self.operator_api = operator_api or api
+    def __init__(self, server: ApiServer, namespace: str, folder: Path) -> None:
+        self.api = api = server.api()
+        self.operator_api = server.api()
         self.namespace = namespace
         self.folder = folder
         self.cluster = PretendedCluster(api, namespace)
