@@ -96,7 +96,7 @@ def test_a_node_runs_pods_and_leaves_nothing_when_it_is_deleted(
     deleted = command("delete", "cluster", f"--name={NAME}", f"--kubeconfig={kubeconfig}")
     assert deleted.returncode == 0, deleted.stderr
     assert command("get", "clusters").stdout == ""
-    assert_nothing_left(before, kubeconfig)
+    assert_nothing_left(before)
 
 
 @pytest.mark.parametrize("after_s", [0.1, 0.5, 1.5, 4.0])
@@ -110,7 +110,7 @@ def test_a_creation_that_is_killed_leaves_nothing_that_deletion_does_not_find(
     process.wait()
     assert NAME not in command("get", "clusters").stdout.split()
     assert command("delete", "cluster", f"--name={NAME}").returncode == 0
-    assert_nothing_left(before, kubeconfig)
+    assert_nothing_left(before)
 
 
 def test_a_daemon_that_dies_takes_the_node_with_it(before: Machine, kubeconfig: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_daemon_that_dies_takes_the_node_with_it(before: Machine, kubeconfig: 
     again = command("create", "cluster", f"--name={NAME}", f"--kubeconfig={kubeconfig}")
     assert again.returncode == 0, again.stderr
     assert command("delete", "cluster", f"--name={NAME}").returncode == 0
-    assert_nothing_left(before, kubeconfig)
+    assert_nothing_left(before)
 
 
 def test_a_stranger_s_kubeconfig_is_not_overwritten(before: Machine, kubeconfig: Path) -> None:
@@ -143,7 +143,7 @@ def kubectl(kubeconfig: Path, *arguments: str, text: str | None = None) -> None:
     subprocess.run([*program, *arguments], input=text, text=True, check=True)
 
 
-def assert_nothing_left(before: Machine, kubeconfig: Path) -> None:
+def assert_nothing_left(before: Machine) -> None:
     # The kernel takes namespaces apart in the background.
     wait_until(lambda: Machine.look() == before)
     assert Machine.look() == before
