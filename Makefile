@@ -22,7 +22,7 @@ WORKERS ?= 2
 help: ## List the targets.
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n\033[1m%s\033[0m\n", substr($$0, 5) } \
-		/^[a-z][a-z-]*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(VENV)/.project-installed $(VENV)/.flights-installed ## Create .venv with everything that run and test need.
@@ -94,6 +94,15 @@ tools: setup ## Build kube-apiserver, etcd, kubectl and Helm from their Go modul
 .PHONY: images
 images: setup peers ## Build the container images for end-to-end tests.
 	@$(BIN)/python -m e2e.build images
+
+.PHONY: crds
+crds: setup ## Write the CustomResourceDefinitions and docs/reference.md from the typed resources.
+	@$(BIN)/python -m tideline_operator.resources.crd charts/tideline/crds
+	@$(BIN)/python -m tideline_operator.resources.reference docs/reference.md
+
+.PHONY: install-yaml
+install-yaml: crds tools ## Render install.yaml, crds.yaml and operator.yaml from the Helm chart.
+	@$(BIN)/python -m tideline_operator.testing.helm_chart charts/tideline
 
 .PHONY: lock
 lock: setup ## Resolve the dependencies again and write the lock files.

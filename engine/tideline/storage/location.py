@@ -17,7 +17,7 @@ from tideline.storage.local import LocalStore
 from tideline.storage.memory import MemoryStore
 from tideline.storage.object_store import ObjectStore, checked_prefix
 from tideline.storage.s3 import S3Store
-from tideline.storage.s3_client import S3Endpoint
+from tideline.storage.s3_client import S3Connection, S3Endpoint
 
 OPTION_NAMES = ("endpoint", "region", "path_style", "allow_http", "ca_bundle")
 _SWITCHES = ("path_style", "allow_http")
@@ -64,8 +64,11 @@ class StoreLocation:
         """`file`, `s3` or `memory`."""
         return self.uri.partition(":")[0]
 
-    def open(self) -> ObjectStore:
-        """A store on this location; nothing is requested from it yet."""
+    def open(self, connection: S3Connection | None = None) -> ObjectStore:
+        """A store on this location; nothing is requested from it yet.
+
+        On S3 with the credentials of `connection`, or else those of the environment.
+        """
         if self.scheme == "file":
             return LocalStore(self.uri.removeprefix("file://"))
         bucket, _, prefix = self.uri.partition("://")[2].partition("/")
@@ -79,7 +82,7 @@ class StoreLocation:
             allow_http=options.get("allow_http") == "true",
             ca_bundle=options.get("ca_bundle"),
         )
-        return S3Store(bucket, prefix, endpoint=endpoint)
+        return S3Store(bucket, prefix, endpoint=endpoint, connection=connection)
 
     def child(self, path: str) -> StoreLocation:
         """The location of the directory `path` below this one."""
