@@ -272,9 +272,10 @@ def test_the_largest_spec_is_inside_the_budget_of_the_rules(
     api_server: ApiServer, namespace: str
 ) -> None:
     value = value_in(EVERYTHING)
-    columns = [{"name": f"c{number:04}", "type": "string"} for number in range(1990)]
-    value["spec"]["schema"] += columns
-    names = [column["name"] for column in columns]
+    names = [f"a_column_with_a_name_of_some_length_{number:04}" for number in range(1990)]
+    columns = [{"name": name, "type": "string"} for name in names]
+    value["spec"]["schema"] = [*columns, *value["spec"]["schema"]]
+    value["spec"]["recordKey"] = names[-16:]
     value["spec"]["services"]["clustering"]["sortBy"] = names[-20:]
     landing = value["spec"]["ingest"][0]
     value["spec"]["ingest"] += [

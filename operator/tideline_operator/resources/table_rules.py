@@ -33,18 +33,20 @@ def _distinct(field: str) -> CelRule:
 
 
 def _declared(field: str, *, owner: str = "self") -> CelRule:
-    """Columns, or the structs that hold them, are in the schema when there is one."""
-    name = field.rpartition(".")[2]
+    """Columns, or the structs that hold them, are in the schema when there is one.
+
+    Its names are made ready once, in a list of one list: CEL has no other way to name a value.
+    """
+    columns = f"{owner}.{field.rpartition('.')[2]}"
+    names = "[self.schema.map(c, c.name.lowerAscii() + '.')]"
     # `a.b` is in struct a; `a:TIMESTAMP` is column a for a CUSTOM key generator.
-    declared = (
-        "self.schema.exists(c, (k.lowerAscii() + '.').replace(':', '.')"
-        ".startsWith(c.name.lowerAscii() + '.'))"
-    )
+    is_declared = "names.exists(n, (k.lowerAscii() + '.').replace(':', '.').startsWith(n))"
     return CelRule(
-        f"!has(self.schema) || !has({owner}.{name}) || {owner}.{name}.all(k, {declared})",
+        f"!has(self.schema) || !has({columns}) || "
+        f"{names}.all(names, {columns}.all(k, {is_declared}))",
         "spec.schema has no such column",
         field=field,
-        found=f"{owner}.{name}.filter(k, !{declared}).join(', ')",
+        found=f"{names}.map(names, {columns}.filter(k, !{is_declared})[0])[0]",
     )
 
 
