@@ -37,7 +37,7 @@ run: setup ## Land a year of real flights in a Hudi table and query it.
 ##@ Check
 
 .PHONY: test
-test: lint peers ## Lint, then run all but the slow tests (TESTS="path -k name" narrows it).
+test: lint peers tools ## Lint, then run all but the slow tests (TESTS="path -k name" narrows it).
 	@$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadgroup $(TESTS)
 
 .PHONY: slow
@@ -51,6 +51,11 @@ unit: setup ## Run only the tests that need no Spark, no MinIO and no other engi
 .PHONY: interop
 interop: setup peers ## Run only the tests against Hudi's own engines.
 	@$(BIN)/python -m pytest -m interop $(TESTS)
+
+.PHONY: e2e
+e2e: setup peers ## Test on a real Kubernetes, built from nothing if need be (as root, or with kind).
+	@$(BIN)/python -m e2e.build all
+	@$(BIN)/python -m pytest -c e2e/pytest.ini $(TESTS)
 
 .PHONY: lint
 lint: setup ## Check style, types, imports and sizes.
@@ -82,13 +87,21 @@ peers: setup ## Build what tests compare with and talk to: MinIO, Hudi's engines
 	 $(BIN)/python -m tideline.spark.s3a_jars > /dev/null & jars=$$!; \
 	 wait $$minio && wait $$hudi && wait $$jars
 
+.PHONY: tools
+tools: setup ## Build kube-apiserver, etcd, kubectl and Helm from their Go modules.
+	@$(BIN)/python -m e2e.build api-server tools
+
+.PHONY: images
+images: setup peers ## Build the container images for end-to-end tests.
+	@$(BIN)/python -m e2e.build images
+
 .PHONY: crds
 crds: setup ## Write the CustomResourceDefinitions and docs/reference.md from the typed resources.
 	@$(BIN)/python -m tideline_operator.resources.crd charts/tideline/crds
 	@$(BIN)/python -m tideline_operator.resources.reference docs/reference.md
 
 .PHONY: install-yaml
-install-yaml: crds ## Render install.yaml, crds.yaml and operator.yaml from the Helm chart.
+install-yaml: crds tools ## Render install.yaml, crds.yaml and operator.yaml from the Helm chart.
 	@$(BIN)/python -m tideline_operator.testing.helm_chart charts/tideline
 
 .PHONY: lock
@@ -102,7 +115,7 @@ lock: setup ## Resolve the dependencies again and write the lock files.
 
 .PHONY: clean
 clean: ## Remove what runs and tests left, not the virtual environment.
-	@rm -rf $(WORK) spark-warehouse metastore_db derby.log build dist .mypy_cache .ruff_cache \
+	@rm -rf $(WORK) .pytest-kind spark-warehouse metastore_db derby.log build dist .mypy_cache .ruff_cache \
 		.pytest_cache .import_linter_cache .hypothesis
 
 .PHONY: distclean

@@ -29,6 +29,7 @@ from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3_errors import MissingBucket
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.settings import Settings
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.carried import read_carried
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
@@ -49,8 +50,6 @@ from tideline_operator.service_settings import wanted_services
 from tideline_operator.triggers import due_ingests
 
 # The engine's defaults, for a table whose properties do not say otherwise.
-_HEARTBEAT_INTERVAL = ("hoodie.client.heartbeat.interval_in_ms", 60_000)
-_HEARTBEAT_MISSES = ("hoodie.client.heartbeat.tolerable.misses", 10)
 _FAILED_WRITES_POLICY = "hoodie.clean.failed.writes.policy"
 _SMALL_FILE_LIMIT = ("hoodie.parquet.small.file.limit", 104_857_600)
 _REMEMBERED_COMMITS = 10_000
@@ -220,8 +219,8 @@ class Observer:
         if not is_dead and not is_idle and not (policy.never and service is None):
             age_ms = heartbeat_age_ms(hoodie.store, name, self._clock)
             if age_ms is not None:
-                silent_ms = int(policy.heartbeat_interval_s * 1000 * policy.tolerable_misses)
-                dead_at_ms = self._clock.now_ms() - age_ms + silent_ms
+                silent_ms_max = int(policy.heartbeat.silent_s_max * 1000)
+                dead_at_ms = self._clock.now_ms() - age_ms + silent_ms_max
         state = instant.state.name.lower()
         return ObservedPending(
             name, str(instant.action), state, is_dead, dead_at_ms, service, is_idle
@@ -339,8 +338,7 @@ def _failed_writes(hoodie: HoodieTable) -> FailedWrites:
     return FailedWrites(
         eager=policy == "EAGER" or (policy == "" and hoodie.config.single_writer),
         never=policy == "NEVER",
-        heartbeat_interval_s=_number(hoodie, _HEARTBEAT_INTERVAL) / 1000,
-        tolerable_misses=_number(hoodie, _HEARTBEAT_MISSES),
+        heartbeat=Settings(properties).heartbeat_limits(),
     )
 
 
