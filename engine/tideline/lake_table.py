@@ -462,8 +462,7 @@ class LakeTable:
         return FailedWrites(
             eager=config.failed_writes_policy is FailedWritesPolicy.EAGER,
             never=config.failed_writes_policy is FailedWritesPolicy.NEVER,
-            heartbeat_interval_s=config.heartbeat_interval_s,
-            tolerable_misses=config.heartbeat_tolerable_misses,
+            heartbeat=config.heartbeat,
         )
 
 

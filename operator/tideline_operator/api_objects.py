@@ -48,7 +48,7 @@ CONFIG_MAPS = ApiResource("", "v1", "configmaps", "ConfigMap")
 SECRETS = ApiResource("", "v1", "secrets", "Secret")
 SERVICE_ACCOUNTS = ApiResource("", "v1", "serviceaccounts", "ServiceAccount")
 NAMESPACES = ApiResource("", "v1", "namespaces", "Namespace", is_namespaced=False)
-EVENTS = ApiResource("events.k8s.io", "v1", "events", "Event")
+EVENTS = ApiResource("", "v1", "events", "Event")
 LEASES = ApiResource("coordination.k8s.io", "v1", "leases", "Lease")
 ROLE_BINDINGS = ApiResource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 CUSTOM_RESOURCE_DEFINITIONS = ApiResource(

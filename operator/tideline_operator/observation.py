@@ -8,7 +8,7 @@ makes counting a small part of the time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,8 +26,10 @@ from tideline.services.service import Service
 from tideline.services.table_history import CLUSTER, LOG_COMPACT, clusterings
 from tideline.storage.heartbeat import heartbeat_age_ms
 from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3_errors import MissingBucket
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.settings import Settings
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.carried import read_carried
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
@@ -48,8 +50,6 @@ from tideline_operator.service_settings import wanted_services
 from tideline_operator.triggers import due_ingests
 
 # The engine's defaults, for a table whose properties do not say otherwise.
-_HEARTBEAT_INTERVAL = ("hoodie.client.heartbeat.interval_in_ms", 60_000)
-_HEARTBEAT_MISSES = ("hoodie.client.heartbeat.tolerable.misses", 10)
 _FAILED_WRITES_POLICY = "hoodie.clean.failed.writes.policy"
 _SMALL_FILE_LIMIT = ("hoodie.parquet.small.file.limit", 104_857_600)
 _REMEMBERED_COMMITS = 10_000
@@ -82,12 +82,27 @@ class _Memory:
     count_again_ms: int = 0
 
 
-class Observer:
-    """Looks at tables, remembering what completed instants said."""
+OpenStore = Callable[[ResolvedTable, Place], ObjectStore]
+"""Opens a place that a table names, with the credentials that are right for it."""
 
-    def __init__(self, clock: Clock) -> None:
+
+def open_with_environment(_: ResolvedTable, place: Place) -> ObjectStore:
+    """Open a place with the credentials of the environment."""
+    return StoreLocation.of(place.uri, dict(place.options)).open()
+
+
+class Observer:
+    """Looks at tables, remembering what completed instants said. For any number of threads, each
+    of which looks at another table."""
+
+    def __init__(self, clock: Clock, open_store: OpenStore = open_with_environment) -> None:
         self._clock = clock
+        self._open_store = open_store
         self._memories: dict[str, _Memory] = {}
+
+    def forget(self, table: ResolvedTable) -> None:
+        """Drop what is remembered of a table that nobody looks at any more."""
+        self._memories.pop(table.location.uri, None)
 
     def observe(
         self,
@@ -112,7 +127,7 @@ class Observer:
             return Observed(running=running, problem=_problem(error))
         due = due_ingests(table.spec, status, found, self._clock.now_ms())
         landings = {
-            ingest.name: _landing(ingest, table.landings[ingest.name])
+            ingest.name: self._landing(table, ingest)
             for ingest in table.spec.ingest
             if ingest.name in due
         }
@@ -121,7 +136,8 @@ class Observer:
     def _table(self, table: ResolvedTable) -> ObservedTable | None:
         location = StoreLocation.of(table.location.uri, dict(table.location.options))
         try:
-            hoodie = HoodieTable.open(location, self._clock)
+            store = self._open_store(table, table.location)
+            hoodie = HoodieTable.open(location, self._clock, store)
         except ObjectNotFound:
             return None
         memory = self._memories.setdefault(table.location.uri, _Memory())
@@ -148,6 +164,18 @@ class Observer:
             savepoints=reader.savepoints(),
             counts=self._counts(hoodie, timeline, memory),
         )
+
+    def _landing(self, table: ResolvedTable, ingest: Ingest) -> ObservedLanding:
+        try:
+            store = self._open_store(table, table.landings[ingest.name])
+            root = store.local_path("")
+            return ObservedLanding(
+                list_landing(store, FileFormat(ingest.source.format.value)),
+                settle_ms=LOCAL_SETTLE_MS if root is not None else 0,
+                exists=root is None or Path(root).is_dir(),
+            )
+        except TidelineError as error:
+            return ObservedLanding(problem=_problem(error))
 
     def _counts(
         self, hoodie: HoodieTable, timeline: ActiveTimeline, memory: _Memory
@@ -191,8 +219,8 @@ class Observer:
         if not is_dead and not is_idle and not (policy.never and service is None):
             age_ms = heartbeat_age_ms(hoodie.store, name, self._clock)
             if age_ms is not None:
-                silent_ms = int(policy.heartbeat_interval_s * 1000 * policy.tolerable_misses)
-                dead_at_ms = self._clock.now_ms() - age_ms + silent_ms
+                silent_ms_max = int(policy.heartbeat.silent_s_max * 1000)
+                dead_at_ms = self._clock.now_ms() - age_ms + silent_ms_max
         state = instant.state.name.lower()
         return ObservedPending(
             name, str(instant.action), state, is_dead, dead_at_ms, service, is_idle
@@ -310,28 +338,13 @@ def _failed_writes(hoodie: HoodieTable) -> FailedWrites:
     return FailedWrites(
         eager=policy == "EAGER" or (policy == "" and hoodie.config.single_writer),
         never=policy == "NEVER",
-        heartbeat_interval_s=_number(hoodie, _HEARTBEAT_INTERVAL) / 1000,
-        tolerable_misses=_number(hoodie, _HEARTBEAT_MISSES),
+        heartbeat=Settings(properties).heartbeat_limits(),
     )
 
 
 def _number(hoodie: HoodieTable, setting: tuple[str, int]) -> int:
     text = hoodie.config.properties.get(setting[0], "")
     return int(text) if text.isdecimal() else setting[1]
-
-
-def _landing(ingest: Ingest, place: Place) -> ObservedLanding:
-    location = StoreLocation.of(place.uri, dict(place.options))
-    store = location.open()
-    root = store.local_path("")
-    try:
-        return ObservedLanding(
-            list_landing(store, FileFormat(ingest.source.format.value)),
-            settle_ms=LOCAL_SETTLE_MS if root is not None else 0,
-            exists=root is None or Path(root).is_dir(),
-        )
-    except TidelineError as error:
-        return ObservedLanding(problem=_problem(error))
 
 
 def _problem(error: TidelineError) -> Problem:

@@ -36,14 +36,21 @@ _RESULT_LENGTH_MAX = 1_024
 
 
 def operation_started(
-    status: LakeTableStatus, operation: Operation, attempt: int, now_ms: int
+    status: LakeTableStatus,
+    operation: Operation,
+    attempt: int,
+    now_ms: int,
+    *,
+    phase: OperationPhase = OperationPhase.RUNNING,
+    memory_bytes: int = 0,
 ) -> LakeTableStatus:
     """Note an operation before it starts."""
     entry = OperationStatus(
         id=operation.id,
         kind=operation.kind.value,
         subject=operation.subject,
-        phase=OperationPhase.RUNNING,
+        phase=phase,
+        memory_bytes=memory_bytes,
         attempt=attempt,
         started_at=Timestamp(now_ms),
         rerun=operation.work.rerun if isinstance(operation.work, RunService) else None,
@@ -118,6 +125,7 @@ def observed_status(
             latest=seen.latest,
             latest_action=seen.latest_action,
             completed=seen.completed,
+            pending_count=len(pending),
             pending=pending,
         )
     needs = service_needs(table.spec, status, seen, now_ms) if seen is not None else ()
@@ -132,6 +140,7 @@ def observed_status(
         table=_table_status(status, seen.counts if seen is not None else None),
         services=_service_statuses(status, needs, actions) if seen is not None else status.services,
         ingest=ingests,
+        lag_files=sum(item.lag_files for item in ingests.values()) if ingests else None,
         conditions=_conditions(table, status, observed, actions, needs, now_ms),
     )
 

@@ -14,13 +14,15 @@ from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import BaseFile, split_path
 from tideline.table.markers import Marker, MarkerKind, create_marker
 from tideline.table.partition_metadata import PARTITION_METADATA
-from tideline.table.properties import BACKUP_PATH, PROPERTIES_PATH
+from tideline.table.properties import BACKUP_PATH, PROPERTIES_PATH, update_table_properties
+from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.fixtures import fixture_table
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
-from tideline.timeline.instant import Instant
+from tideline.timeline.instant import Action, Instant
 from tideline.timeline.layout_v1 import LAYOUT_V1
 
+MISSES = "hoodie.client.heartbeat.tolerable.misses"
 LATER = "20300101000000000"
 EARLIER = "20250101000000000"
 """Instants of no writer, after and before all of the table."""
@@ -33,9 +35,7 @@ def prepared() -> Iterator[SmallTable]:
     for version in range(1, 5):
         table.fake_clock.advance(60)
         table.write("upsert", batch(range(8), version))
-    opened = open_fresh(table.location, clock=table.clock)
-    with opened.lock().acquire(timeout_s=60):
-        execute_archival(opened, ArchivalConfig(commits_min=2, commits_max=3))
+    archive(table)
     yield table
     table.forget()
 
@@ -50,6 +50,14 @@ def table(prepared: SmallTable) -> Iterator[SmallTable]:
 @pytest.fixture
 def store(table: SmallTable) -> ObjectStore:
     return table.store()
+
+
+def archive(table: SmallTable, *, commits_min: int = 2) -> None:
+    opened = open_fresh(table.location, clock=table.clock)
+    with opened.lock().acquire(timeout_s=60):
+        execute_archival(
+            opened, ArchivalConfig(commits_min=commits_min, commits_max=commits_min + 1)
+        )
 
 
 def active(table: SmallTable) -> list[Instant]:
@@ -151,11 +159,40 @@ def table_archive(table: SmallTable) -> list[object]:
     return list(open_fresh(table.location, clock=table.clock).archived().commits())
 
 
-def test_a_phantom_older_than_the_timeline_is_an_error_and_goes(table: SmallTable) -> None:
+def test_a_file_of_an_instant_that_no_timeline_knows_is_an_error_for_a_person(
+    table: SmallTable,
+) -> None:
+    """It would be of an archived commit, were the archive file with it lost."""
     rows = table.values()
     path = phantom(table)
     assert table.values() != rows
-    assert findings(table) == [("error", "visible, but its instant was never committed", path)]
+    expected = [("error", "visible, but neither timeline knows its instant", path)]
+    assert findings(table) == expected
+    table.lake().repair()
+    assert findings(table) == expected
+
+
+@pytest.mark.parametrize("is_archived", [True, False])
+def test_a_visible_file_of_a_rolled_back_instant_is_an_error_and_goes(
+    table: SmallTable, is_archived: bool
+) -> None:
+    dead = []
+    for version in range(9, 12):
+        with pytest.raises(SimulatedCrash):
+            dying = FaultyStore(table.store(), FaultPlan(crash_before_write=8))
+            table.write("upsert", batch(range(8), version), store=dying)
+        dead += [one.time for one in active(table) if one.is_pending]
+        table.fake_clock.advance(3600)
+        table.write("upsert", batch(range(8), version))
+    archive(table, commits_min=1)
+    rollbacks = [one for one in active(table) if one.action is Action.ROLLBACK]
+    assert (len(dead), len(rollbacks)) == (3, 1)
+    instant = dead[0] if is_archived else dead[-1]
+    rows = table.values()
+    path = copy_of_a_file(table, str(instant))
+    assert table.values() != rows
+    message = "visible, but its instant was rolled back and never committed"
+    assert findings(table) == [("error", message, path)]
     assert repaired(table) == ()
     assert table.values() == rows
 
@@ -188,6 +225,27 @@ def test_a_dead_writer_is_told_with_the_command_that_undoes_it(
     store.put(f".hoodie/{LATER}.commit.requested", b"")
     found = [one for one in table.lake().check() if "seems to be gone" in one.message]
     assert [one.advice for one in found] == ["tideline execute rollback"]
+
+
+def test_how_long_a_writer_may_be_silent_is_the_tables_setting(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    update_table_properties(store, {MISSES: "1000"})
+    store.put(f".hoodie/{LATER}.commit.requested", b"")
+    store.put(heartbeat_path(LATER), b"")
+    table.fake_clock.advance(3600)
+    assert "seems to be gone" not in str(findings(table))
+    table.fake_clock.advance(60 * 1000)
+    assert "seems to be gone" in str(findings(table))
+
+
+def test_a_setting_that_stops_every_writer_is_an_error(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    update_table_properties(store, {MISSES: "many"})
+    ((severity, message, path),) = findings(table)
+    assert (severity, path) == ("error", PROPERTIES_PATH)
+    assert MISSES in message
 
 
 def test_keys_stored_twice_are_found_only_when_asked(table: SmallTable) -> None:

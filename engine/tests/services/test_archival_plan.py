@@ -84,6 +84,13 @@ def test_the_commit_before_the_oldest_pending_write_stays() -> None:
     assert planned(timeline(range(1, 9), done(20))) == [at(1), at(2), at(3), at(4), at(5)]
 
 
+def test_the_commit_before_a_write_that_was_undone_under_its_hands_stays() -> None:
+    line = timeline([0, 1, 2, *range(4, 10)])
+    assert planned(line) == [at(0), at(1), at(2), at(4), at(5)]
+    facts = replace(COW, undone=frozenset({at(3)}))
+    assert planned(line, facts) == [at(0), at(1)]
+
+
 def test_a_pending_write_older_than_all_commits_holds_everything() -> None:
     pending = Instant(at(0), Action.COMPACTION, State.REQUESTED)
     plan = plan_archival(timeline(range(1, 10), pending), CONFIG, COW)

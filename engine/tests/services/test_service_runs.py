@@ -8,6 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import Conflict, CorruptTable, StorageUnavailable
+from tideline.services.archival.config import ArchivalConfig
+from tideline.services.archival.execute import execute_archival
 from tideline.services.audit import ServiceDone
 from tideline.services.clustering.config import ClusteringConfig
 from tideline.services.clustering.execute import (
@@ -21,9 +23,10 @@ from tideline.services.config import ServiceConfig
 from tideline.services.explanation import NotDue
 from tideline.services.log_compaction.execute import (
     execute_log_compaction,
+    plan_due_log_compaction,
     schedule_log_compaction,
 )
-from tideline.services.log_compaction.plan import LogCompactionConfig
+from tideline.services.log_compaction.plan import LogCompactionConfig, LogCompactionPlan
 from tideline.storage.heartbeat import Heartbeat
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.markers import Marker, MarkerKind, create_marker
@@ -240,6 +243,25 @@ def test_a_log_compaction_changes_no_row(mor: SmallTable) -> None:
     assert mor.merged_values() == seen == mor.values()
 
 
+def test_many_blocks_in_one_log_file_are_reason_enough_to_compact_logs(mor: SmallTable) -> None:
+    """Ours have a file a commit; Hudi goes on in the file that is there."""
+    fresh, config = hoodie(mor), LogCompactionConfig(blocks_min=2)
+    before = mor.merged_values()
+    view = fresh.file_system_view(fresh.timeline())
+    for piece in (piece for part in view.partitions for piece in view.latest_slices(part)):
+        bodies = [fresh.store.get(log.path) for log in piece.log_files]
+        for log in piece.log_files:
+            fresh.store.delete(log.path)
+        if bodies:
+            fresh.store.put(piece.log_files[0].path, b"".join(bodies))
+    assert mor.merged_values() == before
+    plan = plan_due_log_compaction(fresh, fresh.timeline(), config)
+    assert isinstance(plan, LogCompactionPlan)
+    assert {len(item.slice.log_files) for item in plan.operations} == {1}
+    one_more = LogCompactionConfig(blocks_min=len(bodies) + 1)
+    assert isinstance(plan_due_log_compaction(fresh, fresh.timeline(), one_more), NotDue)
+
+
 @pytest.mark.parametrize("layout", RowLayout)
 def test_clustering_changes_no_row_and_replaces_every_group(
     cow: SmallTable, layout: RowLayout
@@ -321,6 +343,27 @@ def test_a_clustering_withdrawn_while_it_writes_leaves_nothing_and_says_so(cow: 
     assert cow.store().head(late[0]) is None
     assert not len(hoodie(cow).timeline().pending())
     assert cow.lake().check(keys=True) == ()
+
+
+def test_a_withdrawn_clustering_never_counts_as_archived_while_it_writes(cow: SmallTable) -> None:
+    """Otherwise everything in it would be there twice, for whoever looks meanwhile."""
+    seen = []
+
+    def update() -> None:
+        (pending,) = hoodie(cow).timeline().pending()
+        for number in range(8):
+            cow.write("upsert", batch([number], 99), options=WITHDRAWS)
+        fresh = hoodie(cow)
+        with fresh.lock().acquire(timeout_s=5):
+            execute_archival(fresh, ArchivalConfig(commits_min=2, commits_max=3))
+        seen.append((pending.time, hoodie(cow).timeline()))
+        raise StorageUnavailable("the file is gone")
+
+    with pytest.raises(Conflict, match="rolled back by another process"):
+        cluster(cow, ClusteringConfig(), after_files=update)
+    ((withdrawn, timeline),) = seen
+    assert timeline.has_archive
+    assert not timeline.is_committed(withdrawn)
 
 
 def test_what_a_withdrawn_clustering_still_wrote_before_it_died_is_swept_away(

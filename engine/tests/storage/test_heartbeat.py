@@ -8,7 +8,12 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.errors import StorageUnavailable
-from tideline.storage.heartbeat import Heartbeat, heartbeat_age_ms, is_heartbeat_dead
+from tideline.heartbeat_limits import HeartbeatLimits
+from tideline.storage.heartbeat import (
+    Heartbeat,
+    heartbeat_age_ms,
+    is_heartbeat_dead,
+)
 from tideline.storage.local import LocalStore
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
@@ -16,6 +21,7 @@ from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
 
 INSTANT = "20250101120000000"
+LIMITS = HeartbeatLimits(interval_s=60, tolerable_misses=2)
 PATH = f".hoodie/.heartbeat/{INSTANT}"
 
 
@@ -32,13 +38,13 @@ def store(request: pytest.FixtureRequest, clock: FakeClock) -> FaultyStore:
 
 
 def is_dead(store: FaultyStore, clock: FakeClock) -> bool:
-    return is_heartbeat_dead(store, INSTANT, clock, interval_s=60, tolerable_misses=2)
+    return is_heartbeat_dead(store, INSTANT, clock, LIMITS)
 
 
 def test_the_heartbeat_is_an_empty_object_for_as_long_as_the_block(
     store: FaultyStore, clock: FakeClock
 ) -> None:
-    with Heartbeat(store, INSTANT, clock) as heartbeat:
+    with Heartbeat(store, INSTANT, clock, LIMITS) as heartbeat:
         assert store.get(PATH) == b""
         assert not heartbeat.is_expired()
         assert not is_dead(store, clock)
@@ -48,7 +54,7 @@ def test_the_heartbeat_is_an_empty_object_for_as_long_as_the_block(
 def test_a_missing_heartbeat_is_dead(store: FaultyStore, clock: FakeClock) -> None:
     assert heartbeat_age_ms(store, INSTANT, clock) is None
     assert is_dead(store, clock)
-    assert Heartbeat(store, INSTANT, clock).is_expired()
+    assert Heartbeat(store, INSTANT, clock, LIMITS).is_expired()
 
 
 def test_others_call_it_dead_only_after_the_tolerable_misses(
@@ -71,7 +77,7 @@ def test_a_clock_behind_the_store_sees_a_young_heartbeat(
 
 
 def test_it_is_renewed_in_the_background(store: FaultyStore, clock: FakeClock) -> None:
-    with Heartbeat(store, INSTANT, clock, interval_s=0.4, tolerable_misses=10_000) as heartbeat:
+    with Heartbeat(store, INSTANT, clock, HeartbeatLimits(0.4, 10_000)) as heartbeat:
         for _ in range(3):
             clock.advance(100)
             deadline_s = time.monotonic() + 10
@@ -82,7 +88,7 @@ def test_it_is_renewed_in_the_background(store: FaultyStore, clock: FakeClock) -
 
 
 def test_failed_renewals_are_tolerated_until_expiry(store: FaultyStore, clock: FakeClock) -> None:
-    heartbeat = Heartbeat(store, INSTANT, clock, interval_s=60, tolerable_misses=2)
+    heartbeat = Heartbeat(store, INSTANT, clock, LIMITS)
     with heartbeat:
         store.plan = FaultPlan(unavailable_calls=frozenset(range(1, 1000)))
         clock.advance(60)
@@ -97,7 +103,7 @@ def test_failed_renewals_are_tolerated_until_expiry(store: FaultyStore, clock: F
 
 
 def test_an_expired_heartbeat_stays_expired(store: FaultyStore, clock: FakeClock) -> None:
-    with Heartbeat(store, INSTANT, clock, interval_s=60, tolerable_misses=2) as heartbeat:
+    with Heartbeat(store, INSTANT, clock, LIMITS) as heartbeat:
         clock.advance(120.001)
         assert not heartbeat.renew()
         assert heartbeat.is_expired()
@@ -108,21 +114,21 @@ def test_an_expired_heartbeat_stays_expired(store: FaultyStore, clock: FakeClock
 
 def test_a_machine_that_slept_notices(store: FaultyStore, clock: FakeClock) -> None:
     """The monotonic clock stands still meanwhile, the wall clock does not."""
-    with Heartbeat(store, INSTANT, clock) as heartbeat:
+    with Heartbeat(store, INSTANT, clock, LIMITS) as heartbeat:
         clock.step_wall(600)
         assert heartbeat.is_expired()
 
 
 def test_starting_without_a_store_fails(store: FaultyStore, clock: FakeClock) -> None:
     store.plan = FaultPlan(unavailable_calls=frozenset({1}))
-    heartbeat = Heartbeat(store, INSTANT, clock)
+    heartbeat = Heartbeat(store, INSTANT, clock, LIMITS)
     with pytest.raises(StorageUnavailable):
         heartbeat.start()
     assert heartbeat.is_expired()
 
 
 def test_stopping_without_a_store_is_not_an_error(store: FaultyStore, clock: FakeClock) -> None:
-    heartbeat = Heartbeat(store, INSTANT, clock)
+    heartbeat = Heartbeat(store, INSTANT, clock, LIMITS)
     heartbeat.start()
     store.plan = FaultPlan(unavailable_calls=frozenset(range(1, 1000)))
     heartbeat.stop()

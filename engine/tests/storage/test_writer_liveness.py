@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tideline.clock import SystemClock
+from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.storage.heartbeat import (
     Heartbeat,
     delete_heartbeat,
@@ -30,7 +31,7 @@ def store(tmp_path: Path) -> LocalStore:
 
 
 def is_dead(store: LocalStore) -> bool:
-    return is_heartbeat_dead(store, INSTANT, SystemClock(), interval_s=60, tolerable_misses=2)
+    return is_heartbeat_dead(store, INSTANT, SystemClock(), DEFAULT_LIMITS)
 
 
 def leave_a_dead_writers_lock(tmp_path: Path, store: LocalStore) -> Path:

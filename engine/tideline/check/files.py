@@ -116,11 +116,25 @@ def _uncommitted(seen: Inspection) -> Iterator[Finding]:
             if file.instant in committed:
                 yield error(NAME, "visible, but its commit does not name it", **about)
             elif _is_before_start(seen, file) and seen.archive.denies(file.instant):
-                yield error(NAME, "visible, but its instant was never committed", **about)
+                yield _phantom(seen, file, delete)
             elif file.instant in seen.archive.commits:
                 yield error(NAME, "visible, but its archived commit does not name it", **about)
         elif not seen.timeline.is_committed(file.instant) and not seen.is_pending(file.instant):
             yield warning(NAME, "left by a write that never committed", **about)
+
+
+def _phantom(seen: Inspection, file: BaseFile | LogFile, delete: Repair) -> Finding:
+    """Only a rollback is proof; that the archive lacks the instant may mean that it has a hole."""
+    about = {"path": file.path, "instant": file.instant}
+    if seen.is_rolled_back(file.instant):
+        message = "visible, but its instant was rolled back and never committed"
+        return error(NAME, message, repair=delete, **about)
+    return error(
+        NAME,
+        "visible, but neither timeline knows its instant",
+        advice="if no archive file was ever lost, delete it: no commit wrote it",
+        **about,
+    )
 
 
 def _is_unread(seen: Inspection, file: BaseFile | LogFile) -> bool:

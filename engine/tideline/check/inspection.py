@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tideline.errors import CorruptTable, ObjectNotFound, TidelineError
 from tideline.storage.object_store import ObjectInfo
@@ -25,13 +26,14 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.archived import ArchivedEntry, ArchiveFile
 from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
-from tideline.timeline.instant_time import InstantTime
+from tideline.timeline.instant_time import InstantTime, is_instant_time
 from tideline.timeline.layout_v1 import LAYOUT_V1
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedFacts:
-    """What the archive says. `written` are paths of present files its commits wrote.
+    """What the archive says. `written` are paths of present files its commits wrote, `undone` the
+    instants that its rollbacks undid.
 
     `unreadable` names archive files with what is wrong; with any of them, or without archive
     files, nothing can be concluded from what the archive does not say.
@@ -42,6 +44,7 @@ class ArchivedFacts:
     times_seen: int = 0
     written: frozenset[str] = frozenset()
     replaced: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
+    undone: frozenset[InstantTime] = frozenset()
     unreadable: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -93,6 +96,18 @@ class Inspection:
     def is_still_missing(self, path: str) -> bool:
         """Whether a file that the listing lacked is not there now either."""
         return path not in self.objects and self.table.store.head(path) is None
+
+    def is_rolled_back(self, time: InstantTime) -> bool:
+        """Whether a completed rollback, active or archived, says that it undid this instant."""
+        if time in self.archive.undone:
+            return True
+        for rollback in self.timeline.of(Action.ROLLBACK).completed().after(time):
+            try:
+                if time in undone_instants(self.table.timelines.read_record(rollback)):
+                    return True
+            except (ObjectNotFound, CorruptTable):
+                continue  # archived since it was listed, or the timeline's check tells
+        return False
 
     def is_pending(self, time: InstantTime) -> bool:
         """Whether anything is under way at this instant time."""
@@ -197,12 +212,19 @@ def replaced_groups(metadata: CommitMetadata) -> frozenset[FileGroupId]:
     )
 
 
+def undone_instants(rollback: Mapping[str, Any]) -> frozenset[InstantTime]:
+    """The instants that a HoodieRollbackMetadata record says were undone."""
+    names = rollback.get("commitsRollback") or ()
+    return frozenset(InstantTime(name) for name in names if is_instant_time(name))
+
+
 def _read_archive(table: HoodieTable, present: frozenset[str]) -> ArchivedFacts:
     archived = table.archived()
     files = archived.files()
     completed: set[Instant] = set()
     written: set[str] = set()
     replaced: dict[FileGroupId, InstantTime] = {}
+    undone: set[InstantTime] = set()
     unreadable: dict[str, str] = {}
     seen = 0
     for file in files:
@@ -215,12 +237,19 @@ def _read_archive(table: HoodieTable, present: frozenset[str]) -> ArchivedFacts:
                     seen += 1
                     completed.add(entry.instant)
                     _note_commit(entry, present, written, replaced)
+                    undone |= undone_instants(entry.record.get("hoodieRollbackMetadata") or {})
         except ObjectNotFound:
             continue  # merged into a newer one since it was listed
         except TidelineError as broken:
             unreadable[file.path] = str(broken)
     return ArchivedFacts(
-        files, frozenset(completed), seen, frozenset(written), replaced, unreadable
+        files,
+        frozenset(completed),
+        seen,
+        frozenset(written),
+        replaced,
+        frozenset(undone),
+        unreadable,
     )
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 from tideline.check.finding import Finding, Repair, RepairKind, error, note, warning
 from tideline.check.inspection import Inspection
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import ConfigError, CorruptTable, UnsupportedTable
 from tideline.table.java_properties import parse_properties
 from tideline.table.properties import BACKUP_PATH, PROPERTIES_PATH, table_checksum
 from tideline.table.table_config import CHECKSUM
+from tideline.write.config import WriteConfig
 
 NAME = "properties"
 _RESTORE = Repair(RepairKind.RESTORE_PROPERTIES)
@@ -40,3 +41,7 @@ def check_properties(seen: Inspection) -> Iterator[Finding]:
         seen.table.config.check_writable()
     except (CorruptTable, UnsupportedTable) as refused:
         yield note(NAME, f"Tideline does not write this table: {refused.message}")
+    try:
+        WriteConfig.from_properties(seen.table.config.properties)
+    except ConfigError as wrong:
+        yield error(NAME, f"a setting stops every writer: {wrong}", path=PROPERTIES_PATH)

@@ -6,17 +6,15 @@ from collections.abc import Iterator
 
 from tideline.check.finding import Finding, error, note, warning
 from tideline.check.inspection import Inspection
-from tideline.errors import CorruptTable, ObjectNotFound
+from tideline.errors import ConfigError, CorruptTable, ObjectNotFound
 from tideline.formats.avro import decode_container
 from tideline.storage.heartbeat import is_heartbeat_dead
+from tideline.table.settings import Settings
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
 
 NAME = "timeline"
 
-# What Hudi grants a writer by default; settings of the table may say otherwise.
-_HEARTBEAT_INTERVAL_S = 60.0
-_TOLERABLE_MISSES = 10
 _CLOCK_SKEW_MS = 60_000
 _AVRO_WHEN_COMPLETED = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT})
 
@@ -88,13 +86,12 @@ def _pending(seen: Inspection, instant: Instant) -> Iterator[Finding]:
         )
     if _is_plan(seen, instant):
         return
-    is_dead = is_heartbeat_dead(
-        seen.table.store,
-        str(instant.time),
-        seen.table.clock,
-        interval_s=_HEARTBEAT_INTERVAL_S,
-        tolerable_misses=_TOLERABLE_MISSES,
-    )
+    try:
+        limits = Settings(seen.table.config.properties).heartbeat_limits()
+    except ConfigError:
+        return  # the check of the properties tells
+    table = seen.table
+    is_dead = is_heartbeat_dead(table.store, str(instant.time), table.clock, limits)
     if instant.action in COMMIT_ACTIONS and is_dead:
         yield warning(
             NAME,

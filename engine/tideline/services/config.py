@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
 from tideline.table.settings import Settings
 
 
@@ -15,8 +16,7 @@ class ServiceConfig:
     """
 
     lock_timeout_s: float = 60.0
-    heartbeat_interval_s: float = 60.0
-    heartbeat_tolerable_misses: int = 10
+    heartbeat: HeartbeatLimits = DEFAULT_LIMITS
     seconds_max: float | None = None
 
     @classmethod
@@ -25,10 +25,6 @@ class ServiceConfig:
         limit = "tideline.service.timeout.seconds"
         return cls(
             lock_timeout_s=read.integer("hoodie.write.lock.wait_time_ms", 60_000) / 1000,
-            heartbeat_interval_s=read.integer(
-                "hoodie.client.heartbeat.interval_in_ms", 60_000, at_least=1
-            )
-            / 1000,
-            heartbeat_tolerable_misses=read.integer("hoodie.client.heartbeat.tolerable.misses", 10),
+            heartbeat=read.heartbeat_limits(),
             seconds_max=read.decimal(limit, 1.0) if limit in read.properties else None,
         )

@@ -334,11 +334,6 @@ class TableServices:
         return done
 
     def _pending_run(self, instant: Instant) -> PendingRun:
-        is_dead = is_heartbeat_dead(
-            self.table.store,
-            str(instant.time),
-            self.table.clock,
-            interval_s=self.config.heartbeat_interval_s,
-            tolerable_misses=self.config.heartbeat_tolerable_misses,
-        )
+        table, limits = self.table, self.config.heartbeat
+        is_dead = is_heartbeat_dead(table.store, str(instant.time), table.clock, limits)
         return PendingRun(instant, is_alive=not is_dead)

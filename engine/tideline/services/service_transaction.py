@@ -103,14 +103,9 @@ class ServiceTransaction:
                 roll_back(table, now)
                 timeline = table.timeline()
                 now = _require_pending(table, timeline, requested)
-            delete_heartbeat(table.store, str(requested.time))
-            heartbeat = Heartbeat(
-                table.store,
-                str(requested.time),
-                table.clock,
-                interval_s=config.heartbeat_interval_s,
-                tolerable_misses=config.heartbeat_tolerable_misses,
-            )
+            name = str(requested.time)
+            delete_heartbeat(table.store, name)
+            heartbeat = Heartbeat(table.store, name, table.clock, config.heartbeat)
             heartbeat.start()
             try:
                 inflight = table.timelines.to_inflight(now)
@@ -241,10 +236,4 @@ def _require_pending(table: HoodieTable, timeline: ActiveTimeline, requested: In
 
 
 def _is_dead(table: HoodieTable, instant: Instant, config: ServiceConfig) -> bool:
-    return is_heartbeat_dead(
-        table.store,
-        str(instant.time),
-        table.clock,
-        interval_s=config.heartbeat_interval_s,
-        tolerable_misses=config.heartbeat_tolerable_misses,
-    )
+    return is_heartbeat_dead(table.store, str(instant.time), table.clock, config.heartbeat)

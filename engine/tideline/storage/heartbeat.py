@@ -15,6 +15,7 @@ from typing import Self
 
 from tideline.clock import Clock
 from tideline.errors import StorageUnavailable, TidelineError
+from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
 from tideline.storage.liveness import (
     WriterLock,
     discard_writer_lock,
@@ -32,8 +33,8 @@ _log = logging.getLogger(__name__)
 class Heartbeat:
     """Keeps `.hoodie/.heartbeat/<name>` young from `start` to `stop`, or within a `with` block.
 
-    A renewal that fails is tolerated until `interval_s * tolerable_misses` have passed since the
-    last one that worked; after that the heartbeat counts as expired for good.
+    A renewal that fails is tolerated until the limits' `silent_s_max` has passed since the last one
+    that worked; after that the heartbeat counts as expired for good.
     """
 
     def __init__(
@@ -41,16 +42,13 @@ class Heartbeat:
         store: ObjectStore,
         name: str,
         clock: Clock,
-        interval_s: float = 60.0,
-        *,
-        tolerable_misses: int = 2,
+        limits: HeartbeatLimits = DEFAULT_LIMITS,
     ) -> None:
         self._store = store
         self._name = name
         self._path = heartbeat_path(name)
         self._clock = clock
-        self._interval_s = interval_s
-        self._tolerated_s = interval_s * tolerable_misses
+        self._limits = limits
         self._beaten: tuple[int, float] | None = None
         self._expired = False
         self._beating = threading.Lock()
@@ -81,7 +79,7 @@ class Heartbeat:
             self._release_lock()
             raise
         self._renewal = RenewalThread(
-            f"tideline-heartbeat {self._path}", self._clock, self._interval_s, self.renew
+            f"tideline-heartbeat {self._path}", self._clock, self._limits.interval_s, self.renew
         )
         self._renewal.start()
 
@@ -119,7 +117,7 @@ class Heartbeat:
         silent_s = max(
             (self._clock.now_ms() - wall_ms) / 1000, self._clock.monotonic_s() - monotonic_s
         )
-        if silent_s > self._tolerated_s:
+        if silent_s > self._limits.silent_s_max:
             self._expired = True
         return self._expired
 
@@ -152,12 +150,10 @@ def heartbeat_age_ms(store: ObjectStore, name: str, clock: Clock) -> int | None:
     return None if found is None else max(0, clock.now_ms() - found.modified_ms)
 
 
-def is_heartbeat_dead(
-    store: ObjectStore, name: str, clock: Clock, *, interval_s: float, tolerable_misses: int
-) -> bool:
+def is_heartbeat_dead(store: ObjectStore, name: str, clock: Clock, limits: HeartbeatLimits) -> bool:
     """Whether the writer counts as dead: gone, silent for too long, or without a heartbeat."""
     age_ms = heartbeat_age_ms(store, name, clock)
-    if age_ms is None or age_ms > interval_s * 1000 * tolerable_misses:
+    if age_ms is None or age_ms > limits.silent_s_max * 1000:
         return True
     return is_known_dead(store, name)
 

@@ -17,7 +17,7 @@ from tideline.storage.local import LocalStore
 from tideline.storage.memory import MemoryStore
 from tideline.storage.object_store import ObjectStore, checked_prefix
 from tideline.storage.s3 import S3Store
-from tideline.storage.s3_client import S3Endpoint
+from tideline.storage.s3_client import S3Connection, S3Endpoint
 
 OPTION_NAMES = ("endpoint", "region", "path_style", "allow_http", "ca_bundle", "create_bucket")
 _SWITCHES = ("path_style", "allow_http", "create_bucket")
@@ -70,8 +70,11 @@ class StoreLocation:
         """Whether creating a table here may create the bucket as well."""
         return dict(self.options).get("create_bucket") == "true"
 
-    def open(self) -> ObjectStore:
-        """A store on this location; nothing is requested from it yet."""
+    def open(self, connection: S3Connection | None = None) -> ObjectStore:
+        """A store on this location; nothing is requested from it yet.
+
+        On S3 with the credentials of `connection`, or else those of the environment.
+        """
         if self.scheme == "file":
             return LocalStore(self.uri.removeprefix("file://"))
         bucket, _, prefix = self.uri.partition("://")[2].partition("/")
@@ -85,7 +88,7 @@ class StoreLocation:
             allow_http=options.get("allow_http") == "true",
             ca_bundle=options.get("ca_bundle"),
         )
-        return S3Store(bucket, prefix, endpoint=endpoint)
+        return S3Store(bucket, prefix, endpoint=endpoint, connection=connection)
 
     def child(self, path: str) -> StoreLocation:
         """The location of the directory `path` below this one."""

@@ -9,7 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tideline.errors import ConfigError, ObjectNotFound, StorageUnavailable, TidelineError
+from tideline.errors import (
+    BucketMissing,
+    ConfigError,
+    ObjectNotFound,
+    StorageUnavailable,
+    TidelineError,
+)
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -90,7 +96,8 @@ class S3Failure:
             )
         if self.code in _WRONG_REQUEST or self.status in (301, 307):
             reason = _WRONG_REQUEST.get(self.code or "", _WRONG_REQUEST["PermanentRedirect"])
-            return ConfigError(f"Cannot {action} at {endpoint}: {reason}", path=uri)
+            kind = BucketMissing if self.code == "NoSuchBucket" else ConfigError
+            return kind(f"Cannot {action} at {endpoint}: {reason}", path=uri)
         if self.is_missing:
             return ObjectNotFound(f"No such object at {endpoint}", path=uri)
         return StorageUnavailable(f"Cannot {action} at {endpoint}: {self._reason()}", path=uri)

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TypeVar
 
 from tideline.errors import ConfigError
+from tideline.heartbeat_limits import HeartbeatLimits
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
@@ -44,6 +45,11 @@ class Settings:
             return number
 
         return self._convert(name, default, convert, f"an integer of at least {at_least}")
+
+    def heartbeat_limits(self) -> HeartbeatLimits:
+        interval_ms = self.integer("hoodie.client.heartbeat.interval_in_ms", 60_000, at_least=1)
+        misses = self.integer("hoodie.client.heartbeat.tolerable.misses", 10)
+        return HeartbeatLimits(interval_ms / 1000, misses)
 
     def decimal(self, name: str, default: float) -> float:
         def convert(text: str) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tideline.errors import ConfigError
+from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
 from tideline.index.index_type import IndexType
 from tideline.log.log_format import LogFormat
 from tideline.table.settings import Settings
@@ -114,10 +115,8 @@ class IndexSettings:
 class WriteConfig:
     """All settings of one write.
 
-    A writer waits `lock_timeout_s` for the table lock, renews its heartbeat every
-    `heartbeat_interval_s`, and counts as dead after `heartbeat_tolerable_misses` of them.
-    `withdraws_clustering`: with updates allowed, a pending clustering in their way is rolled back
-    for good.
+    A writer waits `lock_timeout_s` for the table lock. `withdraws_clustering`: with updates
+    allowed, a pending clustering in their way is rolled back for good.
     """
 
     sizing: Sizing = field(default_factory=Sizing)
@@ -127,8 +126,7 @@ class WriteConfig:
     index: IndexSettings = field(default_factory=IndexSettings)
     lock_timeout_s: float = 60.0
     conflict_retries: int = 0
-    heartbeat_interval_s: float = 60.0
-    heartbeat_tolerable_misses: int = 10
+    heartbeat: HeartbeatLimits = DEFAULT_LIMITS
     failed_writes_policy: FailedWritesPolicy = FailedWritesPolicy.LAZY
     combine_before_insert: bool = False
     combine_before_upsert: bool = True
@@ -157,11 +155,7 @@ class WriteConfig:
             index=_index(read),
             lock_timeout_s=read.integer("hoodie.write.lock.wait_time_ms", 60_000) / 1000,
             conflict_retries=read.integer("hoodie.write.num.retries.on.conflict.failures", 0),
-            heartbeat_interval_s=read.integer(
-                "hoodie.client.heartbeat.interval_in_ms", 60_000, at_least=1
-            )
-            / 1000,
-            heartbeat_tolerable_misses=read.integer("hoodie.client.heartbeat.tolerable.misses", 10),
+            heartbeat=read.heartbeat_limits(),
             failed_writes_policy=_failed_writes_policy(read),
             combine_before_insert=read.boolean("hoodie.combine.before.insert", False),
             combine_before_upsert=read.boolean("hoodie.combine.before.upsert", True),

@@ -127,13 +127,7 @@ class WriteTransaction:
             _refuse_blocked(table, timeline)
             schema_json = table.table_schema_json(timeline)
             time = next_instant_time(table.clock.now_ms(), timeline.newest_time())
-            heartbeat = Heartbeat(
-                table.store,
-                str(time),
-                table.clock,
-                interval_s=config.heartbeat_interval_s,
-                tolerable_misses=config.heartbeat_tolerable_misses,
-            )
+            heartbeat = Heartbeat(table.store, str(time), table.clock, config.heartbeat)
             heartbeat.start()
             try:
                 action = operation.action(table.config.table_type)

@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+
+from tideline_operator.resources.field import CelRule
 
 _DURATION_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _CRON_FIELDS = (
@@ -25,15 +28,20 @@ _CRON_DAYS_SEARCHED = 366 * 8 + 2  # 29 February can be eight years away
 class Duration:
     """A length of time, written as a whole number and a unit: `30s`, `5m`, `1h`."""
 
+    PATTERN: ClassVar[str] = r"[0-9]{1,9}(ms|s|m|h|d)"
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule("!self.matches('^0+[a-z]+$')", "allowed: a duration greater than zero"),
+    )
+
     ms: int
 
     @classmethod
     def parse(cls, text: str) -> Duration:
         """Raises ValueError when `text` is no duration, or is zero."""
-        match = re.fullmatch(r"([0-9]{1,9})(ms|s|m|h|d)", text)
+        match = re.fullmatch(cls.PATTERN, text)
         if match is None:
             raise ValueError("allowed: a whole number and ms, s, m, h or d, such as 30s or 5m")
-        ms = int(match[1]) * _DURATION_UNITS_MS[match[2]]
+        ms = int(text.removesuffix(match[1])) * _DURATION_UNITS_MS[match[1]]
         if ms == 0:
             raise ValueError("allowed: a duration greater than zero")
         return cls(ms)
@@ -48,6 +56,8 @@ class Duration:
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
     """A moment, printed as RFC 3339 in UTC with milliseconds."""
+
+    FORMAT: ClassVar[str] = "date-time"
 
     ms: int
 
@@ -70,6 +80,8 @@ class Timestamp:
 @dataclass(frozen=True, slots=True)
 class Cron:
     """A five-field cron expression in UTC: minute, hour, day of month, month, day of week."""
+
+    PATTERN: ClassVar[str] = r"\s*[0-9*/,-]+(\s+[0-9*/,-]+){4}\s*"
 
     text: str
 

@@ -19,7 +19,7 @@ Source: Hudi's TimelineArchiverV1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
@@ -36,6 +36,7 @@ from tideline.services.archival.plan import (
     plan_archival,
 )
 from tideline.services.explanation import NotDue
+from tideline.storage.heartbeat import list_heartbeats
 from tideline.storage.object_store import AlreadyExists, ObjectInfo
 from tideline.table.file_group import FileGroupId
 from tideline.table.file_system_view import parse_data_file
@@ -118,14 +119,7 @@ def plan_table_archival(
     replaced = _not_cleaned(table, plan.instants)
     if not replaced:
         return plan
-    facts = ArchivalFacts(
-        facts.is_merge_on_read,
-        facts.last_clean,
-        facts.has_metadata_table,
-        facts.metadata_compaction,
-        replaced,
-    )
-    return plan_archival(timeline, config, facts)
+    return plan_archival(timeline, config, replace(facts, not_cleaned=replaced))
 
 
 def execute_archival(table: HoodieTable, config: ArchivalConfig) -> ArchivalDone:
@@ -169,6 +163,17 @@ def _read_facts(table: HoodieTable, timeline: ActiveTimeline) -> ArchivalFacts:
         last_clean=_last_clean(table, timeline),
         has_metadata_table=has_metadata_table,
         metadata_compaction=_metadata_compaction(table) if has_metadata_table else None,
+        undone=_undone(table, timeline),
+    )
+
+
+def _undone(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[InstantTime]:
+    """Instants that left markers or a heartbeat, and that the timeline lacks where it would be."""
+    traces = _marked(table) | list_heartbeats(table.store)
+    times = (InstantTime(name) for name in traces if is_instant_time(name))
+    start = timeline.start
+    return frozenset(
+        time for time in times if start is not None and start < time and timeline.find(time) is None
     )
 
 
@@ -298,10 +303,7 @@ def _remove(table: HoodieTable, instants: tuple[Instant, ...], states: Iterable[
     if not instants:
         return 0
     objects = _states_of(instants, states)
-    marked = {
-        directory.rpartition("/")[2]
-        for directory in table.store.list_directory(MARKER_DIRECTORY).directories
-    }
+    marked = _marked(table)
     for instant in instants:
         if str(instant.time) in marked:
             delete_markers(table.store, instant.time)
@@ -312,6 +314,12 @@ def _remove(table: HoodieTable, instants: tuple[Instant, ...], states: Iterable[
     for instant in sorted(instants):
         table.timelines.remove(instant)
     return len(pending) + len(instants)
+
+
+def _marked(table: HoodieTable) -> set[str]:
+    """The names of the marker folders: instants that wrote, or are writing, files."""
+    directories = table.store.list_directory(MARKER_DIRECTORY).directories
+    return {directory.rpartition("/")[2] for directory in directories}
 
 
 def _chunks(items: tuple[Any, ...], size: int) -> Iterator[tuple[Any, ...]]:

@@ -6,12 +6,13 @@
    nothing below holds them. The limits rise together when cleaning has yet to look at more
    commits than the minimum.
 3. What holds commits back, each named in the plan: the oldest savepoint; the newest completed
-   commit before the oldest pending write; on MERGE_ON_READ the delta commits that the compaction
-   trigger counts; the first replacecommit that cleaning may not have worked off; a replacecommit
-   whose replaced files are still there (archived, it would bring them back to life).
+   commit before the oldest write that is pending, or undone while its writer may still be at it
+   (files it makes yet would count as archived ones); on MERGE_ON_READ the delta commits that the
+   compaction trigger counts; the first replacecommit that cleaning may not have worked off; a
+   replacecommit whose replaced files are still there (archived, it would bring them back to life).
 4. A table with a metadata table keeps everything that is not in its latest compaction.
 
-Stricter than Hudi in the last part of 3, which Hudi takes for granted.
+Stricter than Hudi about undone writes, and in the last part of 3, which Hudi takes for granted.
 Source: Hudi's TimelineArchiverV1, ArchivalUtils, CompactionUtils.
 """
 
@@ -44,7 +45,8 @@ class ArchivalFacts:
     """What the timeline alone does not tell.
 
     `metadata_compaction` is the latest compaction of the metadata table where one is in use.
-    `not_cleaned` are completed replacecommits whose replaced files are still there.
+    `not_cleaned` are completed replacecommits whose replaced files are still there. `undone` are
+    instants that somebody else rolled back and whose writers have not tidied up yet.
     """
 
     is_merge_on_read: bool = False
@@ -52,6 +54,7 @@ class ArchivalFacts:
     has_metadata_table: bool = False
     metadata_compaction: InstantTime | None = None
     not_cleaned: frozenset[InstantTime] = frozenset()
+    undone: frozenset[InstantTime] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def find_holds(
     """Everything that keeps commits from being archived, oldest first."""
     holds: list[Hold | None] = [
         _savepoint(timeline, config),
-        _oldest_pending(timeline),
+        _oldest_unsettled(timeline, facts),
         _replaced(timeline, facts),
         *(Hold(time, "files it replaced are still there") for time in facts.not_cleaned),
     ]
@@ -170,13 +173,18 @@ def _savepoint(timeline: ActiveTimeline, config: ArchivalConfig) -> Hold | None:
     return Hold(first, "it is savepointed")
 
 
-def _oldest_pending(timeline: ActiveTimeline) -> Hold | None:
-    """The completed commit before the oldest pending write stays: it is what that one builds on."""
-    pending = timeline.of(*WRITE_ACTIONS).pending().first()
-    if pending is None:
+def _oldest_unsettled(timeline: ActiveTimeline, facts: ArchivalFacts) -> Hold | None:
+    """The completed commit before the oldest unsettled write stays: nothing older is unsettled."""
+    pending = timeline.of(*WRITE_ACTIONS).pending()
+    reasons = {
+        time: f"{time} is undone, and its writer may still be at it" for time in facts.undone
+    }
+    reasons |= {one.time: f"{one.time} ({one.action}) is pending" for one in pending}
+    if not reasons:
         return None
-    before = timeline.of(*COMMIT_ACTIONS).completed().before(pending.time).last()
-    return Hold((before or pending).time, f"{pending.time} ({pending.action}) is pending")
+    oldest = min(reasons)
+    before = timeline.of(*COMMIT_ACTIONS).completed().before(oldest).last()
+    return Hold(before.time if before else oldest, reasons[oldest])
 
 
 def _compaction(timeline: ActiveTimeline, config: ArchivalConfig) -> Hold | None:

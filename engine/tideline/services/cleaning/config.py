@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
 from tideline.table.settings import Settings
 from tideline.timeline.instant_time import InstantTime
 
-HEARTBEAT_INTERVAL = "hoodie.client.heartbeat.interval_in_ms"
-HEARTBEAT_MISSES = "hoodie.client.heartbeat.tolerable.misses"
 PINNED_INSTANTS = "tideline.clean.pinned.instants"
 
 
@@ -34,9 +33,7 @@ class CleaningConfig:
 
     It is due after `trigger_commits` completed commits; one clean moves what is retained forward by
     at most `commits_to_clean_max` commits (None: without limit). With `empty_clean_interval_hours`
-    a clean without work is written down that long after the last one (None: never). Whoever cleans
-    renews a heartbeat every `heartbeat_interval_s` and counts as dead after
-    `heartbeat_tolerable_misses` of them.
+    a clean without work is written down that long after the last one (None: never).
     """
 
     policy: CleaningPolicy = CleaningPolicy.KEEP_LATEST_COMMITS
@@ -51,8 +48,7 @@ class CleaningConfig:
     empty_clean_interval_hours: int | None = None
     pinned_instants: tuple[InstantTime, ...] = ()
     lock_timeout_s: float = 60.0
-    heartbeat_interval_s: float = 60.0
-    heartbeat_tolerable_misses: int = 10
+    heartbeat: HeartbeatLimits = DEFAULT_LIMITS
 
     @classmethod
     def from_settings(cls, read: Settings) -> CleaningConfig:
@@ -82,8 +78,7 @@ class CleaningConfig:
             empty_clean_interval_hours=empty_hours if empty_hours > 0 else None,
             pinned_instants=pinned,
             lock_timeout_s=read.integer("hoodie.write.lock.wait_time_ms", 60_000) / 1000,
-            heartbeat_interval_s=read.integer(HEARTBEAT_INTERVAL, 60_000, at_least=1) / 1000,
-            heartbeat_tolerable_misses=read.integer(HEARTBEAT_MISSES, 10),
+            heartbeat=read.heartbeat_limits(),
         )
 
 

@@ -165,13 +165,7 @@ def find_abandoned_cleans(
     return tuple(
         instant
         for instant in timeline.of(Action.CLEAN).pending()
-        if is_heartbeat_dead(
-            table.store,
-            str(instant.time),
-            table.clock,
-            interval_s=config.heartbeat_interval_s,
-            tolerable_misses=config.heartbeat_tolerable_misses,
-        )
+        if is_heartbeat_dead(table.store, str(instant.time), table.clock, config.heartbeat)
     )
 
 
@@ -198,14 +192,7 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
     """
     started_ms = table.clock.now_ms()
     plan = read_cleaning_plan(table, instant)
-    heartbeat = Heartbeat(
-        table.store,
-        str(instant.time),
-        table.clock,
-        interval_s=config.heartbeat_interval_s,
-        tolerable_misses=config.heartbeat_tolerable_misses,
-    )
-    with heartbeat:
+    with Heartbeat(table.store, str(instant.time), table.clock, config.heartbeat):
         inflight = _to_inflight(table, instant)
         files = tuple(_delete(table, plan))
         with table.lock().acquire(timeout_s=config.lock_timeout_s):

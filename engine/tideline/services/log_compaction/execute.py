@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tideline.errors import Conflict
 from tideline.formats.avro import encode_container
+from tideline.log.log_files import LogFiles
 from tideline.services.audit import ServiceDone
 from tideline.services.compaction.operation import CompactionOperation
 from tideline.services.config import ServiceConfig
@@ -26,9 +27,12 @@ from tideline.services.planned_run import MovedRows, PlannedRun, execute_planned
 from tideline.services.rollback.execute import execute_rollback
 from tideline.services.service import Service
 from tideline.services.table_history import LOG_COMPACT, log_compactions, requested_plan
+from tideline.table.file_group import FileGroupId
+from tideline.table.file_system_view import FileSystemView
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import TableType
 from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.committed import CommittedInstants
 from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import next_instant_time
 from tideline.write.config import WriteConfig
@@ -43,11 +47,13 @@ def plan_due_log_compaction(
     reason = find_due(timeline, config, done=log_compactions(table, timeline))
     if isinstance(reason, NotDue):
         return reason
+    view = table.file_system_view(timeline)
     return plan_log_compaction(
-        table.file_system_view(timeline),
+        view,
         config,
         reason=reason,
         pending_log_compaction=table.planned_groups(timeline, Action.LOGCOMPACTION),
+        valid_blocks=_count_blocks(table, timeline, view, config),
     )
 
 
@@ -103,6 +109,22 @@ def execute_log_compaction(
         gives_up=lambda _: True,
     )
     return execute_planned_run(table, instant, run, config=config, write_config=write_config)
+
+
+def _count_blocks(
+    table: HoodieTable, timeline: ActiveTimeline, view: FileSystemView, config: LogCompactionConfig
+) -> dict[FileGroupId, int]:
+    """Valid blocks of the slices with logs, but too few of them to be taken for these alone.
+
+    Reads the blocks' headers; several writers, and Hudi itself, put many blocks into one file.
+    """
+    committed = CommittedInstants.of(timeline)
+    return {
+        piece.group: len(LogFiles(table.store, piece.log_files).select(committed).blocks)
+        for partition in view.partitions
+        for piece in view.latest_slices(partition)
+        if 0 < len(piece.log_files) < config.blocks_min
+    }
 
 
 def _refuse_compacted(table: HoodieTable, instant: Instant, now: ActiveTimeline) -> None:

@@ -113,18 +113,17 @@ def plan_log_compaction(
     *,
     reason: str,
     pending_log_compaction: Mapping[FileGroupId, InstantTime],
-    valid_blocks: Mapping[FileGroupId, int] | None = None,
+    valid_blocks: Mapping[FileGroupId, int],
 ) -> LogCompactionPlan | NotDue:
-    """Pick the slices from a view. `valid_blocks` counts the log blocks of slices, where known."""
+    """Pick the slices from a view. `valid_blocks` counts the log blocks of those with few files."""
     busy = {**view.pending_compaction, **view.pending_clustering, **pending_log_compaction}
-    counts = valid_blocks or {}
     operations = tuple(
         CompactionOperation.of(piece, config.file_size_bytes_max)
         for partition in view.partitions
         for piece in view.latest_slices(partition)
         if piece.group not in busy
-        and max(len(piece.log_files), counts.get(piece.group, 0)) >= config.blocks_min
+        and max(len(piece.log_files), valid_blocks.get(piece.group, 0)) >= config.blocks_min
     )
     if not operations:
-        return NotDue(f"no file group has {config.blocks_min} log files")
+        return NotDue(f"no file group has {config.blocks_min} log blocks")
     return LogCompactionPlan(operations, reason)

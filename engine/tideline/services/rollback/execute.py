@@ -29,6 +29,7 @@ from typing import Any
 
 from tideline.errors import CorruptTable, ObjectNotFound
 from tideline.formats.avro import decode_container, encode_container
+from tideline.heartbeat_limits import HeartbeatLimits
 from tideline.services.rollback.plan import RollbackPlan, failed_instants, plan_rollback
 from tideline.services.rollback.undo import UndoneFiles, instants_in_log, undo_files
 from tideline.storage.heartbeat import delete_heartbeat, is_heartbeat_dead
@@ -70,19 +71,12 @@ class FailedWrites:
 
     eager: bool
     never: bool
-    heartbeat_interval_s: float
-    tolerable_misses: int
+    heartbeat: HeartbeatLimits
     gives_up_unreadable: bool = False
 
     def is_dead(self, table: HoodieTable, time: InstantTime) -> bool:
         """Whether the writer of an instant is gone, by its heartbeat."""
-        return is_heartbeat_dead(
-            table.store,
-            str(time),
-            table.clock,
-            interval_s=self.heartbeat_interval_s,
-            tolerable_misses=self.tolerable_misses,
-        )
+        return is_heartbeat_dead(table.store, str(time), table.clock, self.heartbeat)
 
 
 def find_failed_writes(
