@@ -219,4 +219,3 @@ def test_a_status_nobody_can_read_is_made_anew(case: ControllerCase) -> None:
             case.namespace, subresource="status",
         )  # fmt: skip
         case.until_ready()
-
