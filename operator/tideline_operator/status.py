@@ -34,6 +34,7 @@ _RETRY_FIRST_MS = {True: 2_000, False: 30_000}
 _RETRY_LAST_MS = 600_000
 _RESULT_LENGTH_MAX = 1_024
 _MESSAGE_LENGTH_MAX = 4_000
+_PENDING_MAX = 100
 
 
 def operation_started(
@@ -142,7 +143,7 @@ def observed_status(
             latest_action=seen.latest_action,
             completed=seen.completed,
             pending_count=len(pending),
-            pending=pending,
+            pending=pending[:_PENDING_MAX],
         )
     needs = service_needs(table.spec, status, seen, now_ms) if seen is not None else ()
     ingests = {
@@ -170,7 +171,7 @@ def with_condition(
     now_ms: int,
 ) -> LakeTableStatus:
     """`status` with one condition set; its time only changes when its truth does."""
-    wanted = _dated(_condition(kind, holds, reason, message[:_MESSAGE_LENGTH_MAX]), status, now_ms)
+    wanted = _dated(_condition(kind, holds, reason, message), status, now_ms)
     others = [item for item in status.conditions if item.type is not kind]
     order = list(ConditionType)
     found = sorted([*others, wanted], key=lambda item: order.index(item.type))
@@ -351,7 +352,7 @@ def _condition(kind: ConditionType, holds: bool | None, reason: str, message: st
         type=kind,
         status=Truth.UNKNOWN if holds is None else Truth.TRUE if holds else Truth.FALSE,
         reason=reason,
-        message=message,
+        message=message[:_MESSAGE_LENGTH_MAX],
         last_transition_time=Timestamp(0),
     )
 

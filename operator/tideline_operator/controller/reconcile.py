@@ -1,7 +1,7 @@
 """One turn for one table: observe, plan, act, report. Everything is worked out anew each time.
 
 1. Resolve what is declared. What cannot be resolved is said in the conditions, and that is all.
-2. Settle the operations under way by their Jobs; what ended goes into the status, then into events.
+2. Settle the operations under way by their Jobs; what ended goes into events and the status.
 3. Look at the table and plan.
 4. If the plan starts something and there is a place for it: write it into the status, which only
    one controller can do, and then create its Job. A death in between means that the next turn makes
@@ -161,7 +161,10 @@ class TableReconciler:
         return _Turn(key, item, status, status, self._parts.clock.now_ms())
 
     def _report_ends(self, turn: _Turn, settled: Settlement) -> None:
-        """Write down what ended before anything is said about it."""
+        """Tell what ended and write it down.
+
+        Told first: telling twice changes nothing, and a death in between loses no event.
+        """
         turn.status = settled.status
         parts = self._parts
         if settled.running:
@@ -170,10 +173,11 @@ class TableReconciler:
             parts.budgets.release(turn.key)
         if not settled.ended:
             return
-        self._publish(turn)
         for entry, result in settled.ended:
             for event in events_of(entry, result):
                 parts.events.tell(turn.item, event)
+        self._publish(turn)
+        for entry, result in settled.ended:
             parts.metrics.add(OPERATIONS, kind=entry.kind, result=result.outcome.value)
             seconds = max(0.0, (turn.now_ms - entry.started_at.ms) / 1000)
             parts.metrics.observe(OPERATION_SECONDS, seconds, kind=entry.kind)
