@@ -14,13 +14,13 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pytest_kind import KindCluster
 
+from e2e.build.images import docker_runs
 from e2e.build.versions import kubernetes_folder
 from e2e.harness.cluster import Cluster
 from e2e.harness.installation import Operator
@@ -107,8 +107,5 @@ def lake(
 
 def _kind() -> Path | None:
     """kind, where there is one and a Docker to run it on."""
-    kind, docker = shutil.which("kind"), shutil.which("docker")
-    if kind is None or docker is None:
-        return None
-    answers = subprocess.run([docker, "info"], capture_output=True).returncode == 0
-    return Path(kind) if answers else None
+    kind = shutil.which("kind")
+    return Path(kind) if kind is not None and docker_runs() else None

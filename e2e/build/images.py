@@ -67,10 +67,11 @@ def build_images() -> None:
 
 
 def docker_runs() -> bool:
+    """Whether there is a Docker engine, and not just its client."""
     docker = shutil.which("docker")
-    return (
-        docker is not None and not subprocess.run([docker, "info"], capture_output=True).returncode
-    )
+    if docker is None:
+        return False
+    return subprocess.run([docker, "info"], capture_output=True).returncode == 0
 
 
 def _build(buildah: Buildah, image: str, dockerfile: Path) -> None:
@@ -104,9 +105,8 @@ def _digest(dockerfile: Path) -> str:
     digest = hashlib.sha256(BASE_IMAGE.encode())
     for path in sorted({dockerfile, *_copied(dockerfile)}):
         content = hashlib.sha256(path.read_bytes()).hexdigest()
-        digest.update(
-            f"{path.relative_to(ROOT)} {content} {path.stat().st_mode & 0o777}\n".encode()
-        )
+        mode = path.stat().st_mode & 0o777
+        digest.update(f"{path.relative_to(ROOT)} {mode:o} {content}\n".encode())
     return digest.hexdigest()
 
 
