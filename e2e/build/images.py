@@ -27,12 +27,16 @@ from e2e.build.versions import images_folder
 from e2e.node.cluster import image_archive
 from e2e.node.configuration import PAUSE_IMAGE
 from tideline.spark.cache_directory import cache_directory
+from tideline.testing import minio_server
 
 ROOT = Path(__file__).resolve().parents[2]
-IMAGES = {
+DOCKERFILES = {
     f"localhost/tideline-{name}:dev": ROOT / "images" / name / "Dockerfile"
     for name in ("operator", "engine", "minio")
 }
+MINIO_IMAGE = "localhost/tideline-minio:dev"
+"""Its Dockerfile starts from Go's image; without a registry the program that other tests use, built
+from the same module, is put into an image as it is."""
 
 _PIP_SETTINGS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "find-links")
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -41,23 +45,24 @@ _INSIDE = "/etc/tideline-build"
 
 def build_pause_image() -> None:
     """An image of one static program; it needs no builder."""
-    archive = image_archive(PAUSE_IMAGE)
-    program = build_pause()
-    if not archive.exists() or archive.stat().st_mtime < program.stat().st_mtime:
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        write_image_archive(PAUSE_IMAGE, program, archive)
+    _build_program_image(PAUSE_IMAGE, build_pause())
 
 
 def build_images() -> None:
     """The project's images, with Docker where it runs, else with buildah."""
     if docker_runs():
-        for image, dockerfile in IMAGES.items():
+        for image, dockerfile in DOCKERFILES.items():
             command = ["docker", "build", "--quiet", "-t", image, "-f", str(dockerfile), str(ROOT)]
             subprocess.run(command, check=True)
         return
+    _build_program_image(MINIO_IMAGE, minio_server.build())
     debian_packages.install(debian_packages.IMAGE_PACKAGES)
     images_folder().mkdir(parents=True, exist_ok=True)
-    outdated = {image: path for image, path in IMAGES.items() if not _is_current(image, path)}
+    outdated = {
+        image: path
+        for image, path in DOCKERFILES.items()
+        if image != MINIO_IMAGE and not _is_current(image, path)
+    }
     if not outdated:
         return
     buildah = Buildah()
@@ -72,6 +77,13 @@ def docker_runs() -> bool:
     if docker is None:
         return False
     return subprocess.run([docker, "info"], capture_output=True).returncode == 0
+
+
+def _build_program_image(image: str, program: Path) -> None:
+    archive = image_archive(image)
+    if not archive.exists() or archive.stat().st_mtime < program.stat().st_mtime:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        write_image_archive(image, program, archive)
 
 
 def _build(buildah: Buildah, image: str, dockerfile: Path) -> None:

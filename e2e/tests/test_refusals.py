@@ -20,7 +20,7 @@ HEAL_TIMEOUT_S = 300.0
 
 
 def said_by_server(refusal: DynamicApiError) -> str:
-    return str(json.loads(refusal.body)["message"])
+    return str(json.loads(refusal.body or "{}")["message"])
 
 
 @pytest.fixture
