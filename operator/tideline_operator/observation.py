@@ -27,6 +27,7 @@ from tideline.services.table_history import CLUSTER, LOG_COMPACT, clusterings
 from tideline.storage.heartbeat import heartbeat_age_ms
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline.storage.s3_errors import MissingBucket
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.settings import Settings
 from tideline.timeline.active import ActiveTimeline
@@ -113,8 +114,15 @@ class Observer:
         """Look at the table and at the landing prefixes that are due."""
         if table.spec.suspend:
             return Observed(running=running)
+        lacks_bucket = False
         try:
             found = self._table(table)
+        except MissingBucket as error:
+            if not StoreLocation.of(
+                table.location.uri, dict(table.location.options)
+            ).creates_bucket:
+                return Observed(running=running, problem=_problem(error))
+            found, lacks_bucket = None, True
         except TidelineError as error:
             return Observed(running=running, problem=_problem(error))
         due = due_ingests(table.spec, status, found, self._clock.now_ms())
@@ -123,7 +131,7 @@ class Observer:
             for ingest in table.spec.ingest
             if ingest.name in due
         }
-        return Observed(found, landings, running)
+        return Observed(found, landings, running, lacks_bucket=lacks_bucket)
 
     def _table(self, table: ResolvedTable) -> ObservedTable | None:
         location = StoreLocation.of(table.location.uri, dict(table.location.options))
@@ -344,5 +352,5 @@ def _problem(error: TidelineError) -> Problem:
         reason=type(error).__name__,
         message=str(error),
         exit_code=error.exit_code,
-        is_transient=isinstance(error, StorageUnavailable),
+        is_transient=isinstance(error, StorageUnavailable | MissingBucket),
     )

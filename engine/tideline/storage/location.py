@@ -19,8 +19,8 @@ from tideline.storage.object_store import ObjectStore, checked_prefix
 from tideline.storage.s3 import S3Store
 from tideline.storage.s3_client import S3Connection, S3Endpoint
 
-OPTION_NAMES = ("endpoint", "region", "path_style", "allow_http", "ca_bundle")
-_SWITCHES = ("path_style", "allow_http")
+OPTION_NAMES = ("endpoint", "region", "path_style", "allow_http", "ca_bundle", "create_bucket")
+_SWITCHES = ("path_style", "allow_http", "create_bucket")
 _SECRET_WORDS = ("key", "secret", "token", "password", "credential", "auth", "signature")
 
 
@@ -40,8 +40,9 @@ class StoreLocation:
         """Parse a path or URI: a plain path, `file:`, `s3://`, `s3a://`, `s3n://`, `memory://`.
 
         Options: `endpoint` (URL), `region` (us-east-1), `path_style` (true), `allow_http` (false),
-        `ca_bundle` (file path). They matter for S3 alone. Raises ConfigError for anything else,
-        above all for credentials, which only ever come from the environment.
+        `ca_bundle` (file path), `create_bucket` (false). They matter for S3 alone. Raises
+        ConfigError for anything else, above all for credentials, which only ever come from the
+        environment.
         """
         options = _checked_options(storage_options or {})
         text = os.fspath(uri)
@@ -63,6 +64,11 @@ class StoreLocation:
     def scheme(self) -> str:
         """`file`, `s3` or `memory`."""
         return self.uri.partition(":")[0]
+
+    @property
+    def creates_bucket(self) -> bool:
+        """Whether creating a table here may create the bucket as well."""
+        return dict(self.options).get("create_bucket") == "true"
 
     def open(self, connection: S3Connection | None = None) -> ObjectStore:
         """A store on this location; nothing is requested from it yet.

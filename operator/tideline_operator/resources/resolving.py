@@ -45,6 +45,8 @@ def store_options(spec: LakeStoreSpec, *, ca_bundle: str | None) -> dict[str, st
         options["endpoint"] = spec.endpoint.rstrip("/")
         if spec.endpoint.startswith("http://"):
             options["allow_http"] = "true"
+    if spec.create_buckets:
+        options["create_bucket"] = "true"
     if ca_bundle is not None:
         options["ca_bundle"] = ca_bundle
     return options
