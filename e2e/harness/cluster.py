@@ -70,6 +70,13 @@ class Cluster:
             )
         )
 
+    def patch_status(self, kind: str, name: str, namespace: str, change: Mapping[str, Any]) -> None:
+        """A merge patch of the status, which is a resource of its own."""
+        self.kubectl(
+            "patch", kind.lower(), name, "-n", namespace, "--subresource=status", "--type=merge",
+            f"--patch={json.dumps(change)}",
+        )  # fmt: skip
+
     def delete(self, kind: str, name: str, namespace: str | None = None, **options: Any) -> None:
         """Nothing happens when it is not there."""
         try:
