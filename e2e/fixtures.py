@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from pytest_kind import KindCluster
 
 from e2e.build.images import docker_runs
 from e2e.build.versions import kubernetes_folder
+from e2e.harness.account import account
 from e2e.harness.cluster import Cluster
 from e2e.harness.installation import Operator
 from e2e.harness.lake import Lake
@@ -103,6 +104,18 @@ def lake(
     lake = Lake(cluster, minio, namespace, hudi_rs)
     lake.prepare()
     return lake
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what was in the cluster when a test failed: it is gone when one comes to look."""
+    report = yield
+    found = getattr(item, "funcargs", {})
+    if report.failed and "cluster" in found and "namespace" in found:
+        report.sections.append(("the cluster", account(found["cluster"], found["namespace"])))
+    return report
 
 
 def _kind() -> Path | None:
