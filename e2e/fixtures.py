@@ -11,9 +11,11 @@ The cluster is kind's where Docker and kind are there, elsewhere a node of our o
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import shutil
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -36,6 +38,7 @@ ONE_NODE = ROOT / "e2e" / "one-node"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the program behind pytest-kind, unless the command line did."""
+    os.environ.setdefault("TIDELINE_PYTHON", sys.executable)
     if config.option.kind_bin is None:
         config.option.kind_bin = str(_kind() or ONE_NODE)
     if config.option.kind_kubectl_bin is None:

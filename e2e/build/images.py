@@ -40,6 +40,7 @@ from the same module, is put into an image as it is."""
 
 _PIP_SETTINGS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "find-links")
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
+_HOME_INSIDE = "/root"
 _INSIDE = "/etc/tideline-build"
 
 
@@ -140,7 +141,7 @@ def _counts(path: Path) -> bool:
 
 def _volumes(folder: Path) -> dict[Path, str]:
     """What of this machine the build sees: how pip gets its packages, and the jars for S3."""
-    volumes = {cache_directory() / "jars": "/root/.cache/tideline/jars"}
+    volumes = {cache_directory() / "jars": f"{_HOME_INSIDE}/.cache/tideline/jars"}
     lines = ["[global]"]
     for name, value in _pip_settings().items():
         local = Path(value)
