@@ -30,7 +30,9 @@ class Cluster:
         # Neither function says its types.
         connect: Any = kubernetes.config.new_client_from_config
         dynamic: Any = DynamicClient
-        self._client = dynamic(connect(str(kubeconfig)))
+        known = kubeconfig.with_name("api-resources.json")
+        known.unlink(missing_ok=True)
+        self._client = dynamic(connect(str(kubeconfig)), cache_file=str(known))
 
     def apply(self, manifest: Mapping[str, Any]) -> Manifest:
         """Server-side apply. Raises the client's errors as they are."""
