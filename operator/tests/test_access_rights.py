@@ -35,15 +35,15 @@ HOME, LAKE, OTHER = "tideline-system", "lake", "other"
 Right = tuple[str, str]
 READ = ("get", "list", "watch")
 OPERATOR_RIGHTS = {
-    "laketables.tideline.dev": (*READ, "update", "patch"),
-    "laketables.tideline.dev/status": ("get", "update", "patch"),
-    "lakestores.tideline.dev": READ,
+    "laketables.tideline.dev": ("list", "watch", "patch"),
+    "laketables.tideline.dev/status": ("patch",),
+    "lakestores.tideline.dev": ("list", "watch"),
     "jobs.batch": (*READ, "create", "delete"),
-    "pods": READ,
+    "pods": ("list", "watch"),
     "configmaps": ("create", "patch", "delete"),
     "secrets": ("get",),
     "namespaces": ("get",),
-    "events": ("create",),
+    "events": ("create", "list"),
     "serviceaccounts": ("get", "create"),
     "rolebindings.rbac.authorization.k8s.io": ("get", "create"),
     "clusterroles.rbac.authorization.k8s.io=tideline-engine": ("bind",),
@@ -125,7 +125,7 @@ def test_at_home_the_operator_holds_one_lease_by_name(installed: ApiServer) -> N
     leases = pairs(
         {
             "leases.coordination.k8s.io": ("create",),
-            "leases.coordination.k8s.io=tideline-operator": ("get", "update", "patch"),
+            "leases.coordination.k8s.io=tideline-operator": ("get", "update"),
         }
     )
     assert rights_of(installed, OPERATOR, HOME) == pairs(OPERATOR_RIGHTS) | leases

@@ -11,6 +11,7 @@ from typing import Any
 from tideline_operator.api_objects import LAKE_TABLES, ApiRefused, Manifest
 from tideline_operator.controller.object_cache import ObjectCache, without_managed_fields
 from tideline_operator.kube import KubeApi
+from tideline_operator.resources.bounds import within_bounds
 from tideline_operator.resources.parsing import to_json_object
 from tideline_operator.resources.status import LakeTableStatus
 
@@ -31,7 +32,7 @@ class StatusWriter:
 
         Raises StaleStatus, ApiUnavailable, and ApiRefused when the API server finds fault with it.
         """
-        content = to_json_object(status)
+        content = to_json_object(within_bounds(status))
         if _meaning(content) == _meaning(item.get("status") or {}):
             return item
         metadata = item["metadata"]
