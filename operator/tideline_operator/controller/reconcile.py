@@ -302,12 +302,10 @@ class TableReconciler:
         before = next((item for item in turn.status.conditions if item.type is kind), None)
         if reason is not None:
             turn.status = with_condition(turn.status, kind, False, reason, message, turn.now_ms)
-        elif before is not None and not before.message:
-            noted = tuple(
-                replace(item, message=message) if item is before else item
-                for item in turn.status.conditions
-            )
-            turn.status = replace(turn.status, conditions=noted)
+        elif before is not None:
+            told = replace(before, message="; ".join(filter(None, (before.message, message))))
+            noted = (told if item is before else item for item in turn.status.conditions)
+            turn.status = replace(turn.status, conditions=tuple(noted))
 
     def _note_polls(self, turn: _Turn, table: ResolvedTable, observed: Observed) -> None:
         memory = self._memories.setdefault(turn.key, _Memory())
