@@ -71,7 +71,7 @@ def test_an_executor_killed_while_it_writes_is_replaced(lake: Lake) -> None:
     assert sorted(lake.by_id("people")) == list(range(MANY))
 
 
-def test_an_operation_written_before_its_job_was_created_is_taken_up_by_the_next_operator(
+def test_an_operation_written_before_its_job_was_created_is_started_by_the_next_operator(
     lake: Lake, operator: Operator
 ) -> None:
     quota = {
@@ -83,16 +83,21 @@ def test_an_operation_written_before_its_job_was_created_is_taken_up_by_the_next
     lake.cluster.apply(quota)
     lake.land("people", "first", some_rows(range(10)))
     lake.apply_table("people")
-    lake.cluster.wait_until(
-        lambda: lake.get("people").get("status", {}).get("operations"),
-        "an operation is written",
-        timeout_s=60,
-    )
+    refused = lake.wait_for_operation("people", "ingest", "Failed")
+    assert "quota" in refused["message"]
     assert lake.jobs("people") == []
     operator.scale(0)
+    # What a death between the two steps leaves: the operation is written, and there is no Job.
+    kept = ("id", "kind", "subject", "startedAt", "memoryBytes")
+    written = {name: refused[name] for name in kept if name in refused}
+    change = {"status": {"operations": [{**written, "phase": "Pending", "attempt": 1}]}}
+    lake.cluster.patch_status("LakeTable", "people", lake.namespace, change)
     lake.cluster.kubectl("delete", "resourcequota", "no-jobs", "-n", lake.namespace)
     operator.scale(1)
     lake.wait_for_ids("people", range(10))
+    done = lake.wait_for_operation("people", "ingest")
+    assert (done["id"], done["attempt"]) == (refused["id"], 1)
+    assert [job["metadata"]["name"] for job in lake.jobs("people")] == [f"{refused['id']}-1"]
 
 
 def test_jobs_go_on_while_no_operator_runs_and_are_not_started_again(

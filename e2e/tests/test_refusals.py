@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,10 @@ from tideline.testing.peer_environment import PeerEnvironment
 
 ROWS = [{"id": 1, "ts": 1, "name": "Ada"}]
 HEAL_TIMEOUT_S = 300.0
+
+
+def said_by_server(refusal: DynamicApiError) -> str:
+    return str(json.loads(refusal.body or "{}")["message"])
 
 
 @pytest.fixture
@@ -48,7 +53,7 @@ def test_an_invalid_spec_is_refused_with_its_path(
 ) -> None:
     with pytest.raises(DynamicApiError) as refused:
         lake.apply_table("people", **change)
-    message = refused.value.summary()
+    message = said_by_server(refused.value)
     assert path in message or path.removeprefix("spec") in message
     assert said in message
 
@@ -57,7 +62,7 @@ def test_what_data_is_laid_out_by_cannot_be_changed(lake: Lake) -> None:
     lake.apply_table("people", suspend=True)
     with pytest.raises(DynamicApiError) as refused:
         lake.patch("people", {"recordKey": ["name"]})
-    assert "spec.recordKey" in refused.value.summary()
+    assert "spec.recordKey" in said_by_server(refused.value)
 
 
 def test_wrong_credentials_are_said_and_heal_when_the_secret_is_corrected(lake: Lake) -> None:

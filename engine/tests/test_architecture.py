@@ -15,8 +15,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (ROOT / "engine" / "tideline", ROOT / "operator" / "tideline_operator")
-TEST_FOLDERS = (ROOT / "engine" / "tests", ROOT / "operator" / "tests")
-OTHER_FOLDERS = (ROOT / "engine" / "bench", ROOT / "examples")
+TEST_FOLDERS = (ROOT / "engine" / "tests", ROOT / "operator" / "tests", ROOT / "e2e" / "tests")
+OTHER_FOLDERS = (
+    ROOT / "engine" / "bench",
+    ROOT / "examples",
+    *(ROOT / "e2e" / name for name in ("build", "harness", "node")),
+)
 
 FILE_LINES_MAX = 500
 TEST_FILE_LINES_MAX = 600

@@ -133,8 +133,10 @@ def test_at_home_the_operator_holds_one_lease_by_name(installed: ApiServer) -> N
         installed.api(OPERATOR).get(LEASES, "another", HOME)
 
 
-@pytest.mark.parametrize("role", ["cluster-admin", "admin", "tideline-operator", "tideline-edit"])
-def test_the_operator_gives_nobody_a_role_but_the_engines(installed: ApiServer, role: str) -> None:
+@pytest.mark.parametrize("role", ["cluster-admin", "system:node", "tideline-edit"])
+def test_beyond_its_own_rights_the_operator_gives_away_the_engines_role_only(
+    installed: ApiServer, role: str
+) -> None:
     with pytest.raises(ApiRefused, match="forbidden") as refused:
         installed.api(OPERATOR).create(ROLE_BINDINGS, binding(f"more-{role}", role), LAKE)
     assert refused.value.status == 403
