@@ -37,7 +37,7 @@ run: setup ## Land a year of real flights in a Hudi table and query it.
 ##@ Check
 
 .PHONY: test
-test: lint peers ## Lint, then run all but the slow tests (TESTS="path -k name" narrows it).
+test: lint peers tools ## Lint, then run all but the slow tests (TESTS="path -k name" narrows it).
 	@$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadgroup $(TESTS)
 
 .PHONY: slow

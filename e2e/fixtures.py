@@ -11,17 +11,20 @@ The cluster is kind's where Docker and kind are there, elsewhere a node of our o
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import shutil
-import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from pytest_kind import KindCluster
 
+from e2e.build.images import docker_runs
 from e2e.build.versions import kubernetes_folder
+from e2e.harness.account import account
 from e2e.harness.cluster import Cluster
 from e2e.harness.installation import Operator
 from e2e.harness.lake import Lake
@@ -35,6 +38,7 @@ ONE_NODE = ROOT / "e2e" / "one-node"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the program behind pytest-kind, unless the command line did."""
+    os.environ.setdefault("TIDELINE_PYTHON", sys.executable)
     if config.option.kind_bin is None:
         config.option.kind_bin = str(_kind() or ONE_NODE)
     if config.option.kind_kubectl_bin is None:
@@ -105,10 +109,19 @@ def lake(
     return lake
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what was in the cluster when a test failed: it is gone when one comes to look."""
+    report = yield
+    found = getattr(item, "funcargs", {})
+    if report.failed and "cluster" in found and "namespace" in found:
+        report.sections.append(("the cluster", account(found["cluster"], found["namespace"])))
+    return report
+
+
 def _kind() -> Path | None:
     """kind, where there is one and a Docker to run it on."""
-    kind, docker = shutil.which("kind"), shutil.which("docker")
-    if kind is None or docker is None:
-        return None
-    answers = subprocess.run([docker, "info"], capture_output=True).returncode == 0
-    return Path(kind) if answers else None
+    kind = shutil.which("kind")
+    return Path(kind) if kind is not None and docker_runs() else None

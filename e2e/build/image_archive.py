@@ -13,12 +13,13 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def write_image_archive(image: str, program: Path, archive: Path) -> None:
-    """Write an image whose entry point, and only file, is `program`."""
-    layer = _tar({program.name: program.read_bytes()}, mode=0o755)
+    """Write an image whose entry point, and only file, is `program`, without its version."""
+    name = program.name.partition("-")[0]
+    layer = _tar({name: program.read_bytes()}, mode=0o755)
     config = {
         "architecture": _ARCHITECTURES[platform.machine()],
         "os": "linux",
-        "config": {"Entrypoint": [f"/{program.name}"], "User": "65535:65535"},
+        "config": {"Entrypoint": [f"/{name}"], "User": "65535:65535"},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
     }
     manifest = [{"Config": "config.json", "RepoTags": [image], "Layers": ["layer.tar"]}]

@@ -30,7 +30,9 @@ class Cluster:
         # Neither function says its types.
         connect: Any = kubernetes.config.new_client_from_config
         dynamic: Any = DynamicClient
-        self._client = dynamic(connect(str(kubeconfig)))
+        known = kubeconfig.with_name("api-resources.json")
+        known.unlink(missing_ok=True)
+        self._client = dynamic(connect(str(kubeconfig)), cache_file=str(known))
 
     def apply(self, manifest: Mapping[str, Any]) -> Manifest:
         """Server-side apply. Raises the client's errors as they are."""
@@ -69,6 +71,13 @@ class Cluster:
                 body=dict(change), name=name, namespace=namespace, content_type=content_type
             )
         )
+
+    def patch_status(self, kind: str, name: str, namespace: str, change: Mapping[str, Any]) -> None:
+        """A merge patch of the status, which is a resource of its own."""
+        self.kubectl(
+            "patch", kind.lower(), name, "-n", namespace, "--subresource=status", "--type=merge",
+            f"--patch={json.dumps(change)}",
+        )  # fmt: skip
 
     def delete(self, kind: str, name: str, namespace: str | None = None, **options: Any) -> None:
         """Nothing happens when it is not there."""

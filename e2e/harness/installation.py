@@ -48,7 +48,7 @@ class Operator:
 
     def pods(self) -> list[Manifest]:
         """Its pods that are not on their way out."""
-        labels = f"app.kubernetes.io/name={DEPLOYMENT}"
+        labels = "app.kubernetes.io/name=tideline,app.kubernetes.io/component=operator"
         pods = self._cluster.list("Pod", NAMESPACE, labels=labels)
         return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 

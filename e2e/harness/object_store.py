@@ -108,6 +108,7 @@ def _manifests(credentials: Mapping[str, str]) -> tuple[Manifest, ...]:
             _from_secret("MINIO_ROOT_USER", key),
             _from_secret("MINIO_ROOT_PASSWORD", secret),
             {"name": "MINIO_BROWSER", "value": "off"},
+            {"name": "HOME", "value": "/data"},
         ],
         "ports": [{"containerPort": 9000}],
         "readinessProbe": {

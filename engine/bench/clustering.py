@@ -18,7 +18,7 @@ from bench.workbench import Workbench, run
 SORT_COLUMN = "customer"
 HUDI_CALL = f"run_clustering(op => 'scheduleAndExecute', order => '{SORT_COLUMN}')"
 OUR_OPTIONS = {
-    "hoodie.clustering.async.max.commits": "1",
+    "hoodie.clustering.inline.max.commits": "1",
     "hoodie.clustering.plan.strategy.sort.columns": SORT_COLUMN,
 }
 

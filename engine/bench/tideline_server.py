@@ -48,9 +48,10 @@ class BenchOperations:
         return report.to_json_object()
 
     def run_service(self, table: str, service: str, options: Mapping[str, str]) -> dict[str, Any]:
-        """Plan and execute one table service."""
-        done = LakeTable.open(table).run(service, options=options, spark=self._spark)
-        return done.to_json_object()
+        """Plan and execute one table service, which must be due."""
+        run = LakeTable.open(table).run(service, options=options, spark=self._spark)
+        assert run.done, f"{service} was not due: {run.not_due}"
+        return run.to_json_object()
 
     def write_plain(self, folder: str, source: str) -> None:
         """The same rows as Spark's own partitioned parquet."""

@@ -52,10 +52,6 @@ class ConfigError(TidelineError):
     exit_code = 2
 
 
-class BucketMissing(ConfigError):
-    """The bucket does not exist: create it, or allow that it is created."""
-
-
 class InvalidData(TidelineError):
     """Rows or source files are at fault: correct the data. The table is unchanged."""
 

@@ -268,13 +268,16 @@ def test_defaults_can_be_read_in_the_object(api_server: ApiServer, namespace: st
     assert spec["resources"]["executor"] == {"cpu": "500m", "memory": "2Gi", "min": 0, "max": 2}
 
 
+@pytest.mark.parametrize("width", [250, 1990])
 def test_the_largest_spec_is_inside_the_budget_of_the_rules(
-    api_server: ApiServer, namespace: str
+    api_server: ApiServer, namespace: str, width: int
 ) -> None:
     value = value_in(EVERYTHING)
-    columns = [{"name": f"c{number:04}", "type": "string"} for number in range(1990)]
-    value["spec"]["schema"] += columns
-    names = [column["name"] for column in columns]
+    names = [f"a_column_with_as_long_a_name_as_can_be_{number:04}".ljust(255, "x")
+             for number in range(width)]  # fmt: skip
+    columns = [{"name": name, "type": "string"} for name in names]
+    value["spec"]["schema"] = [*columns, *value["spec"]["schema"]]
+    value["spec"]["recordKey"] = names[-16:]
     value["spec"]["services"]["clustering"]["sortBy"] = names[-20:]
     landing = value["spec"]["ingest"][0]
     value["spec"]["ingest"] += [

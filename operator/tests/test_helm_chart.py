@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tideline_operator.controller.figures import described_metrics
 from tideline_operator.testing.helm_chart import (
     ChartRefused,
     helm_program,
@@ -183,3 +185,13 @@ def test_wrong_values_are_refused_by_name(values: dict[str, Any], field: str) ->
     with pytest.raises(ChartRefused) as refused:
         rendered(CHART, values)
     assert field in str(refused.value)
+
+
+def test_alerts_and_dashboard_ask_for_metrics_that_exist() -> None:
+    text = described_metrics().text()
+    known = set(re.findall(r"^# HELP (\S+)", text, re.MULTILINE))
+    names = r"(?:tideline|process)_[a-z_]+"
+    for source in ("files/dashboard.json", "templates/prometheus-rule.yaml"):
+        asked = set(re.findall(rf"\b({names})\b", (CHART / source).read_text("utf-8")))
+        assert asked
+        assert {name.removesuffix("_bucket") for name in asked} <= known, source

@@ -134,14 +134,20 @@ class KubeApi:
         namespace: str | None = None,
         *,
         labels: str = "",
+        fields: str = "",
         limit: int = 500,
     ) -> tuple[list[Manifest], str]:
-        """All objects that carry `labels` (a selector), and the version to watch from.
+        """All objects that match `labels` and `fields` (selectors), and the version to watch from.
 
         Reads in pages of `limit`. Raises Expired when the pages took too long.
         """
         items: list[Manifest] = []
-        query = {"limit": str(limit), "labelSelector": labels, "continue": ""}
+        query = {
+            "limit": str(limit),
+            "labelSelector": labels,
+            "fieldSelector": fields,
+            "continue": "",
+        }
         while True:
             page = self._call("list", resource, resource.path(namespace), query=query)
             for item in page.get("items") or ():

@@ -8,7 +8,6 @@ app.kubernetes.io/component: operator
 app.kubernetes.io/name: tideline
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- /* An image by name: a dict with `image` and `root`. */ -}}

@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 
 from tideline.errors import (
-    BucketMissing,
     ConfigError,
     ObjectNotFound,
     StorageUnavailable,
@@ -96,8 +95,7 @@ class S3Failure:
             )
         if self.code in _WRONG_REQUEST or self.status in (301, 307):
             reason = _WRONG_REQUEST.get(self.code or "", _WRONG_REQUEST["PermanentRedirect"])
-            kind = BucketMissing if self.code == "NoSuchBucket" else ConfigError
-            return kind(f"Cannot {action} at {endpoint}: {reason}", path=uri)
+            return ConfigError(f"Cannot {action} at {endpoint}: {reason}", path=uri)
         if self.is_missing:
             return ObjectNotFound(f"No such object at {endpoint}", path=uri)
         return StorageUnavailable(f"Cannot {action} at {endpoint}: {self._reason()}", path=uri)

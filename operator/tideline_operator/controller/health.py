@@ -8,9 +8,11 @@ to lead, while it cannot reach the Lease.
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 
 Answer = Callable[[], tuple[int, str]]
 """A status and a text."""
@@ -24,7 +26,7 @@ _log = logging.getLogger(__name__)
 class HttpServer:
     """Serves texts by path. `port` 0 takes a free one; see `port`."""
 
-    def __init__(self, port: int, answers: Mapping[str, Answer], *, host: str = "") -> None:
+    def __init__(self, port: int, answers: Mapping[str, Answer]) -> None:
         class Handler(BaseHTTPRequestHandler):
             timeout = _REQUEST_TIMEOUT_S
 
@@ -41,8 +43,7 @@ class HttpServer:
             def log_message(self, *arguments: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("", port), Handler)
 
     @property
     def port(self) -> int:
@@ -57,6 +58,20 @@ class HttpServer:
         """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    """Listens on IPv4 and IPv6, where there is IPv6."""
+
+    daemon_threads = True
+    address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+
+    def server_bind(self) -> None:
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        # Not HTTPServer's, which asks a name server for a name nobody needs.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "", self.server_address[1]
 
 
 def verdict(problems: list[str]) -> tuple[int, str]:

@@ -1,7 +1,7 @@
 """The account that engine pods run as, in every namespace that has tables.
 
-A ServiceAccount and a RoleBinding to the ClusterRole `tideline-engine`, created if missing and never
-changed: what an administrator put there stays.
+A ServiceAccount and a RoleBinding to the ClusterRole `tideline-engine`, created if missing and
+never changed: what an administrator put there stays.
 """
 
 from __future__ import annotations

@@ -70,6 +70,11 @@ def described(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def matching(pattern: str, message: str) -> CelRule:
+    """The whole of a text matches `pattern`."""
+    return CelRule(f"self.matches(r'^({pattern})$')", message)
+
+
 def no_credentials_in(field: str) -> CelRule:
     """No name in the mapping `field` is one of a credential."""
     return CelRule(

@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any
 
-from tideline_operator.resources.field import CelRule, FieldRule, is_required, json_name, rule_of
+from tideline_operator.resources.field import (
+    CelRule,
+    FieldRule,
+    is_required,
+    json_name,
+    matching,
+    rule_of,
+)
 
 Schema = dict[str, Any]
 
 _LENGTH_MAX = {"date-time": 40}
+# A short text is checked by a rule, which says what is allowed in words; for longer ones, of which
+# there may be thousands, that would cost too much.
+_EXPLAINED_LENGTH_MAX = 128
 _KEPT = (
     "is fixed: delete this {kind} (its data stays unless deletionPolicy is Delete) "
     "and create another"
@@ -127,9 +136,8 @@ def _scalar_schema(hint: Any, rule: FieldRule) -> Schema:
     text_format = getattr(hint, "FORMAT", None)
     if text_format is not None:
         schema["format"] = text_format
-    pattern = rule.pattern or getattr(hint, "PATTERN", None)
-    if pattern is not None:
-        schema["pattern"] = _whole(pattern)
+    if rule.pattern is not None:
+        schema["pattern"] = _whole(rule.pattern)
     schema["maxLength"] = rule.length_max or _LENGTH_MAX[str(text_format)]
     rules = [_validation(rule) for rule in _rules_of(hint)]
     return {**schema, "x-kubernetes-validations": rules} if rules else schema
@@ -137,21 +145,24 @@ def _scalar_schema(hint: Any, rule: FieldRule) -> Schema:
 
 def _text_schema(rule: FieldRule, *, may_be_empty: bool) -> Schema:
     schema: Schema = {"type": "string"}
-    if rule.pattern is not None:
+    length_max = rule.length_max
+    if length_max is not None:
+        schema["maxLength"] = length_max
+    is_short = length_max is not None and length_max <= _EXPLAINED_LENGTH_MAX
+    if rule.pattern is not None and rule.pattern_meaning and is_short:
+        schema["x-kubernetes-validations"] = [
+            _validation(matching(rule.pattern, f"allowed: {rule.pattern_meaning}"))
+        ]
+    elif rule.pattern is not None:
         schema["pattern"] = _whole(rule.pattern)
     elif not may_be_empty:
         schema["minLength"] = 1
-    if rule.length_max is not None:
-        schema["maxLength"] = rule.length_max
     return schema
 
 
 def _whole(pattern: str) -> str:
     """`pattern` for the whole text; OpenAPI's patterns match anywhere."""
-    outside = pattern
-    while (shorter := re.sub(r"\([^()]*\)", "", outside)) != outside:
-        outside = shorter
-    return f"^({pattern})$" if "|" in outside else f"^{pattern}$"
+    return f"^({pattern})$"
 
 
 def _immutability(kind: type, owner: str) -> Iterator[Schema]:

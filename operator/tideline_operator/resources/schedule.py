@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
-from tideline_operator.resources.field import CelRule
+from tideline_operator.resources.field import CelRule, matching
 
 _DURATION_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION_MEANING = "a whole number and ms, s, m, h or d, such as 30s or 5m"
+_CRON_MEANING = "five fields, minute hour day-of-month month day-of-week, such as '*/15 * * * *'"
 _CRON_FIELDS = (
     ("minute", 0, 59),
     ("hour", 0, 23),
@@ -30,6 +32,7 @@ class Duration:
 
     PATTERN: ClassVar[str] = r"[0-9]{1,9}(ms|s|m|h|d)"
     RULES: ClassVar[tuple[CelRule, ...]] = (
+        matching(PATTERN, f"allowed: {_DURATION_MEANING}"),
         CelRule("!self.matches('^0+[a-z]+$')", "allowed: a duration greater than zero"),
     )
 
@@ -40,7 +43,7 @@ class Duration:
         """Raises ValueError when `text` is no duration, or is zero."""
         match = re.fullmatch(cls.PATTERN, text)
         if match is None:
-            raise ValueError("allowed: a whole number and ms, s, m, h or d, such as 30s or 5m")
+            raise ValueError(f"allowed: {_DURATION_MEANING}")
         ms = int(text.removesuffix(match[1])) * _DURATION_UNITS_MS[match[1]]
         if ms == 0:
             raise ValueError("allowed: a duration greater than zero")
@@ -81,7 +84,9 @@ class Timestamp:
 class Cron:
     """A five-field cron expression in UTC: minute, hour, day of month, month, day of week."""
 
-    PATTERN: ClassVar[str] = r"\s*[0-9*/,-]+(\s+[0-9*/,-]+){4}\s*"
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        matching(r"\s*[0-9*/,-]+(\s+[0-9*/,-]+){4}\s*", f"allowed: {_CRON_MEANING}"),
+    )
 
     text: str
 
@@ -90,10 +95,7 @@ class Cron:
         """Raises ValueError naming the field that is wrong, or when no time ever matches."""
         words = text.split()
         if len(words) != len(_CRON_FIELDS):
-            raise ValueError(
-                "allowed: five fields, minute hour day-of-month month day-of-week, "
-                "such as '*/15 * * * *'"
-            )
+            raise ValueError(f"allowed: {_CRON_MEANING}")
         for word, (name, low, high) in zip(words, _CRON_FIELDS, strict=True):
             _cron_values(word, name, low, high)
         cron = cls(" ".join(words))

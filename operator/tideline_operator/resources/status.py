@@ -110,6 +110,7 @@ class OperationStatus:
     rerun: int | None = described("Its number in spec.rerun, if that asked for it.", default=None)
     phase: OperationPhase = described("How far it has come.")
     attempt: int = described("Attempts so far, this one included.", default=1)
+    failures: int = described("Attempts that failed in a row before this one.", default=0)
     started_at: Timestamp = described("Start of this attempt.", length_max=40)
     finished_at: Timestamp | None = described("End of it.", default=None, length_max=40)
     retry_at: Timestamp | None = described(

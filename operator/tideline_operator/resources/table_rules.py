@@ -18,6 +18,7 @@ SERVICE_NAMES = (
     "partitionTtl",
 )
 
+_COMPARISONS_MAX = 5_000
 _IS_S3 = "{0}.startsWith('s3://') || {0}.startsWith('s3a://')"
 _AS_FOLDER = "({0}.endsWith('/') ? {0} : {0} + '/')"
 _LOCATION, _LANDING = _AS_FOLDER.format("self.location"), _AS_FOLDER.format("i.source.path")
@@ -33,18 +34,22 @@ def _distinct(field: str) -> CelRule:
 
 
 def _declared(field: str, *, owner: str = "self") -> CelRule:
-    """Columns, or the structs that hold them, are in the schema when there is one."""
-    name = field.rpartition(".")[2]
+    """Columns, or the structs that hold them, are in the schema when there is one.
+
+    Its names are made ready once, in a list of one list: CEL has no other way to name a value. In
+    very wide tables the operator looks for itself: the server gives up a rule that costs too much.
+    """
+    columns = f"{owner}.{field.rpartition('.')[2]}"
+    names = "[self.schema.map(c, c.name.lowerAscii() + '.')]"
     # `a.b` is in struct a; `a:TIMESTAMP` is column a for a CUSTOM key generator.
-    declared = (
-        "self.schema.exists(c, (k.lowerAscii() + '.').replace(':', '.')"
-        ".startsWith(c.name.lowerAscii() + '.'))"
-    )
+    is_declared = "names.exists(n, (k.lowerAscii() + '.').replace(':', '.').startsWith(n))"
     return CelRule(
-        f"!has(self.schema) || !has({owner}.{name}) || {owner}.{name}.all(k, {declared})",
+        f"!has(self.schema) || !has({columns}) || "
+        f"self.schema.size() * {columns}.size() > {_COMPARISONS_MAX} || "
+        f"{names}.all(names, {columns}.all(k, {is_declared}))",
         "spec.schema has no such column",
         field=field,
-        found=f"{owner}.{name}.filter(k, !{declared}).join(', ')",
+        found=f"{names}.map(names, {columns}.filter(k, !{is_declared})[0])[0]",
     )
 
 

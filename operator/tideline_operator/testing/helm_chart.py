@@ -22,10 +22,12 @@ import yaml
 
 RELEASE = "tideline"
 NAMESPACE = "tideline-system"
+# Helm without a cluster takes it for an ancient one unless it is told.
+_KUBERNETES = "--kube-version=1.34.0"
 
 _HEADER = """\
-# Tideline {version}{what}. Rendered from the Helm chart by `make install-yaml`; apply it with
-#   kubectl apply --server-side -f {name}
+# Tideline {version}{what}.
+# Rendered from the Helm chart by `make install-yaml`; kubectl apply --server-side -f {name}
 """
 _WITHOUT_HELM = {"namespace": {"create": True}}
 
@@ -52,12 +54,12 @@ def rendered(
     Raises ChartRefused with Helm's own words.
     """
     arguments = ["template", RELEASE, str(chart), "--namespace", namespace, "--skip-crds"]
-    return _helm(*arguments, "--values", "-", given=json.dumps(values or {}))
+    return _helm(*arguments, _KUBERNETES, "--values", "-", given=json.dumps(values or {}))
 
 
 def lint(chart: Path) -> str:
     """What Helm has to say about the chart. Raises ChartRefused when it is wrong."""
-    return _helm("lint", str(chart), "--strict")
+    return _helm("lint", str(chart), "--strict", _KUBERNETES)
 
 
 def install_files(chart: Path) -> Mapping[str, str]:

@@ -50,7 +50,7 @@ REFUSALS = (
         "laketable.yaml, document 1, line 11: spec.ingest[0].trigger.every: '30 sec'; "
         "allowed: a whole number and ms, s, m, h or d, such as 30s or 5m",
         "spec.ingest[0].trigger.every",
-        "should match",
+        "allowed: a whole number and ms, s, m, h or d, such as 30s or 5m",
     ),
     Refusal(
         with_ingest("trigger: {every: 30}"),
@@ -72,7 +72,7 @@ REFUSALS = (
         with_ingest("trigger: {cron: hourly}"),
         "trigger.cron: 'hourly'; allowed: five fields",
         "spec.ingest[0].trigger.cron",
-        "should match",
+        "allowed: five fields, minute hour",
     ),
     Refusal(
         with_ingest("trigger: {every: 1m, once: true}"),
@@ -258,13 +258,13 @@ REFUSALS = (
         with_spec("services: {maintenanceWindow: nightly}"),
         "maintenanceWindow: 'nightly'; allowed",
         "spec.services.maintenanceWindow",
-        "should match",
+        "allowed: five fields, minute hour",
     ),
     Refusal(
         with_spec("resources: {driver: {memory: 2GB}}"),
         "driver.memory: '2GB'; allowed: a Kubernetes",
         "spec.resources.driver.memory",
-        "should match",
+        "allowed: a Kubernetes quantity such as 500m or 2Gi",
     ),
     Refusal(
         with_spec("resources: {executor: {min: 3, max: 2}}"),
@@ -399,7 +399,7 @@ REFUSALS = (
         with_spec("savepoints: [{name: A}]"),
         "spec.savepoints[0].name: 'A'; allowed: lower-case",
         "spec.savepoints[0].name",
-        "should match",
+        "allowed: lower-case letters, digits and '-'",
     ),
     Refusal(
         with_spec("format: Iceberg"),
