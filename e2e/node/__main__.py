@@ -18,7 +18,8 @@ from e2e.node.cluster import NodeError, clusters, create_cluster, delete_cluster
 
 
 def main() -> int:
-    arguments = _parser().parse_args()
+    # kind takes images after its options.
+    arguments = _parser().parse_intermixed_args()
     try:
         return _run(arguments)
     except (NodeError, TimeoutError, ValueError) as failure:

@@ -13,13 +13,18 @@ import pytest
 from tideline.cli.stop_signal import EXIT_CODE
 
 PROGRAM = """
-import sys, time
+import sys, threading, time
 from tideline.cli.stop_signal import StopSignal
 
 def last_words():
     print("last words", flush=True)
 
-with StopSignal({grace_s}, last_words) as stop:
+cancelled = threading.Event()
+
+def cancel():
+    {cancel}
+
+with StopSignal({grace_s}, cancel, last_words) as stop:
     try:
         print("ready", flush=True)
         {work}
@@ -42,12 +47,13 @@ def run_program() -> Callable[..., tuple[int, list[str]]]:
         work: str = "time.sleep(60)",
         undo: str = "pass",
         *,
+        cancel: str = "return False",
         grace_s: float = 60,
         after_s: float = 0,
         at: str = "ready",
         signals: int = 1,
     ) -> tuple[int, list[str]]:
-        text = PROGRAM.format(grace_s=grace_s, work=work, undo=undo, after_s=after_s)
+        text = PROGRAM.format(grace_s=grace_s, cancel=cancel, work=work, undo=undo, after_s=after_s)
         with subprocess.Popen(
             [sys.executable, "-c", text], stdout=subprocess.PIPE, text=True
         ) as process:
@@ -99,3 +105,20 @@ def test_work_that_cannot_be_interrupted_ends_with_the_last_words(
     code, lines = run_program(busy, undo=HANGS, grace_s=1)
     assert code == EXIT_CODE
     assert lines[-1] == "last words"
+
+
+def test_work_that_can_be_cancelled_is_not_interrupted(
+    run_program: Callable[..., tuple[int, list[str]]],
+) -> None:
+    code, lines = run_program(
+        "cancelled.wait(); print(stop.is_requested)", cancel="cancelled.set(); return True"
+    )
+    assert (code, lines) == (7, ["ready", "True", "settled"])
+
+
+def test_work_that_starts_after_the_first_cancellation_is_met_by_the_next(
+    run_program: Callable[..., tuple[int, list[str]]],
+) -> None:
+    twice = "cancelled.set(); return True"
+    work = "cancelled.wait(); cancelled.clear(); cancelled.wait()"
+    assert run_program(work, cancel=twice) == (7, ["ready", "settled"])

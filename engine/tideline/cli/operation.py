@@ -10,6 +10,7 @@ With TIDELINE_SPARK_PODS in the environment Spark runs on Kubernetes, with execu
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -73,10 +74,14 @@ class _Run:
 
     def carry_out(self) -> OperationResult:
         grace_s = float(self._environment.get(GRACE_VARIABLE) or _GRACE_S)
-        with StopSignal(grace_s, self._run_out_of_time) as stop:
+        with StopSignal(grace_s, self._cancel_spark, self._run_out_of_time) as stop:
             try:
                 result = self._execute()
+                if stop.is_requested and result.outcome is Outcome.FAILED:
+                    result = self._stopped(f"what it had begun was undone ({result.message})")
             except KeyboardInterrupt:
+                if not stop.is_requested:
+                    raise
                 result = self._stopped("what it had begun was undone")
             stop.settled()
             self._publish(result)
@@ -116,8 +121,18 @@ class _Run:
             session = get_session(name, master=pod.master, locations=locations, extra_conf=settings)
         else:
             session = get_session(name, locations=locations)
+        # A cancelled task ends at once, and does not go on writing its file.
+        session.sparkContext.setLocalProperty("spark.job.interruptOnCancel", "true")
         self._session = session
         return session
+
+    def _cancel_spark(self) -> bool:
+        """Cancel what runs on Spark; False when Spark has not been started."""
+        if self._session is None:
+            return False
+        with contextlib.suppress(Exception):
+            self._session.sparkContext.cancelAllJobs()
+        return True
 
     def _has_lost_java(self) -> bool:
         if self._session is None:
