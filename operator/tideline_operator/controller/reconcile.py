@@ -60,6 +60,7 @@ from tideline_operator.status import (
     operation_started,
     redated,
     with_condition,
+    with_entry,
     without_entry,
 )
 
@@ -228,13 +229,15 @@ class TableReconciler:
         turn.status = self._with_notes(turn, settled, status)
         start = _chosen(actions, settled)
         if start is not None:
-            self._start(turn, table, start)
+            self._start(turn, table, start, settled.pending)
         elif not running:
             parts.budgets.release(turn.key)
         self._publish(turn)
         return self._next_look_s(turn, settled, observed, actions)
 
-    def _start(self, turn: _Turn, table: ResolvedTable, start: Start) -> None:
+    def _start(
+        self, turn: _Turn, table: ResolvedTable, start: Start, pending: OperationStatus | None
+    ) -> None:
         """Note the operation, then create its Job; or say why it does not start now."""
         parts = self._parts
         operation = start.operation
@@ -257,6 +260,10 @@ class TableReconciler:
             phase=OperationPhase.PENDING,
             memory_bytes=memory_bytes,
         )
+        noted = turn.status.operations[-1]
+        if pending is not None and pending.id == noted.id:
+            again = replace(noted, failures=pending.failures, message=pending.message)
+            turn.status = with_entry(turn.status, again)
         self._publish(turn)
         _log.info("starts: %s", start.reason, extra=_about(turn, turn.status.operations[-1]))
         outcome = parts.starter.start(operation, table, start.attempt, turn.item)

@@ -26,7 +26,7 @@ class ControllerSettings:
     limits: Limits = field(default_factory=Limits)
     workers: int = 4
     resync_s: float = 300.0
-    idle_polls_per_s: float = 10.0
+    idle_polls_per_s: float = 5.0
     deletion_deadline_s: float = 600.0
     pod_name: str = ""
     pod_namespace: str = DEFAULT_NAMESPACE
@@ -65,7 +65,7 @@ class ControllerSettings:
             ),
             workers=read.number("TIDELINE_WORKERS", 4),
             resync_s=read.seconds("TIDELINE_RESYNC", 300.0),
-            idle_polls_per_s=float(read.number("TIDELINE_IDLE_POLLS_PER_SECOND", 10)),
+            idle_polls_per_s=float(read.number("TIDELINE_IDLE_POLLS_PER_SECOND", 5)),
             deletion_deadline_s=read.seconds("TIDELINE_DELETION_DEADLINE", 600.0),
             pod_name=read.text("POD_NAME") or socket.gethostname(),
             pod_namespace=read.text("POD_NAMESPACE") or DEFAULT_NAMESPACE,

@@ -14,14 +14,11 @@ from tideline_operator.controller.budgets import Limits
 from tideline_operator.controller.controller import Controller
 from tideline_operator.controller.job_starter import Launcher
 from tideline_operator.controller.settings import ControllerSettings
-from tideline_operator.kube import KubeApi
 from tideline_operator.launcher.driver_job import LaunchSettings
 from tideline_operator.testing.api_server import OPERATOR, ApiServer
 from tideline_operator.testing.eventually import eventually
-from tideline_operator.testing.manifests import apply_all, manifests_in
 from tideline_operator.testing.pretended_cluster import PretendedCluster
 
-OPERATOR_YAML = Path(__file__).resolve().parents[3] / "charts" / "tideline" / "operator.yaml"
 _SETTLED_AGE_S = 60.0
 
 
@@ -39,21 +36,12 @@ def controller_settings(namespace: str, **given: Any) -> ControllerSettings:
     )
 
 
-def operator_api(server: ApiServer) -> KubeApi:
-    """A client with the rights of the operator's account, and no others."""
-    admin = server.api()
-    kinds = ("Namespace", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
-    rights = manifests_in(OPERATOR_YAML.read_text("utf-8"))
-    apply_all(admin, [item for item in rights if item["kind"] in kinds])
-    return server.api(OPERATOR)
-
-
 class ControllerCase:
     """One controller, started and stopped at will, and a client to look at what it does."""
 
     def __init__(self, server: ApiServer, namespace: str, folder: Path) -> None:
         self.api = api = server.api()
-        self.operator_api = operator_api(server)
+        self.operator_api = server.api(OPERATOR)
         self.namespace = namespace
         self.folder = folder
         self.cluster = PretendedCluster(api, namespace)
