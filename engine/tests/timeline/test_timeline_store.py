@@ -15,9 +15,9 @@ from tideline.clock import SystemClock
 from tideline.errors import Conflict, CorruptTable, ObjectNotFound
 from tideline.storage.local import LocalStore
 from tideline.storage.memory import MemoryStore
-from tideline.storage.object_store import ObjectStore
+from tideline.storage.object_store import Listing, ObjectInfo, ObjectStore
 from tideline.testing.fixtures import fixture_table
-from tideline.timeline.active import TimelineStore
+from tideline.timeline.active import LISTING_MARGIN_MS, TimelineStore
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
@@ -215,3 +215,41 @@ def test_the_timeline_needs_neither_arrow_nor_spark() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
+
+
+class BusyFolder:
+    """A store whose listings are taken while others create objects: each answer is one of them."""
+
+    uri = "memory://busy"
+
+    def __init__(self, *answers: list[str], modified_ms: int) -> None:
+        self._answers = list(answers)
+        self._modified_ms = modified_ms
+        self.asked = 0
+
+    def list_directory(self, path: str) -> Listing:
+        names = self._answers[min(self.asked, len(self._answers) - 1)]
+        self.asked += 1
+        objects = tuple(ObjectInfo(f"{path}/{name}", 0, self._modified_ms, None) for name in names)
+        return Listing(objects, ())
+
+
+BEGUN = ["20250922132154428.replacecommit.requested", "20250922132154428.replacecommit.inflight"]
+CLUSTERED = "20250922132154428.replacecommit"
+BUILT_ON_IT = "20250922132159000.deltacommit"
+NOW_MS = 1_800_000_000_000
+
+
+def test_a_commit_is_never_seen_without_the_one_it_was_built_on() -> None:
+    """The listing passed the place of the older one before that was completed."""
+    torn = [*BEGUN, BUILT_ON_IT]
+    folder = BusyFolder(torn, [*torn, CLUSTERED], modified_ms=NOW_MS - 100)
+    loaded = TimelineStore(folder, LAYOUT_V1, ClockAt(NOW_MS)).load()  # type: ignore[arg-type]
+    assert [str(one.time) for one in loaded.completed()] == [CLUSTERED[:17], BUILT_ON_IT[:17]]
+    assert folder.asked == 3
+
+
+def test_a_timeline_with_nothing_new_in_it_is_listed_once() -> None:
+    folder = BusyFolder([*BEGUN, CLUSTERED], modified_ms=NOW_MS - LISTING_MARGIN_MS - 1)
+    TimelineStore(folder, LAYOUT_V1, ClockAt(NOW_MS)).load()  # type: ignore[arg-type]
+    assert folder.asked == 1

@@ -134,7 +134,7 @@ def inspect_table(table: HoodieTable) -> Inspection:
 
 
 def _list_states(table: HoodieTable) -> Iterator[Instant]:
-    for info in table.store.list_directory(LAYOUT_V1.directory).objects:
+    for info in table.timelines.listing().objects:
         instant = LAYOUT_V1.parse(info.path.rpartition("/")[2])
         if instant is not None:
             yield instant

@@ -16,11 +16,15 @@ from uuid import uuid4
 from tideline.clock import Clock
 from tideline.errors import Conflict, CorruptTable
 from tideline.formats.avro import decode_container
-from tideline.storage.object_store import AlreadyExists, ObjectStore
+from tideline.storage.object_store import AlreadyExists, Listing, ObjectStore
 from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
 from tideline.timeline.instant_time import InstantTime, next_instant_time
 from tideline.timeline.layout import TimelineLayout
+
+LISTING_MARGIN_MS = 10_000
+"""How far the store's clock may be behind ours when it stamps an object."""
+_LISTINGS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +151,31 @@ class TimelineStore:
         self.clock = clock
 
     def load(self) -> ActiveTimeline:
-        """The timeline as the store lists it now; empty when there is none."""
-        listing = self.store.list_directory(self.layout.directory)
+        """The timeline as it is now; empty when there is none."""
+        listing = self.listing()
         parsed = (self.layout.parse(item.path.rpartition("/")[2]) for item in listing.objects)
         return ActiveTimeline(
             tuple(instant for instant in parsed if instant is not None),
             has_archive=any(_may_be_archive(directory) for directory in listing.directories),
         )
+
+    def listing(self) -> Listing:
+        """The timeline's objects at one moment.
+
+        A listing takes time, and what is created meanwhile is in it or not: it may show a commit
+        and lack the clustering that the commit was built on. So a listing with something new in it
+        is made again, until two in a row agree; what they show was there together between them.
+        """
+        previous: frozenset[str] | None = None
+        for _ in range(_LISTINGS_MAX):
+            begun_ms = self.clock.now_ms()
+            listing = self.store.list_directory(self.layout.directory)
+            paths = frozenset(item.path for item in listing.objects)
+            newest_ms = max((item.modified_ms for item in listing.objects), default=0)
+            if paths == previous or newest_ms < begun_ms - LISTING_MARGIN_MS:
+                break
+            previous = paths
+        return listing
 
     def next_time(self) -> InstantTime:
         """An instant time above the clock (UTC) and everything in the timeline as it is now.
