@@ -74,6 +74,10 @@ fmt: setup ## Format the code and fix what can be fixed.
 bench: setup peers ## Measure Tideline beside Hudi (takes a while).
 	@$(BIN)/python -m bench.run_all
 
+.PHONY: scale
+scale: setup tools ## Measure the operator with a thousand tables (a quarter of an hour).
+	@$(BIN)/python -m bench.controller_scale
+
 ##@ Tools
 
 .PHONY: minio

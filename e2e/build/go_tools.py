@@ -2,7 +2,8 @@
 
 Kubernetes and etcd come out of one module of our own (`kubernetes/go.mod`), whose go.sum pins every
 dependency: `k8s.io/kubernetes` cannot be installed by name because it replaces its staging modules.
-CoreDNS, Helm and the pause program stand alone; the checksum database vouches for the first two.
+CoreDNS is put together from its module the same way, with the plugins that a cluster needs. Helm is
+installed by name, and the checksum database vouches for it.
 
 Each program is built by itself and appears under its name only when it is finished, so that an
 interrupted build goes on where it stopped. kube-apiserver and etcd come first: tests that need an
@@ -51,12 +52,13 @@ def build_cluster() -> None:
 
 
 def build_coredns() -> Path:
-    return _install("coredns", COREDNS, "github.com/coredns/coredns", flags="")
+    arguments = ["-C", str(HERE / "coredns"), "build", "."]
+    return _versioned("coredns", COREDNS, arguments, flags="")
 
 
 def build_helm() -> Path:
     flags = f"-X helm.sh/helm/v3/internal/version.version=v{HELM}"
-    return _install("helm", HELM, "helm.sh/helm/v3/cmd/helm", flags=flags)
+    return _versioned("helm", HELM, ["install", f"helm.sh/helm/v3/cmd/helm@v{HELM}"], flags=flags)
 
 
 def build_pause() -> Path:
@@ -80,11 +82,11 @@ def _build_of_kubernetes(name: str) -> None:
     _build(target, ["-C", folder, "build", CLUSTER_PROGRAMS[name]], flags=flags)
 
 
-def _install(name: str, version: str, package: str, *, flags: str) -> Path:
-    """`go install` of a program in a version, and the plain name as a link to it."""
+def _versioned(name: str, version: str, arguments: list[str], *, flags: str) -> Path:
+    """A program in a version, and the plain name as a link to it."""
     target = tools_folder() / f"{name}-{version}"
     if not target.exists():
-        _build(target, ["install", f"{package}@v{version}"], flags=flags)
+        _build(target, arguments, flags=flags)
     link = tools_folder() / name
     if not link.is_symlink() or link.readlink() != Path(target.name):
         link.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from e2e.node.node_folder import API_SERVER, NODE_ADDRESS, NodeFolder
+from e2e.node.node_folder import NodeFolder
 
 _DAYS = "30"
 
@@ -40,7 +40,7 @@ def _certificates(folder: NodeFolder) -> tuple[_Certificate, ...]:
     names = ("kubernetes", "kubernetes.default", service, f"{service}.cluster.local", "localhost")
     api_server = (
         *(f"DNS:{name}" for name in names),
-        *(f"IP:{address}" for address in ("127.0.0.1", "10.96.0.1", NODE_ADDRESS)),
+        *(f"IP:{address}" for address in ("127.0.0.1", "10.96.0.1", folder.node_address)),
     )
     return (
         _Certificate("apiserver", "/CN=kube-apiserver", api_server),
@@ -94,7 +94,7 @@ def _write_kubeconfig(folder: NodeFolder, user: str) -> None:
             {
                 "name": name,
                 "cluster": {
-                    "server": API_SERVER,
+                    "server": f"https://{folder.node_address}:6443",
                     "certificate-authority-data": _encoded(pki / "ca.crt"),
                 },
             }

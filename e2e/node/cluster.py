@@ -23,13 +23,13 @@ from e2e.node import network
 from e2e.node.certificates import make_certificates
 from e2e.node.configuration import PAUSE_IMAGE, write_configuration
 from e2e.node.control_groups import ControlGroups
-from e2e.node.node_folder import COVERED_FOLDERS, NodeFolder
+from e2e.node.node_folder import COVERED_FOLDERS, NODES_MAX, NodeFolder
 from tideline.spark.cache_directory import cache_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 
 _READY_TIMEOUT_S = 180.0
-_REMOVE_TIMEOUT_S = 30.0
+_REMOVE_TIMEOUT_S = 180.0
 
 
 class NodeError(Exception):
@@ -47,9 +47,6 @@ def create_cluster(name: str, kubeconfig: Path) -> None:
     _require_root()
     folder = NodeFolder(name)
     with _one_at_a_time():
-        others = sorted(set(clusters()) - {name})
-        if others:
-            raise NodeError(f"there is room for one node: delete cluster --name {others[0]} first")
         if name in clusters():
             raise NodeError(f"cluster {name} is there already")
         _delete(folder)
@@ -95,12 +92,12 @@ def _bring_up(folder: NodeFolder) -> None:
     for covered in COVERED_FOLDERS:
         if folder.path.is_relative_to(covered):
             raise NodeError(f"the cache is in {covered}, which a node covers: set XDG_CACHE_HOME")
-    folder.make()
+    folder.make(_free_slot())
     groups.make()
     write_configuration(folder, groups.name, _snapshotter(folder))
     make_certificates(folder)
     pid = _start_first_process(folder, groups)
-    network.connect(pid)
+    network.connect(folder, pid)
     _wait_until_ready(folder, groups)
     _import(folder, image_archive(PAUSE_IMAGE))
     folder.ready_mark.touch()
@@ -171,8 +168,8 @@ def _snapshotter(folder: NodeFolder) -> str:
 
 def _delete(folder: NodeFolder) -> None:
     _groups(folder).end()
-    if not clusters():
-        network.disconnect()
+    if (folder.path / "slot").exists():
+        network.disconnect(folder)
     deadline_s = time.monotonic() + _REMOVE_TIMEOUT_S
     while folder.path.exists():
         # The last mounts go a moment after the last process.
@@ -180,6 +177,15 @@ def _delete(folder: NodeFolder) -> None:
         if time.monotonic() > deadline_s:
             raise NodeError(f"{folder.path} cannot be removed")
         time.sleep(0.1)
+
+
+def _free_slot() -> int:
+    """A number whose addresses and interfaces no other node has."""
+    taken = {folder.slot for folder in NodeFolder.all() if (folder.path / "slot").exists()}
+    free = next((slot for slot in range(1, NODES_MAX + 1) if slot not in taken), None)
+    if free is None:
+        raise NodeError(f"there are {NODES_MAX} nodes already: delete one")
+    return free
 
 
 def _groups(folder: NodeFolder) -> ControlGroups:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from e2e.node.node_folder import NODE_ADDRESS, POD_NETWORK, NodeFolder
+from e2e.node.node_folder import POD_NETWORK, NodeFolder
 
 PAUSE_IMAGE = "localhost/pause:3"
 
@@ -57,7 +57,7 @@ def _kubelet(folder: NodeFolder, control_group: str) -> dict[str, Any]:
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "address": NODE_ADDRESS,
+        "address": folder.node_address,
         "authentication": {
             "anonymous": {"enabled": False},
             "webhook": {"enabled": True},
@@ -66,7 +66,7 @@ def _kubelet(folder: NodeFolder, control_group: str) -> dict[str, Any]:
         "authorization": {"mode": "Webhook"},
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": f"/{control_group}",
-        "clusterDNS": [NODE_ADDRESS],
+        "clusterDNS": [folder.node_address],
         "clusterDomain": "cluster.local",
         "containerRuntimeEndpoint": f"unix://{folder.containerd_socket}",
         # Images are loaded, never pulled: one that is collected would not come back.
@@ -101,7 +101,7 @@ def _proxy(folder: NodeFolder) -> dict[str, Any]:
 def _corefile(folder: NodeFolder) -> str:
     return f"""\
 .:53 {{
-  bind {NODE_ADDRESS}
+  bind {folder.node_address}
   errors
   kubernetes cluster.local in-addr.arpa {{
     kubeconfig {folder.certificates}/dns.conf kind-{folder.name}

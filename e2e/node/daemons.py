@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.node.node_folder import NODE_ADDRESS, SERVICE_NETWORK, NodeFolder
+from e2e.node.node_folder import SERVICE_NETWORK, NodeFolder
 
 _ETCD = "http://127.0.0.1:2379"
 
@@ -46,7 +46,7 @@ def daemons(folder: NodeFolder, kubernetes: Path, coredns: Path) -> tuple[Daemon
                 f"--kubeconfig={folder.certificates}/node.conf",
                 f"--root-dir={folder.path}/kubelet",
                 f"--hostname-override={folder.node_name}",
-                f"--node-ip={NODE_ADDRESS}",
+                f"--node-ip={folder.node_address}",
             ),
         ),
         Daemon(
@@ -75,7 +75,7 @@ def _api_server(folder: NodeFolder, kubernetes: Path) -> Daemon:
     command = (
         f"{kubernetes}/kube-apiserver",
         f"--etcd-servers={_ETCD}",
-        f"--advertise-address={NODE_ADDRESS}",
+        f"--advertise-address={folder.node_address}",
         f"--service-cluster-ip-range={SERVICE_NETWORK}",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",

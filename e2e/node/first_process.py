@@ -26,7 +26,7 @@ from contextlib import suppress
 
 from e2e.build.versions import kubernetes_folder, tools_folder
 from e2e.node.daemons import Daemon, daemons
-from e2e.node.network import NODE_INTERFACE, configure_node_end
+from e2e.node.network import configure_node_end
 from e2e.node.node_folder import COVERED_FOLDERS, NodeFolder
 
 _API_TIMEOUT_S = 120.0
@@ -36,8 +36,8 @@ _INTERFACE_TIMEOUT_S = 30.0
 def main() -> int:
     folder = NodeFolder(sys.argv[1])
     _cover_folders(folder)
-    _wait_for_interface()
-    configure_node_end()
+    _wait_for_interface(folder.node_interface)
+    configure_node_end(folder)
     running: dict[int, Daemon] = {}
     planned = daemons(folder, kubernetes_folder(), tools_folder() / "coredns")
     for daemon in (daemon for daemon in planned if not daemon.needs_api):
@@ -59,11 +59,11 @@ def _cover_folders(folder: NodeFolder) -> None:
     _run("mount", "--make-rshared", "/")
 
 
-def _wait_for_interface() -> None:
+def _wait_for_interface(name: str) -> None:
     deadline_s = time.monotonic() + _INTERFACE_TIMEOUT_S
-    while subprocess.run(["ip", "link", "show", NODE_INTERFACE], capture_output=True).returncode:
+    while subprocess.run(["ip", "link", "show", name], capture_output=True).returncode:
         if time.monotonic() > deadline_s:
-            raise TimeoutError(f"the machine gave this node no {NODE_INTERFACE}")
+            raise TimeoutError(f"the machine gave this node no {name}")
         time.sleep(0.05)
 
 

@@ -10,38 +10,32 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from e2e.node.node_folder import HOST_ADDRESS, NODE_ADDRESS
-
-HOST_INTERFACE = "tideline-host"
-NODE_INTERFACE = "tideline-node"
+from e2e.node.node_folder import NodeFolder
 
 
-def connect(pid: int) -> None:
+def connect(folder: NodeFolder, pid: int) -> None:
     """Make the pair and hand one end to the namespace of process `pid`."""
-    _ip("link", "add", HOST_INTERFACE, "type", "veth", "peer", "name", NODE_INTERFACE)
-    _ip("link", "set", NODE_INTERFACE, "netns", str(pid))
-    _ip("address", "add", f"{HOST_ADDRESS}/24", "dev", HOST_INTERFACE)
-    _ip("link", "set", HOST_INTERFACE, "up")
+    host, node = folder.host_interface, folder.node_interface
+    _ip("link", "add", host, "type", "veth", "peer", "name", node)
+    _ip("link", "set", node, "netns", str(pid))
+    _ip("address", "add", f"{folder.host_address}/24", "dev", host)
+    _ip("link", "set", host, "up")
 
 
-def is_connected() -> bool:
-    return Path("/sys/class/net", HOST_INTERFACE).exists()
-
-
-def disconnect() -> None:
+def disconnect(folder: NodeFolder) -> None:
     """Remove the pair, if it is there."""
-    for interface in (HOST_INTERFACE, NODE_INTERFACE):
+    for interface in (folder.host_interface, folder.node_interface):
         if Path("/sys/class/net", interface).exists():
             subprocess.run(["ip", "link", "delete", interface], capture_output=True)
 
 
-def configure_node_end() -> None:
+def configure_node_end(folder: NodeFolder) -> None:
     """Called in the node: address, loopback, and the kernel settings that kube-proxy counts on."""
     _ip("link", "set", "lo", "up")
-    _ip("address", "add", f"{NODE_ADDRESS}/24", "dev", NODE_INTERFACE)
-    _ip("link", "set", NODE_INTERFACE, "up")
+    _ip("address", "add", f"{folder.node_address}/24", "dev", folder.node_interface)
+    _ip("link", "set", folder.node_interface, "up")
     # kube-proxy and pods want a default route, even one that leads nowhere.
-    _ip("route", "add", "default", "via", HOST_ADDRESS)
+    _ip("route", "add", "default", "via", folder.host_address)
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     # A pod that calls a Service whose pod is on the same bridge.
     bridge = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")

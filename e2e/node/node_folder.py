@@ -8,14 +8,11 @@ from pathlib import Path
 
 from tideline.spark.cache_directory import cache_directory
 
-HOST_ADDRESS = "10.99.0.1"
-NODE_ADDRESS = "10.99.0.2"
-"""The two ends of the veth pair: the machine's and the node's. One node at a time has them."""
 POD_NETWORK = "10.244.0.0/24"
 SERVICE_NETWORK = "10.96.0.0/16"
 COVERED_FOLDERS = {"/var/lib": "var-lib", "/var/log": "var-log", "/run": None}
 """Folders of the machine that the node sees its own instead of; None is one in memory."""
-API_SERVER = f"https://{NODE_ADDRESS}:6443"
+NODES_MAX = 16
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
@@ -67,10 +64,34 @@ class NodeFolder:
         """There when the cluster was brought up to its end."""
         return self.path / "ready"
 
-    def make(self) -> None:
+    @property
+    def slot(self) -> int:
+        """A number that no other node on this machine has."""
+        return int((self.path / "slot").read_text())
+
+    @property
+    def host_address(self) -> str:
+        """The machine's end of the veth pair."""
+        return f"10.99.{self.slot}.1"
+
+    @property
+    def node_address(self) -> str:
+        """The node's end of the veth pair, where its API server is."""
+        return f"10.99.{self.slot}.2"
+
+    @property
+    def host_interface(self) -> str:
+        return f"tideline-host{self.slot}"
+
+    @property
+    def node_interface(self) -> str:
+        return f"tideline-node{self.slot}"
+
+    def make(self, slot: int) -> None:
         for name in ("pki", "log", "etcd", "cni", "config", "kubelet", "var-lib", "var-log", "tmp"):
             (self.path / name).mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o700)
+        (self.path / "slot").write_text(str(slot))
 
 
 def _nodes() -> Path:

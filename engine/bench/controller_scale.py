@@ -133,6 +133,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", type=int, default=1_000)
     parser.add_argument("--idle", type=float, default=120.0, help="seconds")
+    parser.add_argument("--quiet", type=float, default=400.0, help="seconds until all are idle")
     parser.add_argument("--changes", type=int, default=300)
     parser.add_argument("--ingests", type=int, default=100)
     asked = parser.parse_args()
@@ -153,7 +154,8 @@ def main() -> int:
         watched = Watched(api)
         with operator(server, Path(folder)) as process:
             measure_start(api, watched, bucket, names, process, figures)
-            measure_idle(process, asked.idle, figures)
+            measure_idle(process, "soon after the start", 45.0, asked.idle, figures)
+            measure_idle(process, "idle", asked.quiet, asked.idle, figures)
             measure_changes(api, watched, names, asked.changes, process, figures)
             cluster = PretendedCluster(api, NAMESPACE, open_store)
             landing = Place(f"s3://{bucket}/landing", options)
@@ -271,24 +273,30 @@ def measure_start(
     figures.note("API requests until then", f"{sum(used.requests.values()):,.0f}")
 
 
-def measure_idle(process: subprocess.Popen[bytes], idle_s: float, figures: Figures) -> None:
-    # What is still written for the last looks of the start is over by then.
-    time.sleep(45)
+def measure_idle(
+    process: subprocess.Popen[bytes], phase: str, wait_s: float, idle_s: float, figures: Figures
+) -> None:
+    """What a while without changes costs, `wait_s` from now; the targets count when `idle`."""
+    time.sleep(wait_s)
+    is_idle = phase == "idle"
     before = usage(process)
     time.sleep(idle_s)
     after = usage(process)
     taken_s = after.at_s - before.at_s
     cpu = 100 * (after.cpu_s - before.cpu_s) / taken_s
-    figures.note("idle CPU", f"{cpu:.1f} % of a core", is_met=cpu < IDLE_CPU_PERCENT_MAX)
+    is_met = cpu < IDLE_CPU_PERCENT_MAX or not is_idle
+    figures.note(f"CPU {phase}", f"{cpu:.1f} % of a core", is_met=is_met)
     memory = after.memory_bytes / 2**20
-    figures.note("idle memory", f"{memory:.0f} MiB", is_met=memory < MEMORY_MIB_MAX)
+    figures.note(f"memory {phase}", f"{memory:.0f} MiB", is_met=memory < MEMORY_MIB_MAX)
     asked = {key: n - before.requests.get(key, 0) for key, n in after.requests.items()}
     named = ", ".join(f"{v} {r} {n:.0f}" for (v, r), n in sorted(asked.items()) if n)
-    figures.note("idle API requests", f"{sum(asked.values()) / taken_s:.2f}/s ({named})")
+    figures.note(f"API requests {phase}", f"{sum(asked.values()) / taken_s:.2f}/s ({named})")
     turns = after.turns - before.turns
-    figures.note("idle turns", f"{turns / taken_s:.1f}/s")
+    figures.note(f"turns {phase}", f"{turns / taken_s:.1f}/s")
     lists = sum(n for (verb, _), n in asked.items() if verb == "list")
-    figures.note("list requests", f"{lists:.0f} in {turns:.0f} turns", is_met=lists <= 0.01 * turns)
+    figures.note(
+        f"list requests {phase}", f"{lists:.0f} in {turns:.0f} turns", is_met=lists <= 0.01 * turns
+    )
 
 
 def measure_changes(

@@ -6,8 +6,6 @@ for.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tideline_operator.kube import (
@@ -25,11 +23,9 @@ from tideline_operator.kube import (
     Manifest,
 )
 from tideline_operator.testing.api_server import ENGINE, OPERATOR, STRANGER, ApiServer
-from tideline_operator.testing.manifests import apply_all, manifests_in
 
 pytestmark = pytest.mark.api_server
 
-OPERATOR_YAML = Path(__file__).resolve().parents[2] / "charts" / "tideline" / "operator.yaml"
 HOME, LAKE, OTHER = "tideline-system", "lake", "other"
 
 Right = tuple[str, str]
@@ -60,11 +56,9 @@ def pairs(rights: dict[str, tuple[str, ...]]) -> set[Right]:
 
 @pytest.fixture(scope="module")
 def installed(api_server: ApiServer) -> ApiServer:
-    """A server with the committed manifests and what the operator makes for the engine."""
-    api = api_server.api()
+    """A server with two namespaces, and what the operator makes for the engine in one of them."""
     for name in (LAKE, OTHER):
-        api.create(NAMESPACES, named("v1", "Namespace", name))
-    apply_all(api, manifests_in(OPERATOR_YAML.read_text("utf-8")))
+        api_server.api().create(NAMESPACES, named("v1", "Namespace", name))
     operator = api_server.api(OPERATOR)
     operator.create(SERVICE_ACCOUNTS, named("v1", "ServiceAccount", "tideline-engine"), LAKE)
     operator.create(ROLE_BINDINGS, binding("tideline-engine", "tideline-engine"), LAKE)

@@ -156,11 +156,13 @@ def test_health_is_served_with_what_is_wrong() -> None:
         problems.append("the watch of pods hangs")
         with pytest.raises(urllib.error.HTTPError) as failed:
             urllib.request.urlopen(f"{url}/healthz", timeout=5)
-        assert failed.value.code == 503
-        assert b"the watch of pods hangs" in failed.value.read()
+        with failed.value as answer:
+            assert answer.code == 503
+            assert b"the watch of pods hangs" in answer.read()
         with pytest.raises(urllib.error.HTTPError) as missing:
             urllib.request.urlopen(f"{url}/nothing", timeout=5)
-        assert missing.value.code == 404
+        with missing.value as answer:
+            assert answer.code == 404
     finally:
         server.stop()
 

@@ -55,6 +55,8 @@ class Election:
         self._renew_deadline_s = renew_deadline_s
         self._retry_s = retry_s
         self._seen: tuple[str, float] | None = None
+        self._held_lease: Manifest | None = None
+        self._is_taken = False
         self._stop = threading.Event()
         self.is_leader = False
         self.heard_s = clock.monotonic_s()
@@ -103,6 +105,8 @@ class Election:
         """Take or renew the Lease; whether it is ours now."""
         self._is_taken = False
         try:
+            if self._renew():
+                return True
             lease = self._api.get(LEASES, self._name, self._namespace)
             self.heard_s = self._clock.monotonic_s()
             if lease is None:
@@ -116,7 +120,10 @@ class Election:
             _log.warning("cannot reach the lease: %s", error)
             return False
 
-    _is_taken = False
+    def _renew(self) -> bool:
+        """Renew the Lease as we left it; False when it is not ours, or was changed since."""
+        lease, self._held_lease = self._held_lease, None
+        return lease is not None and self._take(lease, self._identity)
 
     def _create(self) -> bool:
         metadata = {"name": self._name, "namespace": self._namespace}
@@ -128,7 +135,10 @@ class Election:
             "metadata": metadata,
             "spec": spec,
         }
-        return isinstance(self._api.create(LEASES, manifest, self._namespace), Created)
+        made = self._api.create(LEASES, manifest, self._namespace)
+        if isinstance(made, Created):
+            self._held_lease = made.object
+        return isinstance(made, Created)
 
     def _take(self, lease: Manifest, holder: str) -> bool:
         spec = lease["spec"]
@@ -136,7 +146,11 @@ class Election:
         acquired = spec.get("acquireTime") if is_ours else _moment()
         transitions = int(spec.get("leaseTransitions") or 0) + (0 if is_ours else 1)
         lease["spec"] = self._held(acquired=acquired, transitions=transitions)
-        return isinstance(self._api.replace(LEASES, lease, self._namespace), Replaced)
+        made = self._api.replace(LEASES, lease, self._namespace)
+        if isinstance(made, Replaced):
+            self.heard_s = self._clock.monotonic_s()
+            self._held_lease = made.object
+        return isinstance(made, Replaced)
 
     def _held(self, *, acquired: object, transitions: int) -> Manifest:
         return {

@@ -34,7 +34,7 @@ CPU = "process_cpu_seconds_total"
 
 _MEANINGS = {
     TABLES: ("gauge", "LakeTables that are looked after."),
-    TABLE_READY: ("gauge", "1 while the condition Ready of a table is True."),
+    TABLE_READY: ("gauge", "1 while a table is Ready, 0 while it is not; absent while paused."),
     LAG_FILES: ("gauge", "Files of a table that wait to be taken in."),
     LAG_BYTES: ("gauge", "Their size."),
     PENDING: ("gauge", "Instants of a table that are not complete."),
@@ -73,9 +73,11 @@ def note_status(metrics: Metrics, key: Key, status: LakeTableStatus) -> None:
     """Bring the gauges of one table up to date."""
     labels = {"namespace": key[0], "table": key[1]}
     ready = next((item for item in status.conditions if item.type is ConditionType.READY), None)
-    is_ready = ready is not None and ready.status is Truth.TRUE
     ingests = status.ingest.values()
-    metrics.set(TABLE_READY, float(is_ready), **labels)
+    if ready is None or ready.status is Truth.UNKNOWN:
+        metrics.unset(TABLE_READY, **labels)
+    else:
+        metrics.set(TABLE_READY, float(ready.status is Truth.TRUE), **labels)
     metrics.set(LAG_FILES, sum(item.lag_files for item in ingests), **labels)
     metrics.set(LAG_BYTES, sum(item.lag_bytes for item in ingests), **labels)
     metrics.set(QUARANTINED, sum(item.quarantined_files for item in ingests), **labels)

@@ -82,7 +82,10 @@ class ControllerProcess:
         renewal.start()
         controller = Controller(self._api, self._settings, metrics=self._metrics)
         self._controller = controller
-        threading.Thread(target=controller.start, name="start", daemon=True).start()
+        starting = threading.Thread(
+            target=_start_or_end, args=(controller,), name="start", daemon=True
+        )
+        starting.start()
         # Woken now and then, because a signal handler runs between two waits.
         while not self._stop.wait(1.0):
             pass
@@ -111,8 +114,17 @@ def run_controller(kubeconfig: Path | None) -> int:
     return ControllerProcess(api, settings).run()
 
 
+def _start_or_end(controller: Controller) -> None:
+    """Start a controller; one that cannot is of no use to anybody."""
+    try:
+        controller.start()
+    except Exception:
+        _log.exception("cannot start")
+        _end_at_once("the controller could not be started")
+
+
 def _end_at_once(reason: str) -> None:
-    """Another may lead already: nothing more may be done, not even in order."""
+    """End the process. Another may lead already, so nothing more is done, not even in order."""
     _log.error("ends: %s", reason)
     for handler in logging.getLogger().handlers:
         handler.flush()

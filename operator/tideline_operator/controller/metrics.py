@@ -52,6 +52,11 @@ class Metrics:
         with self._lock:
             self._values.setdefault(name, {})[_key(labels)] = value
 
+    def unset(self, name: str, /, **labels: str) -> None:
+        """Nothing is known of a gauge."""
+        with self._lock:
+            self._values.get(name, {}).pop(_key(labels), None)
+
     def observe(
         self, name: str, value: float, /, bounds: tuple[float, ...] = (), **labels: str
     ) -> None:

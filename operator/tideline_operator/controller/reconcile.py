@@ -16,6 +16,7 @@ import random
 from dataclasses import dataclass, field, replace
 
 from tideline.clock import Clock
+from tideline.ingest.operation_result import OperationResult
 from tideline_operator.actions import Action, Start, Wait, WaitKind
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.budgets import Admitted, Budgets, Full, TooLarge
@@ -33,7 +34,12 @@ from tideline_operator.controller.poll_pacing import PollPacing
 from tideline_operator.controller.settlement import Settlement, Settler, refused
 from tideline_operator.controller.status_writer import StatusWriter
 from tideline_operator.controller.table_events import events_of
-from tideline_operator.controller.table_source import TableSource, Unresolved, declared_table
+from tideline_operator.controller.table_source import (
+    Declared,
+    TableSource,
+    Unresolved,
+    declared_table,
+)
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.launcher.job_launcher import Refused
 from tideline_operator.observation import Observer
@@ -46,6 +52,7 @@ from tideline_operator.resources.status import (
     ConditionType,
     LakeTableStatus,
     OperationPhase,
+    OperationStatus,
 )
 from tideline_operator.status import (
     observed_status,
@@ -53,6 +60,7 @@ from tideline_operator.status import (
     operation_started,
     redated,
     with_condition,
+    with_entry,
     without_entry,
 )
 
@@ -74,6 +82,7 @@ class _Turn:
     reported: LakeTableStatus
     now_ms: int
     spec_problem: str | None = None
+    ended: list[tuple[OperationStatus, OperationResult]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -82,6 +91,8 @@ class _Memory:
 
     polled: dict[str, Timestamp] = field(default_factory=dict)
     problems: int = 0
+    status: tuple[str, LakeTableStatus] | None = None
+    declared: tuple[object, Declared] | None = None
     resolved: ResolvedTable | None = None
 
 
@@ -132,7 +143,7 @@ class TableReconciler:
         """
         parts = self._parts
         turn = self._begin(key, item)
-        declared = declared_table(item, turn.status.last_valid_spec)
+        declared = self._declared(turn)
         turn.spec_problem = declared.problem
         if declared.problem is not None:
             note = f"spec is not valid: {declared.problem}"
@@ -151,8 +162,12 @@ class TableReconciler:
         return self._work(turn, settled, resolved)
 
     def _begin(self, key: Key, item: Manifest) -> _Turn:
-        status = parse_stored(LakeTableStatus, item.get("status") or {}) or LakeTableStatus()
         memory = self._memories.setdefault(key, _Memory())
+        version = str(item["metadata"]["resourceVersion"])
+        if memory.status is None or memory.status[0] != version:
+            found = parse_stored(LakeTableStatus, item.get("status") or {})
+            memory.status = version, found or LakeTableStatus()
+        status = memory.status[1]
         ingests = {
             name: replace(seen, polled_at=memory.polled.get(name, seen.polled_at))
             for name, seen in status.ingest.items()
@@ -160,10 +175,22 @@ class TableReconciler:
         status = replace(status, ingest=ingests)
         return _Turn(key, item, status, status, self._parts.clock.now_ms())
 
-    def _report_ends(self, turn: _Turn, settled: Settlement) -> None:
-        """Tell what ended and write it down.
+    def _declared(self, turn: _Turn) -> Declared:
+        """What the object declares, parsed once for each of its generations."""
+        metadata, memory = turn.item["metadata"], self._memories[turn.key]
+        names = ("uid", "generation", "annotations")
+        version = tuple(str(metadata.get(name)) for name in names)
+        if memory.declared is not None and memory.declared[0] == version:
+            return memory.declared[1]
+        declared = declared_table(turn.item, turn.status.last_valid_spec)
+        # What is not valid depends on the status as well.
+        memory.declared = (version, declared) if declared.problem is None else None
+        return declared
 
-        Told first: telling twice changes nothing, and a death in between loses no event.
+    def _report_ends(self, turn: _Turn, settled: Settlement) -> None:
+        """Take the ends into the status, and tell them.
+
+        Told before it is written: telling twice changes nothing, and a death in between loses none.
         """
         turn.status = settled.status
         parts = self._parts
@@ -171,28 +198,21 @@ class TableReconciler:
             parts.budgets.hold(turn.key, settled.memory_bytes)
         elif settled.pending is None and parts.budgets.has_place(turn.key):
             parts.budgets.release(turn.key)
-        if not settled.ended:
-            return
+        turn.ended = settled.ended
         for entry, result in settled.ended:
             for event in events_of(entry, result):
                 parts.events.tell(turn.item, event)
-        self._publish(turn)
-        for entry, result in settled.ended:
+
+    def _count_ends(self, turn: _Turn) -> None:
+        """The ends are in the status now: count them, once."""
+        parts = self._parts
+        for entry, result in turn.ended:
             parts.metrics.add(OPERATIONS, kind=entry.kind, result=result.outcome.value)
             seconds = max(0.0, (turn.now_ms - entry.started_at.ms) / 1000)
             parts.metrics.observe(OPERATION_SECONDS, seconds, kind=entry.kind)
-            _log.info(
-                "%s: %s",
-                result.outcome.value,
-                result.message or "done",
-                extra={
-                    "table": "/".join(turn.key),
-                    "operation": entry.id,
-                    "kind": entry.kind,
-                    "attempt": entry.attempt,
-                    "seconds": round(seconds, 1),
-                },
-            )
+            text = f"{result.outcome.value}: {result.message or 'done'}"
+            _log.info(text, extra=_about(turn, entry, round(seconds, 1)))
+        turn.ended = []
 
     def _work(self, turn: _Turn, settled: Settlement, table: ResolvedTable) -> float:
         parts = self._parts
@@ -209,13 +229,15 @@ class TableReconciler:
         turn.status = self._with_notes(turn, settled, status)
         start = _chosen(actions, settled)
         if start is not None:
-            self._start(turn, table, start)
+            self._start(turn, table, start, settled.pending)
         elif not running:
             parts.budgets.release(turn.key)
         self._publish(turn)
         return self._next_look_s(turn, settled, observed, actions)
 
-    def _start(self, turn: _Turn, table: ResolvedTable, start: Start) -> None:
+    def _start(
+        self, turn: _Turn, table: ResolvedTable, start: Start, pending: OperationStatus | None
+    ) -> None:
         """Note the operation, then create its Job; or say why it does not start now."""
         parts = self._parts
         operation = start.operation
@@ -238,17 +260,12 @@ class TableReconciler:
             phase=OperationPhase.PENDING,
             memory_bytes=memory_bytes,
         )
+        noted = turn.status.operations[-1]
+        if pending is not None and pending.id == noted.id:
+            again = replace(noted, failures=pending.failures, message=pending.message)
+            turn.status = with_entry(turn.status, again)
         self._publish(turn)
-        _log.info(
-            "starts: %s",
-            start.reason,
-            extra={
-                "table": "/".join(turn.key),
-                "operation": operation.id,
-                "kind": operation.kind.value,
-                "attempt": start.attempt,
-            },
-        )
+        _log.info("starts: %s", start.reason, extra=_about(turn, turn.status.operations[-1]))
         outcome = parts.starter.start(operation, table, start.attempt, turn.item)
         if isinstance(outcome, Refused):
             parts.budgets.release(turn.key)
@@ -323,7 +340,11 @@ class TableReconciler:
         """Write the status if it changed."""
         parts = self._parts
         turn.status = redated(turn.status, turn.reported, turn.now_ms)
+        if _without_looks(turn.status) == _without_looks(turn.reported):
+            return
         turn.item = parts.writer.write(turn.item, turn.status)
+        turn.reported = turn.status
+        self._count_ends(turn)
         note_status(parts.metrics, turn.key, turn.status)
 
     def _next_look_s(
@@ -376,6 +397,23 @@ def _chosen(actions: tuple[Action, ...], settled: Settlement) -> Start | None:
     first = starts[0]
     used = settled.attempts.get(first.operation.id, 0)
     return replace(first, attempt=max(first.attempt, used + 1))
+
+
+def _about(turn: _Turn, entry: OperationStatus, seconds: float | None = None) -> dict[str, object]:
+    """What a log line about an operation carries."""
+    return {
+        "table": "/".join(turn.key),
+        "operation": entry.id,
+        "kind": entry.kind,
+        "attempt": entry.attempt,
+        "seconds": seconds,
+    }
+
+
+def _without_looks(status: LakeTableStatus) -> LakeTableStatus:
+    """A status without the times at which nothing new was found."""
+    ingest = {name: replace(item, polled_at=None) for name, item in status.ingest.items()}
+    return replace(status, ingest=ingest)
 
 
 def _jittered(delay_s: float) -> float:

@@ -77,6 +77,7 @@ class TableSource:
         self._locations = locations
         self._wake = wake
         self._allows_local = allows_local
+        self._specs: dict[Key, tuple[object, LakeStoreSpec]] = {}
 
     def resolve(self, item: Manifest, table: LakeTable) -> ResolvedTable | Unresolved:
         """`table`, which is what `item` declares, with everything it names.
@@ -136,10 +137,19 @@ class TableSource:
                 )
                 return Unresolved("StoreMissing", message)
             try:
-                found[name] = parse_object(LakeStore, item).spec
+                found[name] = self._spec_of(item)
             except ConfigError as error:
                 return Unresolved("StoreInvalid", f"LakeStore {name}: {error.message}")
         return found
+
+    def _spec_of(self, item: Manifest) -> LakeStoreSpec:
+        """The spec of a LakeStore, parsed once for each of its generations."""
+        key = key_of(item)
+        version = item["metadata"].get("uid"), item["metadata"].get("generation")
+        known = self._specs.get(key)
+        if known is None or known[0] != version:
+            known = self._specs[key] = version, parse_object(LakeStore, item).spec
+        return known[1]
 
     def _claim(self, item: Manifest, table: ResolvedTable) -> Unresolved | None:
         metadata = item["metadata"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import re
 import types
 import typing
@@ -116,14 +117,22 @@ def path_text(path: FieldPath) -> str:
 
 
 def _json_members(value: Any) -> Iterator[tuple[str, Any]]:
-    for field in dataclasses.fields(value):
+    kind: type = type(value)
+    for name, field in _members_of(kind)[1].items():
         member = getattr(value, field.name)
         default: object = field.default
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
         is_written = member != default or rule_of(field).always_written
         if member is not None and is_written:
-            yield json_name(field.name), to_json_object(member)
+            yield name, to_json_object(member)
+
+
+@functools.cache
+def _members_of(kind: type) -> tuple[dict[str, Any], dict[str, dataclasses.Field[Any]]]:
+    """The types of a dataclass's fields, and the fields by their names in JSON."""
+    fields = {json_name(item.name): item for item in dataclasses.fields(kind)}
+    return typing.get_type_hints(kind), fields
 
 
 def _describe(document: Document, problem: Problem) -> str:
@@ -155,8 +164,7 @@ class _Parser:
     def _read_object(self, kind: type, value: object, path: FieldPath) -> Any:
         if not isinstance(value, Mapping):
             return self._note(path, f"{self._shown(value, path)}; allowed: a mapping of fields")
-        hints = typing.get_type_hints(kind)
-        fields = {json_name(item.name): item for item in dataclasses.fields(kind)}
+        hints, fields = _members_of(kind)
         if not self._ignore_unknown and kind not in _LENIENT:
             for name in value:
                 if name not in fields:

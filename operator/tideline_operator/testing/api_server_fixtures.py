@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -23,13 +24,16 @@ from tideline_operator.kube import (
 from tideline_operator.resources.crd import custom_resource_definitions
 from tideline_operator.testing.api_server import ApiServer, programs_folder
 from tideline_operator.testing.eventually import eventually
+from tideline_operator.testing.manifests import apply_all, manifests_in
 
 _BUILD = "python -m e2e.build api-server"
+_OPERATOR_YAML = Path(__file__).resolve().parents[3] / "charts" / "tideline" / "operator.yaml"
 
 
 @pytest.fixture(scope="session")
 def api_server() -> Iterator[ApiServer]:
-    """One server for the whole run, with Tideline's resource definitions."""
+    """One server for the whole run, with Tideline's resource definitions and the roles of its
+    accounts: sign in as OPERATOR to do only what the operator may."""
     if programs_folder() is None:
         reason = f"kube-apiserver and etcd are not built; run: {_BUILD}"
         if os.environ.get("CI"):
@@ -37,6 +41,7 @@ def api_server() -> Iterator[ApiServer]:
         pytest.skip(reason)
     with ApiServer() as server:
         install_definitions(server.api())
+        install_roles(server.api())
         yield server
 
 
@@ -54,6 +59,12 @@ def install_definitions(api: KubeApi) -> None:
     for definition in custom_resource_definitions():
         api.apply(CUSTOM_RESOURCE_DEFINITIONS, definition)
     eventually(lambda: _is_served(api), "the resource definitions are served")
+
+
+def install_roles(api: KubeApi) -> None:
+    """Apply the committed manifests but for the Deployment, which nothing would run."""
+    manifests = manifests_in(_OPERATOR_YAML.read_text("utf-8"))
+    apply_all(api, [item for item in manifests if item["kind"] != "Deployment"])
 
 
 def _is_served(api: KubeApi) -> bool:

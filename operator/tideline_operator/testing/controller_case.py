@@ -15,7 +15,7 @@ from tideline_operator.controller.controller import Controller
 from tideline_operator.controller.job_starter import Launcher
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.launcher.driver_job import LaunchSettings
-from tideline_operator.testing.api_server import ApiServer
+from tideline_operator.testing.api_server import OPERATOR, ApiServer
 from tideline_operator.testing.eventually import eventually
 from tideline_operator.testing.pretended_cluster import PretendedCluster
 
@@ -41,7 +41,7 @@ class ControllerCase:
 
     def __init__(self, server: ApiServer, namespace: str, folder: Path) -> None:
         self.api = api = server.api()
-        self.operator_api = server.api()
+        self.operator_api = server.api(OPERATOR)
         self.namespace = namespace
         self.folder = folder
         self.cluster = PretendedCluster(api, namespace)
@@ -141,6 +141,12 @@ class ControllerCase:
         """Reasons of the table's events, sorted."""
         events, _ = self.api.list(EVENTS, self.namespace)
         return sorted(item["reason"] for item in events if item["involvedObject"]["name"] == name)
+
+    def event_notes(self, name: str = "people") -> str:
+        """What the table's events say, in one text."""
+        events, _ = self.api.list(EVENTS, self.namespace)
+        found = (item["message"] for item in events if item["involvedObject"]["name"] == name)
+        return "\n".join(found)
 
     def until(self, probe: Callable[[], Any], what: str, timeout_s: float = 20.0) -> Any:
         """Wait for something, and show the table's status when it does not come."""
