@@ -114,6 +114,11 @@ lock: setup ## Resolve the dependencies again and write the lock files.
 		--extra dev --output-file requirements.lock
 	@printf '%s\n' pip setuptools wheel hatchling \
 		| $(LOCK) - --constraint requirements.lock --output-file requirements-build.lock
+	@$(LOCK) pyproject.toml --extra spark --extra minio --extra java \
+		--constraint requirements.lock --output-file images/engine/requirements.lock
+	@$(LOCK) pyproject.toml --extra operator \
+		--constraint requirements.lock --output-file images/operator/requirements.lock
+	@$(LOCK) images/minio/requirements.in --upgrade --output-file images/minio/requirements.lock
 	@$(LOCK) $(FLIGHTS)/requirements.in --constraint requirements.lock \
 		--output-file $(FLIGHTS)/requirements.txt
 
