@@ -170,3 +170,30 @@ def test_the_engine_sees_its_own_namespace_only(
     assert engine.list(resource, LAKE)
     with pytest.raises(ApiRefused, match="forbidden"):
         engine.list(resource, OTHER)
+
+
+def test_with_namespaces_the_operator_may_do_nothing_outside_them(api_server: ApiServer) -> None:
+    """Bound in one namespace only, as the chart does it; a user without other rights stands in."""
+    api = api_server.api()
+    bound, unbound = "bound", "unbound"
+    for name in (bound, unbound):
+        api.create(NAMESPACES, named("v1", "Namespace", name))
+    subject = {"kind": "User", "name": STRANGER, "apiGroup": "rbac.authorization.k8s.io"}
+    given = {**binding("limited", "tideline-operator"), "subjects": [subject]}
+    api.create(ROLE_BINDINGS, given, bound)
+    stranger = api_server.api(STRANGER)
+    try:
+        assert stranger.list(LAKE_TABLES, bound)
+        assert stranger.get(NAMESPACES, bound) is not None
+        for namespace in (unbound, None):
+            with pytest.raises(ApiRefused, match="forbidden"):
+                stranger.list(LAKE_TABLES, namespace)
+        with pytest.raises(ApiRefused, match="forbidden"):
+            stranger.get(NAMESPACES, unbound)
+        account = named("v1", "ServiceAccount", "tideline-engine")
+        assert stranger.create(SERVICE_ACCOUNTS, account, bound)
+        stranger.create(ROLE_BINDINGS, binding("tideline-engine", "tideline-engine"), bound)
+        with pytest.raises(ApiRefused, match="forbidden"):
+            stranger.create(ROLE_BINDINGS, binding("more", "cluster-admin"), bound)
+    finally:
+        api.delete(ROLE_BINDINGS, "limited", bound)
