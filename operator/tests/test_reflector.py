@@ -84,8 +84,9 @@ def test_a_watch_that_ends_goes_on_from_its_last_version(
     assert ["resourceVersion=5" in paths[1], "resourceVersion=20" in paths[2]] == [True, True]
 
 
+@pytest.mark.usefixtures("quick")
 def test_an_expired_version_means_listing_again_and_missing_nothing(
-    server: ScriptedServer, tmp_path: Path, quick: None
+    server: ScriptedServer, tmp_path: Path
 ) -> None:
     gone = {"code": 410, "reason": "Expired", "message": "too old"}
     server.script = [
@@ -100,8 +101,9 @@ def test_an_expired_version_means_listing_again_and_missing_nothing(
     assert heard.changes == ["+a", "+b", "-a", "~b", "+c"]
 
 
+@pytest.mark.usefixtures("quick")
 def test_refusals_and_failures_are_tried_again_and_do_not_count_as_hanging(
-    server: ScriptedServer, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "STUCK_S", 1.0)
     server.script = [
