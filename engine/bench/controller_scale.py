@@ -162,6 +162,7 @@ def main() -> int:
             measure_ingests(
                 cluster, api, watched, names[: asked.ingests], open_store(landing), figures
             )
+            watched.reflector.stop()
             memory = usage(process).memory_bytes / 2**20
             figures.note("memory at the end", f"{memory:.0f} MiB", is_met=memory < MEMORY_MIB_MAX)
     return 1 if figures.missed else 0

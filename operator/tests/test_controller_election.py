@@ -97,6 +97,7 @@ class Process:
         self.log = folder / f"controller-{number}.log"
         environment = {
             **os.environ,
+            "PYTHONPATH": os.pathsep.join((str(without_engine(folder)), *filter(None, sys.path))),
             "TIDELINE_ENGINE_IMAGE": "localhost/tideline-engine:dev",
             "TIDELINE_NAMESPACES": namespace,
             "TIDELINE_HEALTH_PORT": str(self.health_port),
@@ -118,6 +119,15 @@ class Process:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
+
+
+def without_engine(folder: Path) -> Path:
+    """A folder that hides what the operator's image does not have."""
+    hidden = folder / "hidden"
+    hidden.mkdir(exist_ok=True)
+    for name in ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "minio"):
+        (hidden / f"{name}.py").write_text("raise ImportError('not in the operator image')\n")
+    return hidden
 
 
 def free_ports(count: int) -> list[int]:
@@ -175,7 +185,9 @@ def test_when_the_leader_is_killed_the_other_goes_on_where_it_was(
     case.until(lambda: all(item.is_ready() for item in processes), "both are ready", 60.0)
     bucket = minio_server.create_bucket()
     case.cluster = on_minio(case, minio_server)
-    case.declare(storeRef="minio", location=f"s3://{bucket}/people", ingest=None)
+    source = {"format": "parquet", "path": f"s3://{bucket}/landing/"}
+    ingest = [{"name": "landing", "source": source, "trigger": {"every": "2s"}}]
+    case.declare(storeRef="minio", location=f"s3://{bucket}/people", ingest=ingest)
     job = case.until_job("create")
     case.until(lambda: case.operations()[0]["phase"] == "Running", "the Job was seen")
     leader = int(holder(case).removeprefix("controller-")[0])
@@ -186,6 +198,9 @@ def test_when_the_leader_is_killed_the_other_goes_on_where_it_was(
     assert [item["metadata"]["name"] for item in case.cluster.all_jobs()] == [
         job["metadata"]["name"]
     ]
+    minio_server.client().fput_object(bucket, "landing/a.parquet", __file__)
+    case.cluster.carry_out(case.until_job("ingest"))
+    case.until(lambda: case.operations()[-1].get("instant"), "the commit is in the status")
     assert minio_server.secret_key not in "".join(item.log.read_text() for item in processes)
 
 

@@ -296,6 +296,36 @@ def test_failures_are_tried_again_later_and_conflicts_and_quarantines_are_told(
     assert "Conflict" in case.event_reasons()
 
 
+def test_a_job_that_cannot_start_is_a_condition_until_it_does(case: ControllerCase) -> None:
+    case.declare()
+    case.start()
+    job = case.until_job("create")
+    waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
+    case.cluster.start_pod(job, phase="Pending", state={"waiting": waiting})
+    case.until(lambda: case.condition("Ready").get("reason") == "OperationStuck", "it is said")
+    assert "ImagePullBackOff" in case.condition("Ready")["message"]
+    case.cluster.start_pod(job)
+    case.until(lambda: case.condition("Ready").get("reason") == "NoTable", "it goes on")
+    case.cluster.carry_out(job)
+    case.until_ready()
+
+
+def test_services_wait_for_their_window(case: ControllerCase) -> None:
+    minute = time.gmtime().tm_min
+    case.declare(services={"maintenanceWindow": f"{(minute + 30) % 60} * * * *"})
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until_ready()
+        commit_of_another(case)
+    case.declare(rerun={"cleaning": 1})
+    case.until(lambda: case.status()["services"]["cleaning"].get("isDue"), "it is due")
+    time.sleep(1.5)
+    assert case.cluster.active_jobs() == []
+    assert case.status()["services"]["cleaning"]["nextRun"]
+    case.declare(services={"maintenanceWindow": "* * * * *"})
+    case.cluster.carry_out(case.until_job("cleaning"))
+
+
 def test_no_more_jobs_run_than_there_are_places(case: ControllerCase) -> None:
     names = [f"people-{number}" for number in range(4)]
     for name in names:

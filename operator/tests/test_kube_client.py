@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from tideline_operator.kube import (
     JOBS,
@@ -24,87 +20,19 @@ from tideline_operator.kube import (
     Stale,
     WatchKind,
 )
-
-
-class ScriptedServer:
-    """Answers every request with the next answer of `script`, and remembers the requests."""
-
-    def __init__(self) -> None:
-        self.script: list[tuple[int, Any]] = []
-        self.seen: list[tuple[str, str, dict[str, str], bytes]] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def answer(self) -> None:
-                length = int(self.headers.get("Content-Length", 0))
-                body = self.rfile.read(length)
-                outer.seen.append((self.command, self.path, dict(self.headers), body))
-                status, content = outer.script.pop(0)
-                if isinstance(content, list):
-                    self.stream(content)
-                    return
-                text = json.dumps(content).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(text)))
-                if status == 429:
-                    self.send_header("Retry-After", "7")
-                self.end_headers()
-                self.wfile.write(text)
-
-            def stream(self, pieces: list[Any]) -> None:
-                self.send_response(200)
-                self.send_header("Transfer-Encoding", "chunked")
-                self.end_headers()
-                for piece in pieces:
-                    if isinstance(piece, float):
-                        time.sleep(piece)
-                        continue
-                    data = piece if isinstance(piece, bytes) else json.dumps(piece).encode() + b"\n"
-                    self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
-                    self.wfile.flush()
-                self.wfile.write(b"0\r\n\r\n")
-
-            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}"
+from tideline_operator.testing.scripted_api import ScriptedServer, refusal
 
 
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
     server = ScriptedServer()
     yield server
-    server.server.shutdown()
-    server.server.server_close()
+    server.stop()
 
 
 @pytest.fixture
 def api(server: ScriptedServer, tmp_path: Path) -> KubeApi:
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
-        "users": [{"name": "u", "user": {"token": "secret-token"}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-    path = tmp_path / "kubeconfig"
-    path.write_text(yaml.safe_dump(config), "utf-8")
-    return KubeApi.from_environment(path)
-
-
-def status(code: int, reason: str, message: str = "said the server") -> tuple[int, dict[str, Any]]:
-    return code, {"kind": "Status", "code": code, "reason": reason, "message": message}
+    return server.api(tmp_path)
 
 
 def test_a_list_is_read_page_by_page_and_its_items_say_what_they_are(
@@ -124,7 +52,7 @@ def test_a_list_is_read_page_by_page_and_its_items_say_what_they_are(
 
 
 def test_what_is_not_there_is_none(server: ScriptedServer, api: KubeApi) -> None:
-    server.script = [status(404, "NotFound")]
+    server.script = [refusal(404, "NotFound")]
     assert api.get(JOBS, "j", "n") is None
     assert server.seen[0][1] == "/apis/batch/v1/namespaces/n/jobs/j"
 
@@ -134,9 +62,9 @@ def test_creating_what_exists_is_an_answer_and_a_race_is_worth_a_retry(
 ) -> None:
     job = {"metadata": {"name": "j"}}
     server.script = [
-        status(409, "AlreadyExists"),
-        status(409, "Conflict"),
-        status(403, "Forbidden"),
+        refusal(409, "AlreadyExists"),
+        refusal(409, "Conflict"),
+        refusal(403, "Forbidden"),
     ]
     assert api.create(JOBS, job, "n") == Exists()
     with pytest.raises(ApiUnavailable):
@@ -148,7 +76,7 @@ def test_creating_what_exists_is_an_answer_and_a_race_is_worth_a_retry(
 
 
 def test_a_replacement_that_lost_the_race_is_stale(server: ScriptedServer, api: KubeApi) -> None:
-    server.script = [status(409, "Conflict"), status(404, "NotFound")]
+    server.script = [refusal(409, "Conflict"), refusal(404, "NotFound")]
     table = {"metadata": {"name": "t", "resourceVersion": "1"}}
     assert api.replace(LAKE_TABLES, table, "n", subresource="status") == Stale()
     assert api.replace(LAKE_TABLES, table, "n") == Stale()
@@ -170,7 +98,7 @@ def test_apply_sends_the_manifest_once_serialised(server: ScriptedServer, api: K
 
 @pytest.mark.parametrize("code", [401, 429, 500, 503, 504])
 def test_what_may_heal_is_unavailable(server: ScriptedServer, api: KubeApi, code: int) -> None:
-    server.script = [status(code, "Busy")]
+    server.script = [refusal(code, "Busy")]
     with pytest.raises(ApiUnavailable) as failed:
         api.get(JOBS, "j", "n")
     assert failed.value.retry_after_s == (7.0 if code == 429 else None)
@@ -183,8 +111,7 @@ def test_a_server_that_is_gone_is_unavailable_and_every_request_is_counted(
     api.on_request = lambda *request: counted.append(request)
     server.script = [(200, {"metadata": {}})]
     api.get(JOBS, "j", "n")
-    server.server.shutdown()
-    server.server.server_close()
+    server.stop()
     api.close()
     with pytest.raises(ApiUnavailable):
         api.create(JOBS, {"metadata": {"name": "j"}}, "n")
@@ -209,7 +136,7 @@ def test_a_watch_reports_changes_as_they_happen_even_cut_in_pieces(
 
 def test_a_version_too_old_to_watch_from_is_expired(server: ScriptedServer, api: KubeApi) -> None:
     gone = {"type": "ERROR", "object": {"code": 410, "reason": "Expired", "message": "too old"}}
-    server.script = [(200, [gone]), status(410, "Expired")]
+    server.script = [(200, [gone]), refusal(410, "Expired")]
     for _ in range(2):
         with pytest.raises(Expired):
             list(api.watch(LAKE_TABLES, "1", timeout_s=5))
@@ -227,7 +154,7 @@ def test_a_silent_watch_is_given_up(
 
 
 def test_deleting_says_whether_there_was_something(server: ScriptedServer, api: KubeApi) -> None:
-    server.script = [(200, {}), status(404, "NotFound"), status(409, "Conflict")]
+    server.script = [(200, {}), refusal(404, "NotFound"), refusal(409, "Conflict")]
     assert api.delete(JOBS, "j", "n")
     assert not api.delete(JOBS, "j", "n")
     assert not api.delete(JOBS, "j", "n", uid="other")

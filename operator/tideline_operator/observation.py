@@ -98,11 +98,11 @@ class Observer:
     def __init__(self, clock: Clock, open_store: OpenStore = open_with_environment) -> None:
         self._clock = clock
         self._open_store = open_store
-        self._memories: dict[str, _Memory] = {}
+        self._memories: dict[Place, _Memory] = {}
 
     def forget(self, table: ResolvedTable) -> None:
         """Drop what is remembered of a table that nobody looks at any more."""
-        self._memories.pop(table.location.uri, None)
+        self._memories.pop(table.location, None)
 
     def observe(
         self,
@@ -140,7 +140,7 @@ class Observer:
             hoodie = HoodieTable.open(location, self._clock, store)
         except ObjectNotFound:
             return None
-        memory = self._memories.setdefault(table.location.uri, _Memory())
+        memory = self._memories.setdefault(table.location, _Memory())
         config = hoodie.config
         timeline = hoodie.timeline()
         completed = timeline.completed()

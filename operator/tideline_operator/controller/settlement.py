@@ -171,7 +171,7 @@ def _operation_of(item: Manifest) -> str:
 
 
 def _note_running(found: Settlement, entry: OperationStatus, outcome: Active) -> None:
-    told = "" if outcome.is_started and not outcome.is_stuck else outcome.message
+    told = outcome.message if outcome.is_stuck else ""
     # What the attempt before failed with stays readable until this one has ended.
     message = told[:_MESSAGE_LENGTH_MAX] or (entry.message if entry.failures else "")
     running = replace(entry, phase=OperationPhase.RUNNING, message=message)

@@ -68,8 +68,10 @@ class PretendedCluster:
         assert held is not None, f"Job {job['metadata']['name']} has no ConfigMap"
         return Operation.from_json_object(json.loads(held["data"][OPERATION_KEY]))
 
-    def start_pod(self, job: Manifest) -> Manifest:
-        """The Job's pod, running."""
+    def start_pod(
+        self, job: Manifest, *, phase: str = "Running", state: Manifest | None = None
+    ) -> Manifest:
+        """The Job's pod, running unless `phase` and its container's `state` say otherwise."""
         name = f"{job['metadata']['name'][:50]}-pod"
         pod: Manifest = {
             "apiVersion": "v1",
@@ -84,8 +86,7 @@ class PretendedCluster:
             "spec": job["spec"]["template"]["spec"],
         }
         self._api.create(PODS, pod, self._namespace)
-        running = {"running": {"startedAt": _now()}}
-        self._set_pod(name, "Running", running)
+        self._set_pod(name, phase, state or {"running": {"startedAt": _now()}})
         found = self._api.get(PODS, name, self._namespace)
         assert found is not None
         return found
