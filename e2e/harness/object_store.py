@@ -92,6 +92,8 @@ class ClusterMinio:
         process, self._forward = self._forward, None
         if process is not None:
             process.kill()
+            if process.stdout is not None:
+                process.stdout.close()
             with suppress(subprocess.TimeoutExpired):
                 process.wait(10)
 
