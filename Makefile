@@ -22,7 +22,7 @@ WORKERS ?= 2
 help: ## List the targets.
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n\033[1m%s\033[0m\n", substr($$0, 5) } \
-		/^[a-z][a-z-]*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(VENV)/.project-installed $(VENV)/.flights-installed ## Create .venv with everything that run and test need.
@@ -37,7 +37,7 @@ run: setup ## Land a year of real flights in a Hudi table and query it.
 ##@ Check
 
 .PHONY: test
-test: lint peers ## Lint, then run all but the slow tests (TESTS="path -k name" narrows it).
+test: lint peers tools ## Lint, then run all but the slow tests (TESTS="path -k name" narrows it).
 	@$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadgroup $(TESTS)
 
 .PHONY: slow
@@ -51,6 +51,11 @@ unit: setup ## Run only the tests that need no Spark, no MinIO and no other engi
 .PHONY: interop
 interop: setup peers ## Run only the tests against Hudi's own engines.
 	@$(BIN)/python -m pytest -m interop $(TESTS)
+
+.PHONY: e2e
+e2e: setup peers ## Test on a real Kubernetes, built from nothing if need be (as root, or with kind).
+	@$(BIN)/python -m e2e.build all
+	@$(BIN)/python -m pytest -c e2e/pytest.ini $(TESTS)
 
 .PHONY: lint
 lint: setup ## Check style, types, imports and sizes.
@@ -69,6 +74,10 @@ fmt: setup ## Format the code and fix what can be fixed.
 bench: setup peers ## Measure Tideline beside Hudi (takes a while).
 	@$(BIN)/python -m bench.run_all
 
+.PHONY: scale
+scale: setup tools ## Measure the operator with a thousand tables (a quarter of an hour).
+	@$(BIN)/python -m bench.controller_scale
+
 ##@ Tools
 
 .PHONY: minio
@@ -82,18 +91,40 @@ peers: setup ## Build what tests compare with and talk to: MinIO, Hudi's engines
 	 $(BIN)/python -m tideline.spark.s3a_jars > /dev/null & jars=$$!; \
 	 wait $$minio && wait $$hudi && wait $$jars
 
+.PHONY: tools
+tools: setup ## Build kube-apiserver, etcd, kubectl and Helm from their Go modules.
+	@$(BIN)/python -m e2e.build api-server tools
+
+.PHONY: images
+images: setup peers ## Build the container images for end-to-end tests.
+	@$(BIN)/python -m e2e.build images
+
+.PHONY: crds
+crds: setup ## Write the CustomResourceDefinitions and docs/reference.md from the typed resources.
+	@$(BIN)/python -m tideline_operator.resources.crd charts/tideline/crds
+	@$(BIN)/python -m tideline_operator.resources.reference docs/reference.md
+
+.PHONY: install-yaml
+install-yaml: crds tools ## Render install.yaml, crds.yaml and operator.yaml from the Helm chart.
+	@$(BIN)/python -m tideline_operator.testing.helm_chart charts/tideline
+
 .PHONY: lock
 lock: setup ## Resolve the dependencies again and write the lock files.
 	@$(LOCK) pyproject.toml --upgrade --extra spark --extra operator --extra minio --extra java \
 		--extra dev --output-file requirements.lock
 	@printf '%s\n' pip setuptools wheel hatchling \
 		| $(LOCK) - --constraint requirements.lock --output-file requirements-build.lock
+	@$(LOCK) pyproject.toml --extra spark --extra minio --extra java \
+		--constraint requirements.lock --output-file images/engine/requirements.lock
+	@$(LOCK) pyproject.toml --extra operator \
+		--constraint requirements.lock --output-file images/operator/requirements.lock
+	@$(LOCK) images/minio/requirements.in --upgrade --output-file images/minio/requirements.lock
 	@$(LOCK) $(FLIGHTS)/requirements.in --constraint requirements.lock \
 		--output-file $(FLIGHTS)/requirements.txt
 
 .PHONY: clean
 clean: ## Remove what runs and tests left, not the virtual environment.
-	@rm -rf $(WORK) spark-warehouse metastore_db derby.log build dist .mypy_cache .ruff_cache \
+	@rm -rf $(WORK) .pytest-kind spark-warehouse metastore_db derby.log build dist .mypy_cache .ruff_cache \
 		.pytest_cache .import_linter_cache .hypothesis
 
 .PHONY: distclean

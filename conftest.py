@@ -11,7 +11,11 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["tideline.testing.minio_fixtures", "tideline.testing.hudi_peer"]
+pytest_plugins = [
+    "tideline.testing.minio_fixtures",
+    "tideline.testing.hudi_peer",
+    "tideline_operator.testing.api_server_fixtures",
+]
 pytest.register_assert_rewrite("tideline.testing.store_contract")
 
 # A busy machine is slow now and then; that is no property of the code.
@@ -19,7 +23,7 @@ settings.register_profile("tideline", deadline=None)
 settings.load_profile("tideline")
 
 # Tests of one group run in one worker, which starts what they share once.
-_WORKER_GROUPS = ("interop", "spark", "minio")
+_WORKER_GROUPS = ("interop", "spark", "minio", "api_server")
 
 
 @pytest.hookimpl(tryfirst=True)

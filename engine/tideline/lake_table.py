@@ -39,6 +39,7 @@ from tideline.services.rollback.sweep import sweep_leftovers
 from tideline.services.runs import ServicePlan, ServiceRun, TableServices
 from tideline.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.services.service import Service
+from tideline.storage.bucket import create_missing_bucket
 from tideline.storage.location import StoreLocation
 from tideline.storage.probe import probe_conditional_writes
 from tideline.table.hoodie_table import HoodieTable
@@ -121,6 +122,7 @@ class LakeTable:
             properties=properties or {},
         )
         check_definition(definition)
+        create_missing_bucket(location)
         probe_conditional_writes(store)
         return cls(HoodieTable(location, store, create_table(store, definition, clock), clock))
 

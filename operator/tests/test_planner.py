@@ -9,7 +9,7 @@ import pytest
 
 from tideline.ingest.checkpoint import Checkpoint, advance
 from tideline.ingest.landing import Landing, LandingFile
-from tideline.ingest.operation import CreateTable, IngestFiles, RollBack
+from tideline.ingest.operation import CreateTable, IngestFiles, OperationKind, RollBack
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline_operator.actions import Action, Blocked, Wait, WaitKind
 from tideline_operator.observed import (
@@ -343,3 +343,10 @@ def test_running_the_plan_to_its_end_takes_every_file_in_once() -> None:
     assert taken == list(FILES)
     assert status.ingest["landing"].lag_files == 0
     assert [kind for kind, _ in waits(actions)] == [WaitKind.POLL]
+
+
+def test_a_missing_bucket_is_created_with_the_table_whether_or_not_a_schema_is_declared() -> None:
+    observed = Observed(None, lacks_bucket=True)
+    (start,) = starts(plan(resolved(), EMPTY, observed, NOW_MS))
+    assert start.operation.kind is OperationKind.CREATE
+    assert "bucket" in start.reason

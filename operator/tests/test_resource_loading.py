@@ -108,8 +108,7 @@ def test_a_folder_gives_all_its_yaml_files_and_other_kinds_are_passed_over(tmp_p
         ((table(location="data/t", landing="data"),), "overlap; keep them apart"),
         (
             (table(location="s3://lake/t", landing="s3://lake/in", store="ceph"), STORE),
-            "spec.location: there is no LakeStore 'ceph' in namespace default; the files given "
-            "have: minio",
+            "spec.location: there is no LakeStore 'ceph' in namespace default; there are: minio",
         ),
         ((table(landing="s3://lake/in"),), "spec.ingest[0].source.path: an s3:// location needs a"),
         ((table(location="ftp://x/y"),), "spec.location: Unknown storage scheme"),

@@ -9,7 +9,7 @@ import pytest
 
 from tideline.ingest.checkpoint import advance
 from tideline.ingest.landing import Landing
-from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.ingest.operation_result import WORKER_DIED, OperationResult, Outcome
 from tideline_operator.observed import Observed, ObservedLanding, Problem
 from tideline_operator.planner import plan
 from tideline_operator.resources.resolved import ResolvedTable
@@ -21,7 +21,6 @@ from tideline_operator.resources.status import (
     Truth,
 )
 from tideline_operator.status import (
-    WORKER_DIED,
     fresh_start,
     observed_status,
     operation_finished,

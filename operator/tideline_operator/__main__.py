@@ -1,12 +1,13 @@
-"""`tideline-operator` and `python -m tideline_operator`: the embedded reconciler.
+"""`tideline-operator` and `python -m tideline_operator`.
 
-The controller that watches a Kubernetes API server runs the same planner; this entry point runs it
-on local files.
+`tideline-operator run` is the embedded reconciler of `tideline run`, on local files;
+`tideline-operator controller` watches a Kubernetes API server and runs the same planner.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -14,10 +15,37 @@ from tideline.errors import TidelineError
 from tideline_operator.run import run_command
 
 
+@click.group("tideline-operator")
+def command() -> None:
+    """Keep lakehouse tables as they are declared."""
+
+
+@command.command("controller")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="How to reach the cluster, outside of it.",
+)
+def controller_command(kubeconfig: Path | None) -> int:
+    """Keep the LakeTables of a Kubernetes cluster.
+
+    Inside a pod it talks to that pod's cluster. Settings are environment variables:
+    TIDELINE_ENGINE_IMAGE and others, see docs/operations.md.
+    """
+    # The Kubernetes client is an extra that the embedded reconciler does without.
+    from tideline_operator.controller.main import run_controller
+
+    return run_controller(kubeconfig)
+
+
+command.add_command(run_command)
+
+
 def main() -> None:
     """Run the command and end the process with its exit code."""
     try:
-        sys.exit(run_command.main(prog_name="tideline-operator", standalone_mode=False) or 0)
+        sys.exit(command.main(prog_name="tideline-operator", standalone_mode=False) or 0)
     except TidelineError as error:
         print(f"tideline-operator: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -8,7 +8,7 @@ makes counting a small part of the time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +26,8 @@ from tideline.services.service import Service
 from tideline.services.table_history import CLUSTER, LOG_COMPACT, clusterings
 from tideline.storage.heartbeat import heartbeat_age_ms
 from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
+from tideline.storage.s3_errors import MissingBucket
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.settings import Settings
 from tideline.timeline.active import ActiveTimeline
@@ -80,12 +82,27 @@ class _Memory:
     count_again_ms: int = 0
 
 
-class Observer:
-    """Looks at tables, remembering what completed instants said."""
+OpenStore = Callable[[ResolvedTable, Place], ObjectStore]
+"""Opens a place that a table names, with the credentials that are right for it."""
 
-    def __init__(self, clock: Clock) -> None:
+
+def open_with_environment(_: ResolvedTable, place: Place) -> ObjectStore:
+    """Open a place with the credentials of the environment."""
+    return StoreLocation.of(place.uri, dict(place.options)).open()
+
+
+class Observer:
+    """Looks at tables, remembering what completed instants said. For any number of threads, each
+    of which looks at another table."""
+
+    def __init__(self, clock: Clock, open_store: OpenStore = open_with_environment) -> None:
         self._clock = clock
-        self._memories: dict[str, _Memory] = {}
+        self._open_store = open_store
+        self._memories: dict[Place, _Memory] = {}
+
+    def forget(self, table: ResolvedTable) -> None:
+        """Drop what is remembered of a table that nobody looks at any more."""
+        self._memories.pop(table.location, None)
 
     def observe(
         self,
@@ -97,25 +114,33 @@ class Observer:
         """Look at the table and at the landing prefixes that are due."""
         if table.spec.suspend:
             return Observed(running=running)
+        lacks_bucket = False
         try:
             found = self._table(table)
+        except MissingBucket as error:
+            if not StoreLocation.of(
+                table.location.uri, dict(table.location.options)
+            ).creates_bucket:
+                return Observed(running=running, problem=_problem(error))
+            found, lacks_bucket = None, True
         except TidelineError as error:
             return Observed(running=running, problem=_problem(error))
         due = due_ingests(table.spec, status, found, self._clock.now_ms())
         landings = {
-            ingest.name: _landing(ingest, table.landings[ingest.name])
+            ingest.name: self._landing(table, ingest)
             for ingest in table.spec.ingest
             if ingest.name in due
         }
-        return Observed(found, landings, running)
+        return Observed(found, landings, running, lacks_bucket=lacks_bucket)
 
     def _table(self, table: ResolvedTable) -> ObservedTable | None:
         location = StoreLocation.of(table.location.uri, dict(table.location.options))
         try:
-            hoodie = HoodieTable.open(location, self._clock)
+            store = self._open_store(table, table.location)
+            hoodie = HoodieTable.open(location, self._clock, store)
         except ObjectNotFound:
             return None
-        memory = self._memories.setdefault(table.location.uri, _Memory())
+        memory = self._memories.setdefault(table.location, _Memory())
         config = hoodie.config
         timeline = hoodie.timeline()
         completed = timeline.completed()
@@ -139,6 +164,18 @@ class Observer:
             savepoints=reader.savepoints(),
             counts=self._counts(hoodie, timeline, memory),
         )
+
+    def _landing(self, table: ResolvedTable, ingest: Ingest) -> ObservedLanding:
+        try:
+            store = self._open_store(table, table.landings[ingest.name])
+            root = store.local_path("")
+            return ObservedLanding(
+                list_landing(store, FileFormat(ingest.source.format.value)),
+                settle_ms=LOCAL_SETTLE_MS if root is not None else 0,
+                exists=root is None or Path(root).is_dir(),
+            )
+        except TidelineError as error:
+            return ObservedLanding(problem=_problem(error))
 
     def _counts(
         self, hoodie: HoodieTable, timeline: ActiveTimeline, memory: _Memory
@@ -310,24 +347,10 @@ def _number(hoodie: HoodieTable, setting: tuple[str, int]) -> int:
     return int(text) if text.isdecimal() else setting[1]
 
 
-def _landing(ingest: Ingest, place: Place) -> ObservedLanding:
-    location = StoreLocation.of(place.uri, dict(place.options))
-    store = location.open()
-    root = store.local_path("")
-    try:
-        return ObservedLanding(
-            list_landing(store, FileFormat(ingest.source.format.value)),
-            settle_ms=LOCAL_SETTLE_MS if root is not None else 0,
-            exists=root is None or Path(root).is_dir(),
-        )
-    except TidelineError as error:
-        return ObservedLanding(problem=_problem(error))
-
-
 def _problem(error: TidelineError) -> Problem:
     return Problem(
         reason=type(error).__name__,
         message=str(error),
         exit_code=error.exit_code,
-        is_transient=isinstance(error, StorageUnavailable),
+        is_transient=isinstance(error, StorageUnavailable | MissingBucket),
     )

@@ -110,10 +110,12 @@ class ObservedLanding:
 class Observed:
     """One look at a table. `landings` holds only those that were due to be looked at.
 
-    `running` are the operations that are being carried out right now.
+    `running` are the operations that are being carried out right now. `lacks_bucket` when there is
+    not even a bucket, and creating the table may create it.
     """
 
     table: ObservedTable | None = None
     landings: Mapping[str, ObservedLanding] = field(default_factory=dict)
     running: frozenset[str] = frozenset()
     problem: Problem | None = None
+    lacks_bucket: bool = False

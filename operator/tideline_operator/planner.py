@@ -4,7 +4,7 @@ A pure function of values, computed anew each time; nothing is remembered betwee
 the status, and losing that only means looking again.
 
 1. Suspended: nothing. Not observable: try again. Not ours to touch: say why.
-2. No table and a declared schema: create it. Otherwise the first batch creates it.
+2. No bucket, or no table and a declared schema: create it. Otherwise the first batch creates it.
 3. Roll back what dead writers left, before anything builds on the table.
 4. Go back to the savepoint that `restoreTo` names; make the savepoints that are missing.
 5. For each ingest whose landing prefix was looked at: take the next files in, in order of arrival.
@@ -150,6 +150,9 @@ class _Planner:
         self._now_ms = now_ms
 
     def plan(self) -> list[Action]:
+        if self._observed.lacks_bucket:
+            reason = "there is no bucket at the location yet"
+            return self._admit(create_operation(self._table), Priority.CREATE, reason)
         if self._observed.table is None and self._spec.schema:
             reason = "there is no table at the location yet"
             return self._admit(create_operation(self._table), Priority.CREATE, reason)

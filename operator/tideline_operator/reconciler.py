@@ -18,7 +18,7 @@ from types import FrameType
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.ingest.operation_result import WORKER_DIED, OperationResult, Outcome
 from tideline_operator.actions import Action, Blocked, Start, Wait, WaitKind
 from tideline_operator.launcher.launcher import Died, Finished, Launcher, Progressed
 from tideline_operator.observation import Observer
@@ -28,7 +28,6 @@ from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.run_lock import RunLock
 from tideline_operator.status import (
-    WORKER_DIED,
     fresh_start,
     observed_status,
     operation_finished,

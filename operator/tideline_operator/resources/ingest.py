@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 from tideline.ingest.column_type import ColumnType
-from tideline_operator.resources.field import described
+from tideline_operator.resources.field import CelRule, described, no_credentials_in
 from tideline_operator.resources.metadata import NAME_MEANING, NAME_PATTERN
 from tideline_operator.resources.schedule import Cron, Duration
 
@@ -16,6 +17,11 @@ COLUMN_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 COLUMN_MEANING = "a column name; a dot leads into a struct"
 LOCATION_LENGTH_MAX = 1024
 FILES_PER_COMMIT_MAX = 5000
+# What a type may begin with; the operator reads the rest.
+_TYPE_PATTERN = (
+    r"(?i:\s*(boolean|bool|int|integer|long|bigint|float|double|string|binary|date|timestamp|"
+    r"timestamp_ntz|decimal\s*\(.+|(array|map|struct)\s*<.+)\s*)"
+)
 
 
 class SourceFormat(Enum):
@@ -53,6 +59,7 @@ class ColumnSpec:
     type: ColumnType = described(
         "Spark's type name: boolean, int, long, float, double, string, binary, date, timestamp, "
         "timestamp_ntz, decimal(p,s), array<T>, map<string,T>, struct<a:T,...>.",
+        pattern=_TYPE_PATTERN,
         length_max=4096,
     )
     nullable: bool = described("Whether the column may hold nulls.", default=True)
@@ -76,12 +83,18 @@ class Source:
     options: Mapping[str, str] = described(
         "Spark's read options for the format, such as sep or timestampFormat. Never credentials.",
         default_factory=dict,
+        length_max=1024,
         items_max=50,
         may_be_empty=True,
     )
     schema: tuple[ColumnSpec, ...] = described(
-        "Columns of the files, for csv and json; inferred otherwise.", default=(), items_max=2000
+        "Columns of the files, for csv and json; inferred otherwise.",
+        default=(),
+        items_max=2000,
+        item_key="name",
     )
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (no_credentials_in("options"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +106,13 @@ class Trigger:
     once: bool = described(
         "Take in what is there, then no more; spec.rerun.<ingest name> starts it again.",
         default=False,
+    )
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "(has(self.every) ? 1 : 0) + (has(self.cron) ? 1 : 0) + (self.once ? 1 : 0) == 1",
+            "give exactly one of every, cron and once",
+        ),
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -144,6 +164,14 @@ class Ingest:
         default=1000,
         minimum=1,
         maximum=FILES_PER_COMMIT_MAX,
+    )
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "!has(self.deleteWhen) || self.operation == 'upsert'",
+            "only the operation upsert can delete some of its rows",
+            field="deleteWhen",
+        ),
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tideline_operator.resources.field import described
-from tideline_operator.resources.metadata import ObjectMeta
+from tideline_operator.resources.field import CelRule, described
+from tideline_operator.resources.metadata import NAME_RULE, ObjectMeta
 
 _SECRET_KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
@@ -46,6 +46,9 @@ class LakeStoreSpec:
         length_max=512,
     )
     region: str = described("Region to sign requests for.", default="us-east-1", length_max=64)
+    create_buckets: bool = described(
+        "Create a bucket that is missing when a table is created in it.", default=False
+    )
     path_style: bool = described(
         "Address buckets in the path and not in the host name, as MinIO needs.", default=True
     )
@@ -57,9 +60,10 @@ class LakeStoreSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeStore:
-    """The resource."""
+    """A connection to an S3 endpoint, for any number of tables of its namespace."""
 
     KIND: ClassVar[str] = "LakeStore"
+    RULES: ClassVar[tuple[CelRule, ...]] = (NAME_RULE,)
 
     metadata: ObjectMeta = described("Standard metadata.")
     spec: LakeStoreSpec = described("The connection.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from tideline_operator.resources.field import described
+from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.ingest import (
     COLUMN_MEANING,
     COLUMN_PATTERN,
@@ -17,21 +17,20 @@ from tideline_operator.resources.ingest import (
     ColumnSpec,
     Ingest,
 )
-from tideline_operator.resources.metadata import NAME_MEANING, NAME_PATTERN, ObjectMeta
+from tideline_operator.resources.metadata import (
+    NAME_MEANING,
+    NAME_PATTERN,
+    NAME_RULE,
+    ObjectMeta,
+)
 from tideline_operator.resources.services import Services
 from tideline_operator.resources.status import LakeTableStatus
+from tideline_operator.resources.table_rules import EVENT_TIME, SERVICE_NAMES, TABLE_RULES
 
 INGESTS_MAX = 32
 _QUANTITY_PATTERN = r"[0-9]{1,12}(\.[0-9]{1,6})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?"
 _QUANTITY_MEANING = "a Kubernetes quantity such as 500m or 2Gi"
-_SERVICES = (
-    "compaction",
-    "logCompaction",
-    "clustering",
-    "cleaning",
-    "archiving",
-    "partitionTtl",
-)
+_QUANTITY_LENGTH_MAX = 32
 
 
 class TableFormat(Enum):
@@ -101,6 +100,19 @@ class Index:
         default=None,
     )
 
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "!has(self.buckets) || self.type == 'BUCKET'",
+            "only a BUCKET index has buckets",
+            field="buckets",
+        ),
+        CelRule(
+            "!has(self.updatePartitionPath) || self.type.startsWith('GLOBAL_')",
+            "only a global index moves rows",
+            field="updatePartitionPath",
+        ),
+    )
+
     def problems(self) -> Iterator[tuple[str, str]]:
         """Each option belongs to the kinds that have it."""
         if self.buckets is not None and self.type is not IndexKind.BUCKET:
@@ -127,6 +139,20 @@ class TimestampPartitioning:
         default=None,
         pattern="DAYS|HOURS|MINUTES|SECONDS|MILLISECONDS|MICROSECONDS",
         pattern_meaning="a unit of java.util.concurrent.TimeUnit",
+        length_max=16,
+    )
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "!(self.type in ['DATE_STRING', 'MIXED']) || has(self.inputFormat)",
+            "is needed for types DATE_STRING and MIXED",
+            field="inputFormat",
+        ),
+        CelRule(
+            "self.type != 'SCALAR' || has(self.scalarUnit)",
+            "is needed for type SCALAR",
+            field="scalarUnit",
+        ),
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -149,6 +175,19 @@ class KeyGeneration:
     url_encode: bool = described("Percent-encode partition values.", default=False)
     timestamp: TimestampPartitioning | None = described(
         "Options of the TIMESTAMP generator.", default=None
+    )
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "!has(self.timestamp) || (has(self.type) && self.type in ['TIMESTAMP', 'CUSTOM'])",
+            "needs type TIMESTAMP or CUSTOM beside it",
+            field="timestamp",
+        ),
+        CelRule(
+            "has(self.timestamp) || !has(self.type) || self.type != 'TIMESTAMP'",
+            "is needed for type TIMESTAMP",
+            field="timestamp",
+        ),
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -177,13 +216,18 @@ class DriverResources:
     """What a driver pod asks for."""
 
     cpu: str = described(
-        "CPU.", default="500m", pattern=_QUANTITY_PATTERN, pattern_meaning=_QUANTITY_MEANING
+        "CPU.",
+        default="500m",
+        pattern=_QUANTITY_PATTERN,
+        pattern_meaning=_QUANTITY_MEANING,
+        length_max=_QUANTITY_LENGTH_MAX,
     )
     memory: str = described(
         "Memory of the whole container: JVM, Python and Arrow.",
         default="1Gi",
         pattern=_QUANTITY_PATTERN,
         pattern_meaning=_QUANTITY_MEANING,
+        length_max=_QUANTITY_LENGTH_MAX,
     )
 
 
@@ -192,16 +236,25 @@ class ExecutorResources:
     """What executor pods ask for."""
 
     cpu: str = described(
-        "CPU.", default="500m", pattern=_QUANTITY_PATTERN, pattern_meaning=_QUANTITY_MEANING
+        "CPU.",
+        default="500m",
+        pattern=_QUANTITY_PATTERN,
+        pattern_meaning=_QUANTITY_MEANING,
+        length_max=_QUANTITY_LENGTH_MAX,
     )
     memory: str = described(
         "Memory of the whole container: JVM, Python and Arrow.",
         default="2Gi",
         pattern=_QUANTITY_PATTERN,
         pattern_meaning=_QUANTITY_MEANING,
+        length_max=_QUANTITY_LENGTH_MAX,
     )
     min: int = described("Fewest executors.", default=0, minimum=0, maximum=10_000)
     max: int = described("Most executors.", default=2, minimum=1, maximum=10_000)
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule("self.min <= self.max", "must not be greater than max", field="min"),
+    )
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """min <= max."""
@@ -270,20 +323,27 @@ class LakeTableSpec:
         immutable=True,
     )
     schema: tuple[ColumnSpec, ...] = described(
-        "Columns of the table; without it the first batch decides.", default=(), items_max=2000
+        "Columns of the table; without it the first batch decides.",
+        default=(),
+        items_max=2000,
+        item_key="name",
     )
     properties: Mapping[str, str] = described(
         "Properties (hoodie.*, tideline.*) handed through as they are.",
         default_factory=dict,
+        length_max=4096,
         items_max=200,
         may_be_empty=True,
     )
     ingest: tuple[Ingest, ...] = described(
-        "Landing prefixes to take files from.", default=(), items_max=INGESTS_MAX
+        "Landing prefixes to take files from.",
+        default=(),
+        items_max=INGESTS_MAX,
+        item_key="name",
     )
     services: Services = described("Table services.", default_factory=Services)
     savepoints: tuple[SavepointRequest, ...] = described(
-        "Savepoints to keep.", default=(), items_max=32
+        "Savepoints to keep.", default=(), items_max=32, item_key="name"
     )
     restore_to: str | None = described(
         "Savepoint or instant to go back to. Ingest stays fenced until this is removed.",
@@ -308,6 +368,8 @@ class LakeTableSpec:
         free_form=True,
     )
 
+    RULES: ClassVar[tuple[CelRule, ...]] = TABLE_RULES
+
     def problems(self) -> Iterator[tuple[str, str]]:
         """What no single field can say."""
         if self.format is TableFormat.HUDI and not self.record_key:
@@ -316,6 +378,9 @@ class LakeTableSpec:
             yield "ingest", "an Iceberg table is only maintained; others write it"
         if self.location.startswith(("s3://", "s3a://")) and self.store_ref is None:
             yield "storeRef", "is needed for an s3:// location: name a LakeStore"
+        mode, event_time = EVENT_TIME
+        if self.properties.get(mode) == event_time and not self.ordering:
+            yield "ordering", f"is needed for {mode}: {event_time}"
         yield from _repeated("recordKey", self.record_key)
         yield from _repeated("partitionBy", self.partition_by)
         yield from _repeated("ordering", self.ordering)
@@ -323,7 +388,7 @@ class LakeTableSpec:
         yield from _repeated("savepoints", tuple(savepoint.name for savepoint in self.savepoints))
         yield from _repeated("schema", tuple(column.name.lower() for column in self.schema))
         yield from self._columns_missing_from_schema()
-        runnable = {*_SERVICES, *(ingest.name for ingest in self.ingest)}
+        runnable = {*SERVICE_NAMES, *(ingest.name for ingest in self.ingest)}
         for name in sorted(set(self.rerun) - runnable):
             yield f"rerun.{name}", f"nothing of that name; allowed: {', '.join(sorted(runnable))}"
         for name in self.properties:
@@ -349,9 +414,10 @@ class LakeTableSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeTable:
-    """The resource."""
+    """A lakehouse table: what it is, what lands in it, and how it is looked after."""
 
     KIND: ClassVar[str] = "LakeTable"
+    RULES: ClassVar[tuple[CelRule, ...]] = (NAME_RULE,)
 
     metadata: ObjectMeta = described("Standard metadata.")
     spec: LakeTableSpec = described("Desired state.")

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import cast
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation import Place
-from tideline.storage.location import StoreLocation
 from tideline_operator.resources.documents import Document, read_documents
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.metadata import API_VERSION
 from tideline_operator.resources.parsing import parse_resource
 from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.resolving import resolve_table
 
 _KINDS = (LakeTable.KIND, LakeStore.KIND)
 _GROUP = API_VERSION.split("/")[0]
@@ -131,9 +130,10 @@ def _resolve_all(
     for file, document, resource in parsed:
         if isinstance(resource, LakeStore):
             continue
-        resolver = _Resolver(resource, file, stores, ca_bundle)
+        namespace = resource.metadata.namespace
+        known = {name: store.spec for (where, name), store in stores.items() if where == namespace}
         try:
-            table = resolver.resolve()
+            table = resolve_table(resource, known, folder=file.parent, ca_bundle=ca_bundle)
         except ConfigError as error:
             problems.append(f"{_where(document)}: {error}")
             continue
@@ -149,76 +149,3 @@ def _resolve_all(
 
 def _where(document: Document) -> str:
     return f"{document.file}, document {document.number}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Resolver:
-    """Turns the names in one LakeTable into locations."""
-
-    table: LakeTable
-    file: Path
-    stores: Mapping[tuple[str, str], LakeStore]
-    ca_bundle: str | None
-
-    def resolve(self) -> ResolvedTable:
-        spec = self.table.spec
-        location = self._locate(spec.location, spec.store_ref, "spec.location")
-        landings = {}
-        for position, ingest in enumerate(spec.ingest):
-            source = ingest.source
-            field = f"spec.ingest[{position}].source.path"
-            landing = self._locate(source.path, source.store_ref or spec.store_ref, field)
-            if _overlap(landing.uri, location.uri):
-                raise ConfigError(
-                    f"{field}: {source.path!r} and the table's location overlap; keep them apart"
-                )
-            landings[ingest.name] = landing
-        return ResolvedTable(self.table, location, landings)
-
-    def _locate(self, text: str, store_ref: str | None, field: str) -> Place:
-        try:
-            if "://" not in text:
-                return _place(str((self.file.parent / text).absolute()), {})
-            if not text.startswith(("s3://", "s3a://")):
-                return _place(text, {})
-            return _place(text, self._store_options(store_ref, field))
-        except ConfigError as error:
-            if error.message.startswith(field):
-                raise
-            raise ConfigError(f"{field}: {error}") from error
-
-    def _store_options(self, store_ref: str | None, field: str) -> dict[str, str]:
-        if store_ref is None:
-            raise ConfigError(f"{field}: an s3:// location needs a storeRef that names a LakeStore")
-        namespace = self.table.metadata.namespace
-        store = self.stores.get((namespace, store_ref))
-        if store is None:
-            known = sorted(name for where, name in self.stores if where == namespace)
-            raise ConfigError(
-                f"{field}: there is no LakeStore {store_ref!r} in namespace {namespace}; "
-                f"the files given have: {', '.join(known) or 'none'}"
-            )
-        return store_options(store, ca_bundle=self.ca_bundle)
-
-
-def store_options(store: LakeStore, *, ca_bundle: str | None) -> dict[str, str]:
-    """A LakeStore as the options of a StoreLocation."""
-    spec = store.spec
-    options = {"region": spec.region, "path_style": str(spec.path_style).lower()}
-    if spec.endpoint is not None:
-        options["endpoint"] = spec.endpoint.rstrip("/")
-        if spec.endpoint.startswith("http://"):
-            options["allow_http"] = "true"
-    if ca_bundle is not None:
-        options["ca_bundle"] = ca_bundle
-    return options
-
-
-def _place(uri: str, options: Mapping[str, str]) -> Place:
-    location = StoreLocation.of(uri, options)
-    return Place(location.uri, location.options)
-
-
-def _overlap(one: str, other: str) -> bool:
-    first, second = one.rstrip("/") + "/", other.rstrip("/") + "/"
-    return first.startswith(second) or second.startswith(first)

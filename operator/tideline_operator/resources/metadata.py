@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tideline_operator.resources.field import described
+from tideline_operator.resources.field import CelRule, described
 
 API_VERSION = "tideline.dev/v1alpha1"
 PAUSED_ANNOTATION = "tideline.dev/paused"
@@ -13,6 +13,11 @@ PAUSED_ANNOTATION = "tideline.dev/paused"
 NAME_PATTERN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 NAME_MEANING = "lower-case letters, digits and '-', beginning and ending with a letter or digit"
 NAME_LENGTH_MAX = 63
+NAME_RULE = CelRule(
+    f"self.metadata.name.size() <= {NAME_LENGTH_MAX} && !self.metadata.name.contains('.')",
+    f"metadata.name: allowed: at most {NAME_LENGTH_MAX} characters, and no dot",
+)
+"""The name becomes a label, which is shorter than names may be; Kubernetes sees to the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import re
 import types
 import typing
@@ -19,12 +20,18 @@ from typing import Any, TypeVar, cast
 
 from tideline.errors import ConfigError
 from tideline_operator.resources.documents import Document, FieldPath
-from tideline_operator.resources.field import FieldRule, is_required, json_name, rule_of
+from tideline_operator.resources.field import (
+    CREDENTIAL_NAMES,
+    FieldRule,
+    is_required,
+    json_name,
+    rule_of,
+)
 from tideline_operator.resources.metadata import ObjectMeta
 
 Resource = TypeVar("Resource")
 
-_SECRET = re.compile(r"secret|password|passwd|token|access[._-]?key|credential", re.IGNORECASE)
+_SECRET = re.compile(CREDENTIAL_NAMES, re.IGNORECASE)
 _VALUE_LENGTH_MAX = 80
 # A field of this type lets through what it does not know: Kubernetes adds to it at will.
 _LENIENT = (ObjectMeta,)
@@ -58,6 +65,21 @@ def parse_resource(kind: type[Resource], document: Document) -> Resource:
     parsed = parser.read(kind, value, ())
     if parser.problems:
         raise ConfigError("\n".join(_describe(document, item) for item in parser.problems))
+    return cast("Resource", parsed)
+
+
+def parse_object(kind: type[Resource], value: Mapping[str, object]) -> Resource:
+    """An object of the Kubernetes API as a resource of `kind`; its status is passed over.
+
+    Raises ConfigError listing every problem: field path, value, what is allowed.
+    """
+    parser = _Parser(Document("", 0, value, {}), ignore_unknown=False)
+    passed_over = ("apiVersion", "kind", "status")
+    members = {name: item for name, item in value.items() if name not in passed_over}
+    parsed = parser.read(kind, members, ())
+    if parser.problems:
+        found = (f"{path_text(item.path)}: {item.message}" for item in parser.problems)
+        raise ConfigError("; ".join(found))
     return cast("Resource", parsed)
 
 
@@ -95,13 +117,22 @@ def path_text(path: FieldPath) -> str:
 
 
 def _json_members(value: Any) -> Iterator[tuple[str, Any]]:
-    for field in dataclasses.fields(value):
+    kind: type = type(value)
+    for name, field in _members_of(kind)[1].items():
         member = getattr(value, field.name)
         default: object = field.default
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        if member is not None and member != default:
-            yield json_name(field.name), to_json_object(member)
+        is_written = member != default or rule_of(field).always_written
+        if member is not None and is_written:
+            yield name, to_json_object(member)
+
+
+@functools.cache
+def _members_of(kind: type) -> tuple[dict[str, Any], dict[str, dataclasses.Field[Any]]]:
+    """The types of a dataclass's fields, and the fields by their names in JSON."""
+    fields = {json_name(item.name): item for item in dataclasses.fields(kind)}
+    return typing.get_type_hints(kind), fields
 
 
 def _describe(document: Document, problem: Problem) -> str:
@@ -133,8 +164,7 @@ class _Parser:
     def _read_object(self, kind: type, value: object, path: FieldPath) -> Any:
         if not isinstance(value, Mapping):
             return self._note(path, f"{self._shown(value, path)}; allowed: a mapping of fields")
-        hints = typing.get_type_hints(kind)
-        fields = {json_name(item.name): item for item in dataclasses.fields(kind)}
+        hints, fields = _members_of(kind)
         if not self._ignore_unknown and kind not in _LENIENT:
             for name in value:
                 if name not in fields:

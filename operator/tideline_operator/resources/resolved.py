@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tideline.ingest.operation import Place
+from tideline_operator.resources.lake_store import LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTable:
-    """What the planner calls the spec: the resource and where everything it names really is."""
+    """What the planner calls the spec: the resource and where everything it names really is.
+
+    `stores` are the LakeStores it refers to, by name.
+    """
 
     resource: LakeTable
     location: Place
     landings: Mapping[str, Place]
+    stores: Mapping[str, LakeStoreSpec] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -9,8 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+
+from tideline_operator.resources.field import CelRule, matching
 
 _DURATION_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION_MEANING = "a whole number and ms, s, m, h or d, such as 30s or 5m"
+_CRON_MEANING = "five fields, minute hour day-of-month month day-of-week, such as '*/15 * * * *'"
 _CRON_FIELDS = (
     ("minute", 0, 59),
     ("hour", 0, 23),
@@ -25,15 +30,21 @@ _CRON_DAYS_SEARCHED = 366 * 8 + 2  # 29 February can be eight years away
 class Duration:
     """A length of time, written as a whole number and a unit: `30s`, `5m`, `1h`."""
 
+    PATTERN: ClassVar[str] = r"[0-9]{1,9}(ms|s|m|h|d)"
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        matching(PATTERN, f"allowed: {_DURATION_MEANING}"),
+        CelRule("!self.matches('^0+[a-z]+$')", "allowed: a duration greater than zero"),
+    )
+
     ms: int
 
     @classmethod
     def parse(cls, text: str) -> Duration:
         """Raises ValueError when `text` is no duration, or is zero."""
-        match = re.fullmatch(r"([0-9]{1,9})(ms|s|m|h|d)", text)
+        match = re.fullmatch(cls.PATTERN, text)
         if match is None:
-            raise ValueError("allowed: a whole number and ms, s, m, h or d, such as 30s or 5m")
-        ms = int(match[1]) * _DURATION_UNITS_MS[match[2]]
+            raise ValueError(f"allowed: {_DURATION_MEANING}")
+        ms = int(text.removesuffix(match[1])) * _DURATION_UNITS_MS[match[1]]
         if ms == 0:
             raise ValueError("allowed: a duration greater than zero")
         return cls(ms)
@@ -48,6 +59,8 @@ class Duration:
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
     """A moment, printed as RFC 3339 in UTC with milliseconds."""
+
+    FORMAT: ClassVar[str] = "date-time"
 
     ms: int
 
@@ -71,6 +84,10 @@ class Timestamp:
 class Cron:
     """A five-field cron expression in UTC: minute, hour, day of month, month, day of week."""
 
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        matching(r"\s*[0-9*/,-]+(\s+[0-9*/,-]+){4}\s*", f"allowed: {_CRON_MEANING}"),
+    )
+
     text: str
 
     @classmethod
@@ -78,10 +95,7 @@ class Cron:
         """Raises ValueError naming the field that is wrong, or when no time ever matches."""
         words = text.split()
         if len(words) != len(_CRON_FIELDS):
-            raise ValueError(
-                "allowed: five fields, minute hour day-of-month month day-of-week, "
-                "such as '*/15 * * * *'"
-            )
+            raise ValueError(f"allowed: {_CRON_MEANING}")
         for word, (name, low, high) in zip(words, _CRON_FIELDS, strict=True):
             _cron_values(word, name, low, high)
         cron = cls(" ".join(words))

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
-from tideline_operator.resources.field import described
+from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.ingest import COLUMN_MEANING, COLUMN_PATTERN
 from tideline_operator.resources.schedule import Cron, Duration
 
@@ -114,6 +115,12 @@ class Archiving:
         "Instants beyond which archiving is due.", default=30, minimum=2, maximum=100_000
     )
 
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "self.minCommits < self.maxCommits", "must be less than maxCommits", field="minCommits"
+        ),
+    )
+
     def problems(self) -> Iterator[tuple[str, str]]:
         """minCommits < maxCommits."""
         if self.min_commits >= self.max_commits:
@@ -150,6 +157,21 @@ class Services:
         "Minutes in which services may start, as a cron expression in UTC; always otherwise.",
         default=None,
         length_max=128,
+    )
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "self.cleaning.policy != 'KEEP_LATEST_COMMITS' || !self.cleaning.enabled || "
+            "!self.archiving.enabled || self.archiving.minCommits > self.cleaning.retain",
+            "must be greater than cleaning.retain",
+            field="archiving.minCommits",
+        ),
+        CelRule(
+            "!self.clustering.enabled || !self.archiving.enabled || "
+            "self.archiving.minCommits >= self.clustering.everyCommits",
+            "must be at least clustering.everyCommits, which counts commits that are not archived",
+            field="archiving.minCommits",
+        ),
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:

@@ -34,8 +34,9 @@ class Truth(Enum):
 
 
 class OperationPhase(Enum):
-    """How far an operation has come."""
+    """How far an operation has come. PENDING: noted, and its Job is still to be created."""
 
+    PENDING = "Pending"
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
@@ -69,6 +70,7 @@ class TimelineStatus:
     latest: str | None = described("Newest completed instant.", default=None, length_max=32)
     latest_action: str | None = described("Its action.", default=None, length_max=32)
     completed: int = described("Completed instants in the active timeline.", default=0)
+    pending_count: int = described("How many instants are pending.", default=0, always_written=True)
     pending: tuple[PendingInstant, ...] = described(
         "Instants under way or left behind.", default=(), items_max=100
     )
@@ -78,7 +80,7 @@ class TimelineStatus:
 class TableStatus:
     """The table's files in short; sizes in bytes."""
 
-    files: int = described("Base files of the latest snapshot.", default=0)
+    files: int = described("Base files of the latest snapshot.", default=0, always_written=True)
     bytes: int = described("Their size.", default=0)
     small_file_percent: int = described("Share of files below the small-file limit.", default=0)
     log_files: int = described("Log files that wait for compaction.", default=0)
@@ -108,6 +110,7 @@ class OperationStatus:
     rerun: int | None = described("Its number in spec.rerun, if that asked for it.", default=None)
     phase: OperationPhase = described("How far it has come.")
     attempt: int = described("Attempts so far, this one included.", default=1)
+    failures: int = described("Attempts that failed in a row before this one.", default=0)
     started_at: Timestamp = described("Start of this attempt.", length_max=40)
     finished_at: Timestamp | None = described("End of it.", default=None, length_max=40)
     retry_at: Timestamp | None = described(
@@ -115,6 +118,7 @@ class OperationStatus:
     )
     exit_code: int = described("0, or the exit code of its failure.", default=0)
     is_safe_to_retry: bool = described("Whether trying again may help by itself.", default=False)
+    memory_bytes: int = described("Memory its pods may ask for together.", default=0)
     instant: str | None = described("Instant it committed.", default=None, length_max=32)
     message: str = described("What came of it.", default="", length_max=_MESSAGE_LENGTH_MAX)
 
@@ -143,7 +147,17 @@ class LakeTableStatus:
     """Observed state of one table."""
 
     observed_generation: int = described("Generation this status is about.", default=0)
-    conditions: tuple[Condition, ...] = described("Conditions.", default=(), items_max=16)
+    last_valid_spec: Mapping[str, object] = described(
+        "The newest spec that was valid. It stays in force while spec is not valid.",
+        default_factory=dict,
+        free_form=True,
+    )
+    conditions: tuple[Condition, ...] = described(
+        "Conditions.", default=(), items_max=16, item_key="type"
+    )
+    lag_files: int | None = described(
+        "Files that wait, over all ingests.", default=None, always_written=True
+    )
     timeline: TimelineStatus = described("Timeline.", default_factory=TimelineStatus)
     table: TableStatus | None = described("Files.", default=None)
     services: Mapping[str, ServiceStatus] = described(

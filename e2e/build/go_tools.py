@@ -1,0 +1,110 @@
+"""Kubernetes, etcd, CoreDNS and Helm, compiled from their Go modules into the cache.
+
+Kubernetes and etcd come out of one module of our own (`kubernetes/go.mod`), whose go.sum pins every
+dependency: `k8s.io/kubernetes` cannot be installed by name because it replaces its staging modules.
+CoreDNS is put together from its module the same way, with the plugins that a cluster needs. Helm is
+installed by name, and the checksum database vouches for it.
+
+Each program is built by itself and appears under its name only when it is finished, so that an
+interrupted build goes on where it stopped. kube-apiserver and etcd come first: tests that need an
+API server and nothing else wait for these two.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from e2e.build.versions import COREDNS, HELM, KUBERNETES, kubernetes_folder, tools_folder
+from tideline.spark.cache_directory import cache_directory
+from tideline.testing.go_toolchain import go_command, publish, static_build_environment
+
+HERE = Path(__file__).parent
+
+API_SERVER_PROGRAMS = {
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "etcd": "go.etcd.io/etcd/server/v3",
+}
+CLUSTER_PROGRAMS = {
+    **API_SERVER_PROGRAMS,
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
+}
+
+
+def build_api_server() -> None:
+    """kube-apiserver, etcd and kubectl: enough for tests of the API alone."""
+    for name in (*API_SERVER_PROGRAMS, "kubectl"):
+        _build_of_kubernetes(name)
+
+
+def build_cluster() -> None:
+    """Everything that a node runs."""
+    for name in CLUSTER_PROGRAMS:
+        _build_of_kubernetes(name)
+    build_coredns()
+
+
+def build_coredns() -> Path:
+    arguments = ["-C", str(HERE / "coredns"), "build", "."]
+    return _versioned("coredns", COREDNS, arguments, flags="")
+
+
+def build_helm() -> Path:
+    flags = f"-X helm.sh/helm/v3/internal/version.version=v{HELM}"
+    return _versioned("helm", HELM, ["install", f"helm.sh/helm/v3/cmd/helm@v{HELM}"], flags=flags)
+
+
+def build_pause() -> Path:
+    """The program that keeps a pod's namespaces."""
+    target = kubernetes_folder() / "pause"
+    source = HERE / "pause" / "main.go"
+    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+        _build(target, ["build", str(source)], flags="")
+    return target
+
+
+def _build_of_kubernetes(name: str) -> None:
+    target = kubernetes_folder() / name
+    if target.exists():
+        return
+    major, minor, _ = KUBERNETES.split(".")
+    version = {"gitVersion": f"v{KUBERNETES}", "gitMajor": major, "gitMinor": minor}
+    # etcd has no such variables, and the linker does not mind.
+    flags = " ".join(f"-X k8s.io/component-base/version.{key}={version[key]}" for key in version)
+    folder = str(HERE / "kubernetes")
+    _build(target, ["-C", folder, "build", CLUSTER_PROGRAMS[name]], flags=flags)
+
+
+def _versioned(name: str, version: str, arguments: list[str], *, flags: str) -> Path:
+    """A program in a version, and the plain name as a link to it."""
+    target = tools_folder() / f"{name}-{version}"
+    if not target.exists():
+        _build(target, arguments, flags=flags)
+    link = tools_folder() / name
+    if not link.is_symlink() or link.readlink() != Path(target.name):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target.name)
+    return target
+
+
+def _build(target: Path, arguments: list[str], *, flags: str) -> None:
+    started_s = time.monotonic()
+    with tempfile.TemporaryDirectory(dir=cache_directory()) as folder:
+        *context, verb, package = arguments
+        command = [go_command(), *context, verb, "-ldflags", f"-s -w {flags}"]
+        if verb == "build":
+            command += ["-o", f"{folder}/program"]
+        subprocess.run([*command, package], check=True, env=_environment(folder))
+        publish(next(path for path in Path(folder).iterdir() if path.is_file()), target)
+    print(f"{target.name}: {time.monotonic() - started_s:.0f} s", flush=True)
+
+
+def _environment(folder: str) -> Mapping[str, str]:
+    return {**static_build_environment(), "GOBIN": folder, "GOWORK": "off"}

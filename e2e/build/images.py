@@ -1,0 +1,172 @@
+"""The images of the tests, built from the project's Dockerfiles and kept as archives.
+
+An image is built again only when something it is made of changed: its Dockerfile, what that copies,
+or the base. Beside each archive lies a note of all that.
+
+Without an image registry the base is Debian by debootstrap, and the build gets from this machine
+what a Dockerfile would fetch for itself elsewhere: pip's settings and trusted authorities, and the
+jars for S3. Where Docker is running, Docker builds, and kind takes the images from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from e2e.build import debian_packages
+from e2e.build.base_image import BASE_IMAGE, build_base
+from e2e.build.buildah import Buildah
+from e2e.build.go_tools import build_pause
+from e2e.build.image_archive import write_image_archive
+from e2e.build.versions import images_folder
+from e2e.node.cluster import image_archive
+from e2e.node.configuration import PAUSE_IMAGE
+from tideline.spark.cache_directory import cache_directory
+from tideline.testing import minio_server
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKERFILES = {
+    f"localhost/tideline-{name}:dev": ROOT / "images" / name / "Dockerfile"
+    for name in ("operator", "engine", "minio")
+}
+MINIO_IMAGE = "localhost/tideline-minio:dev"
+"""Its Dockerfile starts from Go's image; without a registry the program that other tests use, built
+from the same module, is put into an image as it is."""
+
+_PIP_SETTINGS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "find-links")
+_AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
+_HOME_INSIDE = "/root"
+_INSIDE = "/etc/tideline-build"
+
+
+def build_pause_image() -> None:
+    """An image of one static program; it needs no builder."""
+    _build_program_image(PAUSE_IMAGE, build_pause())
+
+
+def build_images() -> None:
+    """The project's images, with Docker where it runs, else with buildah."""
+    if docker_runs():
+        for image, dockerfile in DOCKERFILES.items():
+            command = ["docker", "build", "--quiet", "-t", image, "-f", str(dockerfile), str(ROOT)]
+            subprocess.run(command, check=True)
+        return
+    _build_program_image(MINIO_IMAGE, minio_server.build())
+    debian_packages.install(debian_packages.IMAGE_PACKAGES)
+    images_folder().mkdir(parents=True, exist_ok=True)
+    outdated = {
+        image: path
+        for image, path in DOCKERFILES.items()
+        if image != MINIO_IMAGE and not _is_current(image, path)
+    }
+    if not outdated:
+        return
+    buildah = Buildah()
+    build_base(buildah)
+    for image, dockerfile in outdated.items():
+        _build(buildah, image, dockerfile)
+
+
+def docker_runs() -> bool:
+    """Whether there is a Docker engine, and not just its client."""
+    docker = shutil.which("docker")
+    if docker is None:
+        return False
+    return subprocess.run([docker, "info"], capture_output=True).returncode == 0
+
+
+def _build_program_image(image: str, program: Path) -> None:
+    archive = image_archive(image)
+    if not archive.exists() or archive.stat().st_mtime < program.stat().st_mtime:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        write_image_archive(image, program, archive)
+
+
+def _build(buildah: Buildah, image: str, dockerfile: Path) -> None:
+    digest = _digest(dockerfile)
+    with tempfile.TemporaryDirectory(dir=images_folder()) as folder:
+        buildah.build(
+            image,
+            dockerfile,
+            ROOT,
+            arguments={"BASE": BASE_IMAGE},
+            volumes=_volumes(Path(folder)),
+        )
+    archive = image_archive(image)
+    buildah.save(image, archive)
+    _note(archive).write_text(digest)
+    print(f"{image}: {archive.stat().st_size / 1e6:.0f} MB", flush=True)
+
+
+def _is_current(image: str, dockerfile: Path) -> bool:
+    archive = image_archive(image)
+    note = _note(archive)
+    return archive.exists() and note.exists() and note.read_text() == _digest(dockerfile)
+
+
+def _note(archive: Path) -> Path:
+    return archive.with_suffix(".inputs")
+
+
+def _digest(dockerfile: Path) -> str:
+    """Of everything that the image is made of, by name and content."""
+    digest = hashlib.sha256(BASE_IMAGE.encode())
+    for path in sorted({dockerfile, *_copied(dockerfile)}):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        mode = path.stat().st_mode & 0o777
+        digest.update(f"{path.relative_to(ROOT)} {mode:o} {content}\n".encode())
+    return digest.hexdigest()
+
+
+def _copied(dockerfile: Path) -> Iterator[Path]:
+    """The files that COPY takes out of the repository."""
+    for line in dockerfile.read_text("utf-8").replace("\\\n", " ").splitlines():
+        instruction, *words = line.split() or [""]
+        if instruction != "COPY" or any(word.startswith("--from") for word in words):
+            continue
+        for word in (word for word in words[:-1] if not word.startswith("--")):
+            for path in ROOT.glob(word.rstrip("/")):
+                files = path.rglob("*") if path.is_dir() else [path]
+                yield from (file for file in files if file.is_file() and _counts(file))
+
+
+def _counts(path: Path) -> bool:
+    return "__pycache__" not in path.parts
+
+
+def _volumes(folder: Path) -> dict[Path, str]:
+    """What of this machine the build sees: how pip gets its packages, and the jars for S3."""
+    volumes = {cache_directory() / "jars": f"{_HOME_INSIDE}/.cache/tideline/jars"}
+    lines = ["[global]"]
+    for name, value in _pip_settings().items():
+        local = Path(value)
+        if name == "find-links" and local.is_dir():
+            value = f"{_INSIDE}/wheels"
+            volumes[local] = value
+        lines.append(f"{name} = {value}")
+    if _AUTHORITIES.exists():
+        volumes[_AUTHORITIES] = f"{_INSIDE}/ca.crt"
+        lines.append(f"cert = {_INSIDE}/ca.crt")
+    settings = folder / "pip.conf"
+    settings.write_text("\n".join(lines) + "\n")
+    volumes[settings] = "/etc/pip.conf"
+    return volumes
+
+
+def _pip_settings() -> dict[str, str]:
+    """Where this machine's pip gets packages, from its files and from the environment."""
+    listed = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True
+    ).stdout
+    found = {}
+    for line in listed.splitlines():
+        name, _, value = line.partition("=")
+        option = name.rpartition(".")[2]
+        if option in _PIP_SETTINGS:
+            found[option] = value.strip("'\"")
+    return found

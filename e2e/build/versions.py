@@ -1,0 +1,30 @@
+"""The versions of everything the end-to-end tests run on, and where the cache keeps each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tideline.spark.cache_directory import cache_directory
+
+KUBERNETES = "1.34.4"
+ETCD = "3.6.4"
+"""The release that Kubernetes itself requires: go.mod names the one, its requirements the other."""
+COREDNS = "1.12.4"
+HELM = "3.19.2"
+DEBIAN = "bookworm"
+"""What the images are built on, with Python 3.11."""
+
+
+def kubernetes_folder() -> Path:
+    """The programs of a cluster: kube-apiserver, etcd, kubelet, kubectl and so on."""
+    return cache_directory() / f"kubernetes-{KUBERNETES}" / "bin"
+
+
+def tools_folder() -> Path:
+    """Programs by their plain name, links to the version in use: helm, coredns."""
+    return cache_directory() / "bin"
+
+
+def images_folder() -> Path:
+    """Finished images as archives, and buildah's own storage."""
+    return cache_directory() / "images"

@@ -1,0 +1,173 @@
+"""A running cluster, as tests talk to it: objects as plain dictionaries, and kubectl."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import kubernetes
+import yaml
+from kubernetes.dynamic import DynamicClient
+from kubernetes.dynamic.exceptions import ConflictError, NotFoundError
+
+Manifest = dict[str, Any]
+
+FIELD_MANAGER = "e2e"
+
+
+class Cluster:
+    """A running cluster."""
+
+    def __init__(self, name: str, kubeconfig: Path, kubectl: Path, kind: Path) -> None:
+        self.name = name
+        self.kubeconfig = kubeconfig
+        self._kubectl = kubectl
+        self._kind = kind
+        # Neither function says its types.
+        connect: Any = kubernetes.config.new_client_from_config
+        dynamic: Any = DynamicClient
+        known = kubeconfig.with_name("api-resources.json")
+        known.unlink(missing_ok=True)
+        self._client = dynamic(connect(str(kubeconfig)), cache_file=str(known))
+
+    def apply(self, manifest: Mapping[str, Any]) -> Manifest:
+        """Server-side apply. Raises the client's errors as they are."""
+        metadata = manifest["metadata"]
+        return self._plain(
+            self._resource(manifest).server_side_apply(
+                body=dict(manifest),
+                name=metadata["name"],
+                namespace=metadata.get("namespace"),
+                field_manager=FIELD_MANAGER,
+                force_conflicts=True,
+            )
+        )
+
+    def apply_all(self, manifests: Iterable[Mapping[str, Any]]) -> None:
+        for manifest in manifests:
+            self.apply(manifest)
+
+    def get(self, kind: str, name: str, namespace: str | None = None) -> Manifest | None:
+        """One object; `kind` is `Kind` or `group/version/Kind`."""
+        try:
+            return self._plain(self._named(kind).get(name=name, namespace=namespace))
+        except NotFoundError:
+            return None
+
+    def list(self, kind: str, namespace: str | None = None, *, labels: str = "") -> list[Manifest]:
+        options = {"label_selector": labels} if labels else {}
+        found = self._plain(self._named(kind).get(namespace=namespace, **options))
+        return cast(list[Manifest], found["items"])
+
+    def patch(self, kind: str, name: str, namespace: str, change: Mapping[str, Any]) -> Manifest:
+        """A merge patch."""
+        content_type = "application/merge-patch+json"
+        return self._plain(
+            self._named(kind).patch(
+                body=dict(change), name=name, namespace=namespace, content_type=content_type
+            )
+        )
+
+    def patch_status(self, kind: str, name: str, namespace: str, change: Mapping[str, Any]) -> None:
+        """A merge patch of the status, which is a resource of its own."""
+        self.kubectl(
+            "patch", kind.lower(), name, "-n", namespace, "--subresource=status", "--type=merge",
+            f"--patch={json.dumps(change)}",
+        )  # fmt: skip
+
+    def delete(self, kind: str, name: str, namespace: str | None = None, **options: Any) -> None:
+        """Nothing happens when it is not there."""
+        try:
+            self._named(kind).delete(name=name, namespace=namespace, body=options or None)
+        except (NotFoundError, ConflictError):
+            return
+
+    def wait_gone(self, kind: str, name: str, namespace: str | None, *, timeout_s: float) -> None:
+        self.wait_until(
+            lambda: self.get(kind, name, namespace) is None,
+            f"{kind} {name} goes",
+            timeout_s=timeout_s,
+        )
+
+    def wait_until(
+        self, holds: Callable[[], object], what: str, *, timeout_s: float, every_s: float = 0.5
+    ) -> None:
+        """Wait for something to hold. Raises AssertionError with `what` when it does not."""
+        deadline_s = time.monotonic() + timeout_s
+        while not holds():
+            assert time.monotonic() < deadline_s, f"not within {timeout_s:.0f} s: {what}"
+            time.sleep(every_s)
+
+    def kubectl(self, *arguments: str, check: bool = True) -> str:
+        """What kubectl prints, its errors included."""
+        done = subprocess.run(
+            [str(self._kubectl), f"--kubeconfig={self.kubeconfig}", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert not check or done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stdout}"
+        return done.stdout
+
+    def load_image(self, image: str) -> None:
+        command = [str(self._kind), "load", "docker-image", "--name", self.name, image]
+        subprocess.run(command, check=True)
+
+    def start_kubectl(self, *arguments: str) -> subprocess.Popen[str]:
+        """A kubectl that goes on running, as `port-forward` does."""
+        return subprocess.Popen(
+            [str(self._kubectl), f"--kubeconfig={self.kubeconfig}", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def _resource(self, manifest: Mapping[str, Any]) -> Any:
+        return self._client.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
+
+    def _named(self, kind: str) -> Any:
+        if "/" in kind:
+            api_version, _, kind = kind.rpartition("/")
+            return self._client.resources.get(api_version=api_version, kind=kind)
+        api_version = _API_VERSIONS[kind]
+        return self._client.resources.get(api_version=api_version, kind=kind)
+
+    @staticmethod
+    def _plain(found: Any) -> Manifest:
+        return cast(Manifest, found.to_dict())
+
+
+_API_VERSIONS = {
+    "LakeTable": "tideline.dev/v1alpha1",
+    "LakeStore": "tideline.dev/v1alpha1",
+    "Job": "batch/v1",
+    "Deployment": "apps/v1",
+    "Lease": "coordination.k8s.io/v1",
+    **dict.fromkeys(
+        ("Pod", "Namespace", "Secret", "ConfigMap", "Service", "ServiceAccount", "Event"), "v1"
+    ),
+    **dict.fromkeys(
+        ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
+        "rbac.authorization.k8s.io/v1",
+    ),
+}
+
+
+def load_manifests(path: Path) -> list[Manifest]:
+    """The objects of a YAML file."""
+    return [document for document in yaml.safe_load_all(path.read_text("utf-8")) if document]
+
+
+def condition(manifest: Mapping[str, Any] | None, kind: str) -> Manifest:
+    """A condition of an object's status; an empty one when there is none yet."""
+    conditions = (manifest or {}).get("status", {}).get("conditions", [])
+    return next((item for item in conditions if item["type"] == kind), {})
+
+
+def shown(manifest: Mapping[str, Any] | None) -> str:
+    """An object for a failure's message."""
+    return json.dumps((manifest or {}).get("status"), indent=1)

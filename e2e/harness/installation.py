@@ -1,0 +1,90 @@
+"""The operator in a cluster, installed from the committed install.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from e2e.harness.cluster import Cluster, Manifest, load_manifests
+
+NAMESPACE = "tideline-system"
+DEPLOYMENT = "tideline-operator"
+IMAGES = {
+    "tideline-operator": "localhost/tideline-operator:dev",
+    "tideline-engine": "localhost/tideline-engine:dev",
+}
+"""By the last part of a name in install.yaml, the image that is tested in its place."""
+
+_ROOT = Path(__file__).resolve().parents[2]
+_INSTALL = _ROOT / "charts" / "tideline" / "install.yaml"
+_CUSTOM_RESOURCES = ("laketables.tideline.dev", "lakestores.tideline.dev")
+_READY_TIMEOUT_S = 120.0
+
+
+class Operator:
+    """The installed operator."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def install(self, path: Path = _INSTALL) -> None:
+        """Apply everything, with the images under test, and wait until the operator is there."""
+        for image in IMAGES.values():
+            self._cluster.load_image(image)
+        self.apply(path)
+        # In a cluster that was kept, the pods may still run an image that was built before.
+        self._cluster.kubectl("rollout", "restart", "-n", NAMESPACE, f"deploy/{DEPLOYMENT}")
+        for name in _CUSTOM_RESOURCES:
+            self._cluster.kubectl(
+                "wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s"
+            )
+        self.wait_until_ready()
+
+    def apply(self, path: Path = _INSTALL) -> None:
+        for manifest in load_manifests(path):
+            self._cluster.apply(_with_tested_images(manifest))
+
+    def wait_until_ready(self) -> None:
+        timeout = f"--timeout={_READY_TIMEOUT_S:.0f}s"
+        self._cluster.kubectl("rollout", "status", "-n", NAMESPACE, f"deploy/{DEPLOYMENT}", timeout)
+
+    def pods(self) -> list[Manifest]:
+        """Its pods that are not on their way out."""
+        labels = "app.kubernetes.io/name=tideline,app.kubernetes.io/component=operator"
+        pods = self._cluster.list("Pod", NAMESPACE, labels=labels)
+        return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+    def scale(self, replicas: int) -> None:
+        self._cluster.patch("Deployment", DEPLOYMENT, NAMESPACE, {"spec": {"replicas": replicas}})
+        if replicas:
+            self.wait_until_ready()
+            return
+        self._cluster.wait_until(lambda: not self.pods(), "the operator ends", timeout_s=60)
+
+    def kill(self, pod: str) -> None:
+        """End a pod at once, as a node that fails would."""
+        self._cluster.kubectl("delete", "pod", "-n", NAMESPACE, pod, "--grace-period=0", "--force")
+
+    def leader(self) -> str:
+        """The pod that holds the Lease."""
+        lease = self._cluster.get("Lease", "tideline-operator", NAMESPACE)
+        assert lease is not None, "no Lease tideline-operator"
+        return str(lease["spec"]["holderIdentity"])
+
+    def logs(self) -> str:
+        return self._cluster.kubectl(
+            "logs", "-n", NAMESPACE, f"deploy/{DEPLOYMENT}", "--tail=-1", check=False
+        )
+
+
+def _with_tested_images(value: Any) -> Any:
+    """The manifest with every image of ours replaced by the one under test."""
+    if isinstance(value, dict):
+        return {key: _with_tested_images(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_tested_images(item) for item in value]
+    if isinstance(value, str):
+        repository = value.partition("@")[0].rpartition("/")[2].partition(":")[0]
+        if repository in IMAGES and (":" in value or "@" in value):
+            return IMAGES[repository]
+    return value

@@ -1,0 +1,197 @@
+"""A namespace with a LakeStore, a bucket, and tables in it: what one test works with."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from e2e.harness.cluster import Cluster, Manifest, condition, shown
+from e2e.harness.object_store import ClusterMinio
+from tideline.testing.peer_environment import PeerEnvironment
+
+API_VERSION = "tideline.dev/v1alpha1"
+STORE = "minio"
+SECRET = "minio-credentials"
+FIRST_RUN_TIMEOUT_S = 240.0
+SMALL_RESOURCES = {
+    "driver": {"cpu": "200m", "memory": "1200Mi"},
+    "executor": {"cpu": "200m", "memory": "1200Mi", "min": 1, "max": 1},
+}
+
+Row = Mapping[str, Any]
+
+
+class Lake:
+    """One namespace with what a user would put into it before the first table."""
+
+    def __init__(
+        self, cluster: Cluster, minio: ClusterMinio, namespace: str, peer: PeerEnvironment
+    ) -> None:
+        self.cluster = cluster
+        self.minio = minio
+        self.namespace = namespace
+        self.bucket = namespace
+        self._peer = peer
+
+    def prepare(self, *, has_bucket: bool = True) -> None:
+        """The credentials, the connection and, unless the test does without, the bucket."""
+        self.apply_secret(self.minio.credentials)
+        self.apply_store()
+        if has_bucket:
+            self.minio.client().make_bucket(self.bucket)
+
+    def apply_secret(self, credentials: Mapping[str, str]) -> None:
+        self.cluster.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": SECRET, "namespace": self.namespace},
+                "stringData": dict(credentials),
+            }
+        )
+
+    def apply_store(self, **changes: Any) -> None:
+        spec = {"endpoint": self.minio.endpoint, "credentials": {"secretName": SECRET}, **changes}
+        self.cluster.apply(self._object("LakeStore", STORE, spec))
+
+    def table(self, name: str, **changes: Any) -> Manifest:
+        """A LakeTable as these tests like it, with some fields of its spec changed."""
+        spec = {
+            "storeRef": STORE,
+            "location": f"s3://{self.bucket}/{name}",
+            "type": "MERGE_ON_READ",
+            "recordKey": ["id"],
+            "ordering": ["ts"],
+            "ingest": [
+                {
+                    "name": "landing",
+                    "source": {"format": "parquet", "path": f"s3://{self.bucket}/landing/{name}/"},
+                    "trigger": {"every": "5s"},
+                }
+            ],
+            "resources": SMALL_RESOURCES,
+            **changes,
+        }
+        return self._object("LakeTable", name, spec)
+
+    def apply_table(self, name: str, **changes: Any) -> Manifest:
+        return self.cluster.apply(self.table(name, **changes))
+
+    def get(self, name: str) -> Manifest:
+        found = self.cluster.get("LakeTable", name, self.namespace)
+        assert found is not None, f"no LakeTable {name}"
+        return found
+
+    def patch(self, name: str, spec: Mapping[str, Any]) -> None:
+        self.cluster.patch("LakeTable", name, self.namespace, {"spec": dict(spec)})
+
+    def land(self, table: str, file: str, rows: Sequence[Row]) -> None:
+        """Put a parquet file into the table's landing prefix."""
+        buffer = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), buffer)
+        self.put(f"landing/{table}/{file}.parquet", buffer.getvalue())
+
+    def put(self, path: str, content: bytes) -> None:
+        self.minio.client().put_object(self.bucket, path, io.BytesIO(content), len(content))
+
+    def paths(self, prefix: str) -> list[str]:
+        listed = self.minio.client().list_objects(self.bucket, prefix, recursive=True)
+        return [item.object_name or "" for item in listed]
+
+    def rows(self, table: str) -> list[Row]:
+        """The table's rows as hudi-rs reads them from outside the cluster, without meta columns."""
+        done = subprocess.run(
+            [str(self._peer.python), str(Path(__file__).with_name("hudi_rs_rows.py")),
+             f"s3://{self.bucket}/{table}"],
+            capture_output=True,
+            text=True,
+            env={"PATH": os.environ["PATH"], **self.minio.environment()},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-2000:]
+        rows = (json.loads(line) for line in done.stdout.splitlines())
+        return [{name: row[name] for name in row if not name.startswith("_hoodie")} for row in rows]
+
+    def by_id(self, table: str) -> dict[Any, Row]:
+        """The rows by their record key. Fails when a key is there twice."""
+        rows = self.rows(table)
+        found = {row["id"]: row for row in rows}
+        assert len(found) == len(rows), "a record key is there twice"
+        return found
+
+    def wait_for(
+        self,
+        table: str,
+        kind: str,
+        status: str = "True",
+        *,
+        reason: str | None = None,
+        timeout_s: float = FIRST_RUN_TIMEOUT_S,
+    ) -> Manifest:
+        """Wait for a condition of a table, and return it."""
+
+        def holds() -> bool:
+            found = condition(self.get(table), kind)
+            return found.get("status") == status and reason in (None, found.get("reason"))
+
+        wanted = f"{table} {kind}={status} {reason or ''}"
+        self._wait(table, holds, wanted, timeout_s)
+        return condition(self.get(table), kind)
+
+    def wait_for_operation(
+        self,
+        table: str,
+        kind: str,
+        phase: str = "Succeeded",
+        *,
+        count: int = 1,
+        timeout_s: float = FIRST_RUN_TIMEOUT_S,
+    ) -> Manifest:
+        """Wait until so many operations of a kind are in a phase; returns the newest of them."""
+
+        def found() -> list[Manifest]:
+            operations = self.get(table).get("status", {}).get("operations", [])
+            return [item for item in operations if (item["kind"], item["phase"]) == (kind, phase)]
+
+        self._wait(table, lambda: len(found()) >= count, f"{table}: {count} {kind} {phase}",
+                   timeout_s)  # fmt: skip
+        return found()[-1]
+
+    def wait_for_ids(
+        self, table: str, ids: Sequence[Any], *, timeout_s: float = FIRST_RUN_TIMEOUT_S
+    ) -> dict[Any, Row]:
+        """Wait until exactly these record keys are in the table, each once."""
+        wanted = sorted(ids)
+
+        def holds() -> bool:
+            # Before the first commit there is nothing that a reader would open.
+            has_table = self.get(table).get("status", {}).get("timeline", {}).get("latest")
+            return bool(has_table) and sorted(self.by_id(table)) == wanted
+
+        self._wait(table, holds, f"{table} has the ids {wanted[:5]}... ({len(wanted)})", timeout_s)
+        return self.by_id(table)
+
+    def jobs(self, table: str) -> list[Manifest]:
+        labels = f"tideline.dev/table={table}"
+        return self.cluster.list("Job", self.namespace, labels=labels)
+
+    def pods(self, labels: str) -> list[Manifest]:
+        return self.cluster.list("Pod", self.namespace, labels=labels)
+
+    def _wait(self, table: str, holds: Any, what: str, timeout_s: float) -> None:
+        try:
+            self.cluster.wait_until(holds, what, timeout_s=timeout_s)
+        except AssertionError as failure:
+            found = self.cluster.get("LakeTable", table, self.namespace)
+            raise AssertionError(f"{failure}\n{shown(found)}") from None
+
+    def _object(self, kind: str, name: str, spec: Mapping[str, Any]) -> Manifest:
+        metadata = {"name": name, "namespace": self.namespace}
+        return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": dict(spec)}

@@ -1,0 +1,171 @@
+"""MinIO in the cluster, reachable from the tests through a forwarded port."""
+
+from __future__ import annotations
+
+import base64
+import re
+import secrets
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+
+import minio
+import urllib3
+
+from e2e.harness.cluster import Cluster, Manifest
+
+NAMESPACE = "storage"
+IMAGE = "localhost/tideline-minio:dev"
+SECRET_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+_READY_TIMEOUT_S = 120.0
+_DATA = "/var/lib/tideline-e2e"
+
+
+class ClusterMinio:
+    """One MinIO for all tests; each makes its own buckets."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.credentials = _known_credentials(cluster) or _new_credentials()
+        self.endpoint = f"http://minio.{NAMESPACE}.svc.cluster.local:9000"
+        """As pods reach it."""
+        self._cluster = cluster
+        self._forward: subprocess.Popen[str] | None = None
+        self._port = 0
+
+    def start(self) -> None:
+        self._cluster.apply_all(_manifests(self.credentials))
+        self._wait_until_ready()
+
+    def stop(self) -> None:
+        self._end_forward()
+
+    def restart(self) -> None:
+        """End the server and start another one on the same data."""
+        self._end_forward()
+        self._cluster.kubectl("rollout", "restart", "-n", NAMESPACE, "deploy/minio")
+        self._wait_until_ready()
+
+    @property
+    def local_endpoint(self) -> str:
+        """As this process reaches it."""
+        if self._forward is None or self._forward.poll() is not None:
+            self._start_forward()
+        return f"http://127.0.0.1:{self._port}"
+
+    def client(self) -> minio.Minio:
+        key, secret = self.credentials.values()
+        return minio.Minio(
+            self.local_endpoint.removeprefix("http://"),
+            access_key=key,
+            secret_key=secret,
+            secure=False,
+            http_client=urllib3.PoolManager(timeout=30, retries=urllib3.Retry(5, backoff_factor=1)),
+        )
+
+    def environment(self) -> Mapping[str, str]:
+        """For readers outside the cluster that take their settings from the environment."""
+        return {
+            **self.credentials,
+            "AWS_ENDPOINT_URL": self.local_endpoint,
+            "AWS_ENDPOINT": self.local_endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+        }
+
+    def _wait_until_ready(self) -> None:
+        timeout = f"--timeout={_READY_TIMEOUT_S:.0f}s"
+        self._cluster.kubectl("rollout", "status", "-n", NAMESPACE, "deploy/minio", timeout)
+
+    def _start_forward(self) -> None:
+        self._end_forward()
+        self._forward = self._cluster.start_kubectl(
+            "port-forward", "-n", NAMESPACE, "service/minio", ":9000"
+        )
+        assert self._forward.stdout is not None
+        line = self._forward.stdout.readline()
+        found = re.search(r"127\.0\.0\.1:(\d+) ->", line)
+        assert found, f"kubectl port-forward: {line}"
+        self._port = int(found[1])
+
+    def _end_forward(self) -> None:
+        process, self._forward = self._forward, None
+        if process is not None:
+            process.kill()
+            if process.stdout is not None:
+                process.stdout.close()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+
+
+def _new_credentials() -> dict[str, str]:
+    values = (f"e2e-{secrets.token_hex(6)}", secrets.token_urlsafe(24))
+    return dict(zip(SECRET_KEYS, values, strict=True))
+
+
+def _known_credentials(cluster: Cluster) -> dict[str, str]:
+    """Those of a cluster that was kept: its MinIO goes on running with them."""
+    secret = cluster.get("Secret", "minio", NAMESPACE) or {}
+    data = secret.get("data") or {}
+    return {name: base64.b64decode(data[name]).decode() for name in SECRET_KEYS if name in data}
+
+
+def _manifests(credentials: Mapping[str, str]) -> tuple[Manifest, ...]:
+    labels = {"app": "minio"}
+    key, secret = credentials
+    container = {
+        "name": "minio",
+        "image": IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "args": ["server", "/data"],
+        "env": [
+            _from_secret("MINIO_ROOT_USER", key),
+            _from_secret("MINIO_ROOT_PASSWORD", secret),
+            {"name": "MINIO_BROWSER", "value": "off"},
+            {"name": "HOME", "value": "/data"},
+        ],
+        "ports": [{"containerPort": 9000}],
+        "readinessProbe": {
+            "httpGet": {"path": "/minio/health/cluster", "port": 9000},
+            "periodSeconds": 1,
+        },
+        "resources": {"requests": {"cpu": "50m", "memory": "256Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    pod = {
+        "automountServiceAccountToken": False,
+        "containers": [container],
+        # Root, because a folder of the node's belongs to it: the data outlives the pod there.
+        "securityContext": {"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}},
+        "volumes": [{"name": "data", "hostPath": {"path": _DATA, "type": "DirectoryOrCreate"}}],
+    }
+    named = {"name": "minio", "namespace": NAMESPACE}
+    return (
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": named, "stringData": dict(credentials)},
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": named,
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "strategy": {"type": "Recreate"},
+                "template": {"metadata": {"labels": labels}, "spec": pod},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": named,
+            "spec": {"selector": labels, "ports": [{"port": 9000}]},
+        },
+    )
+
+
+def _from_secret(name: str, key: str) -> Manifest:
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": "minio", "key": key}}}

@@ -1,0 +1,65 @@
+"""What a user meets first: apply a table, land files, query it with another engine."""
+
+from __future__ import annotations
+
+from e2e.harness.cluster import condition
+from e2e.harness.lake import Lake
+
+
+def test_files_that_land_become_rows_that_hudi_rs_reads_from_outside(lake: Lake) -> None:
+    first = [{"id": number, "ts": 1, "name": f"first {number}"} for number in range(100)]
+    lake.land("people", "first", first)
+    lake.apply_table("people")
+    lake.wait_for("people", "Ready")
+    assert lake.wait_for_ids("people", range(100)) == {row["id"]: row for row in first}
+
+    changed = [{"id": number, "ts": 2, "name": f"second {number}"} for number in range(50, 150)]
+    lake.land("people", "second", changed)
+    rows = lake.wait_for_ids("people", range(150))
+    assert rows == {row["id"]: row for row in first + changed}
+
+
+def test_status_tells_what_was_done_and_kubectl_shows_it(lake: Lake) -> None:
+    lake.land("people", "first", [{"id": 1, "ts": 1, "name": "Ada"}])
+    table = lake.apply_table("people")
+    namespace = ["--namespace", lake.namespace]
+    lake.cluster.kubectl(
+        "wait", "--for=condition=Ready", "laketable/people", "--timeout=240s", *namespace
+    )
+    lake.wait_for_ids("people", [1])
+    done = lake.wait_for_operation("people", "ingest")
+    assert (done["attempt"], done["exitCode"]) == (1, 0)
+    status = lake.get("people")["status"]
+    assert status["observedGeneration"] == table["metadata"]["generation"]
+    assert status["timeline"]["latest"] == done["instant"]
+    for kind in ("Ready", "Ingesting", "Healthy", "ServicesCurrent", "SpecValid"):
+        found = condition(lake.get("people"), kind)
+        assert found.get("status") == "True", found
+        assert found["reason"], found
+    assert condition(lake.get("people"), "Paused")["status"] == "False"
+
+    header, line = lake.cluster.kubectl("get", "laketables", *namespace).splitlines()
+    assert header.split() == ["NAME", "TYPE", "READY", "LATEST", "PENDING", "FILES", "LAG", "AGE"]
+    assert line.split()[:4] == ["people", "MERGE_ON_READ", "True", status["timeline"]["latest"]]
+    described = lake.cluster.kubectl("describe", "laketable", "people", *namespace)
+    assert "Events:" in described
+    assert "<none>" not in described.partition("Events:")[2]
+
+
+def test_services_become_due_and_run(lake: Lake) -> None:
+    lake.apply_table(
+        "people",
+        services={
+            "compaction": {"trigger": {"deltaCommits": 2}},
+            "cleaning": {"policy": "KEEP_LATEST_COMMITS", "retain": 1},
+        },
+    )
+    for batch in range(4):
+        lake.land("people", f"batch-{batch}", [{"id": 1, "ts": batch, "name": f"name {batch}"}])
+        lake.wait_for_operation("people", "ingest", count=batch + 1)
+    lake.wait_for_operation("people", "compaction")
+    lake.wait_for_operation("people", "cleaning")
+    assert lake.by_id("people") == {1: {"id": 1, "ts": 3, "name": "name 3"}}
+    services = lake.get("people")["status"]["services"]
+    assert services["compaction"]["lastRun"]
+    assert services["cleaning"]["lastRun"]

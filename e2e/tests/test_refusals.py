@@ -1,0 +1,145 @@
+"""What a user gets wrong: the API server refuses it by its path, or a condition says what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from kubernetes.dynamic.exceptions import DynamicApiError
+
+from e2e.harness.cluster import Cluster, condition
+from e2e.harness.installation import Operator
+from e2e.harness.lake import Lake
+from e2e.harness.object_store import SECRET_KEYS, ClusterMinio
+from tideline.testing.peer_environment import PeerEnvironment
+
+ROWS = [{"id": 1, "ts": 1, "name": "Ada"}]
+HEAL_TIMEOUT_S = 300.0
+
+
+def said_by_server(refusal: DynamicApiError) -> str:
+    return str(json.loads(refusal.body or "{}")["message"])
+
+
+@pytest.fixture
+def bare_lake(
+    cluster: Cluster,
+    operator: Operator,  # noqa: ARG001 -- has to be there, nothing more
+    minio: ClusterMinio,
+    namespace: str,
+    hudi_rs: PeerEnvironment,
+) -> Iterator[Lake]:
+    """A namespace without a bucket."""
+    lake = Lake(cluster, minio, namespace, hudi_rs)
+    lake.prepare(has_bucket=False)
+    yield lake
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "said"),
+    [
+        ({"type": "MERGE_SOMETIMES"}, "spec.type", "COPY_ON_WRITE"),
+        ({"recordKey": ["no spaces"]}, "spec.recordKey[0]", "should match"),
+        ({"suspend": "perhaps"}, "spec.suspend", "boolean"),
+        ({"resources": {"executor": {"min": 3, "max": 2}}}, "spec.resources.executor.min", "max"),
+        ({"index": {"type": "SIMPLE", "buckets": 4}}, "spec.index.buckets", "BUCKET"),
+        ({"servces": {}}, "spec.servces", "not declared"),
+    ],
+)
+def test_an_invalid_spec_is_refused_with_its_path(
+    lake: Lake, change: Mapping[str, Any], path: str, said: str
+) -> None:
+    with pytest.raises(DynamicApiError) as refused:
+        lake.apply_table("people", **change)
+    message = said_by_server(refused.value)
+    assert path in message or path.removeprefix("spec") in message
+    assert said in message
+
+
+def test_what_data_is_laid_out_by_cannot_be_changed(lake: Lake) -> None:
+    lake.apply_table("people", suspend=True)
+    with pytest.raises(DynamicApiError) as refused:
+        lake.patch("people", {"recordKey": ["name"]})
+    assert "spec.recordKey" in said_by_server(refused.value)
+
+
+def test_wrong_credentials_are_said_and_heal_when_the_secret_is_corrected(lake: Lake) -> None:
+    lake.apply_secret(dict.fromkeys(SECRET_KEYS, "wrong-on-purpose"))
+    lake.land("people", "first", ROWS)
+    lake.apply_table("people")
+    said = lake.wait_for("people", "Ready", "False")
+    lake.cluster.wait_until(
+        lambda: condition(lake.get("people"), "Ready").get("reason") != "NoTable",
+        "Ready says why",
+        timeout_s=120,
+    )
+    said = condition(lake.get("people"), "Ready")
+    assert "wrong-on-purpose" not in said["message"]
+    assert said["message"]
+    lake.apply_secret(lake.minio.credentials)
+    lake.wait_for_ids("people", [1], timeout_s=HEAL_TIMEOUT_S)
+    lake.wait_for("people", "Ready")
+
+
+def test_a_secret_that_is_missing_is_named_and_heals_when_it_is_there(lake: Lake) -> None:
+    lake.cluster.delete("Secret", "minio-credentials", lake.namespace)
+    lake.land("people", "first", ROWS)
+    lake.apply_table("people")
+    said = lake.wait_for("people", "Ready", "False", timeout_s=60)
+    assert "minio-credentials" in said["message"]
+    lake.apply_secret(lake.minio.credentials)
+    lake.wait_for_ids("people", [1], timeout_s=HEAL_TIMEOUT_S)
+
+
+def test_a_bucket_that_is_missing_is_named_and_heals_when_it_is_there(bare_lake: Lake) -> None:
+    lake = bare_lake
+    lake.apply_table("people")
+    lake.cluster.wait_until(
+        lambda: lake.bucket in condition(lake.get("people"), "Ready").get("message", ""),
+        "Ready names the bucket",
+        timeout_s=120,
+    )
+    lake.minio.client().make_bucket(lake.bucket)
+    lake.land("people", "first", ROWS)
+    lake.wait_for_ids("people", [1], timeout_s=HEAL_TIMEOUT_S)
+
+
+def test_a_missing_bucket_is_created_where_the_store_allows_it(bare_lake: Lake) -> None:
+    lake = bare_lake
+    lake.apply_store(createBuckets=True)
+    columns = [{"name": name, "type": kind} for name, kind in (("id", "long"), ("ts", "long"))]
+    lake.apply_table("people", schema=columns)
+    lake.wait_for_operation("people", "create")
+    assert lake.minio.client().bucket_exists(lake.bucket)
+    lake.land("people", "first", [{"id": 1, "ts": 1}])
+    lake.wait_for_ids("people", [1])
+
+
+def test_a_file_that_cannot_be_read_is_set_aside_and_the_others_are_taken_in(lake: Lake) -> None:
+    lake.put("landing/people/broken.parquet", b"PAR1 this is no parquet PAR1")
+    lake.land("people", "first", ROWS)
+    lake.apply_table("people")
+    lake.wait_for_ids("people", [1])
+    lake.cluster.wait_until(
+        lambda: lake.get("people")["status"]["ingest"]["landing"].get("quarantinedFiles") == 1,
+        "the broken file is counted",
+        timeout_s=60,
+    )
+
+
+def test_nothing_is_tried_in_a_hot_loop(lake: Lake) -> None:
+    lake.apply_secret(dict.fromkeys(SECRET_KEYS, "wrong-on-purpose"))
+    lake.apply_table("people")
+    lake.wait_for("people", "Ready", "False")
+    version = lake.get("people")["metadata"]["resourceVersion"]
+    generation_changes = 0
+    deadline = 20
+    for _ in range(deadline):
+        lake.cluster.wait_until(lambda: True, "", timeout_s=1)
+        found = lake.get("people")["metadata"]["resourceVersion"]
+        generation_changes += found != version
+        version = found
+    assert generation_changes <= 3
+    assert len(lake.jobs("people")) <= 2

@@ -1,0 +1,98 @@
+"""What the two accounts may do, and that credentials stay in their Secret."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from e2e.harness.cluster import Cluster
+from e2e.harness.installation import NAMESPACE, Operator
+from e2e.harness.lake import Lake
+
+OPERATOR = f"system:serviceaccount:{NAMESPACE}:tideline-operator"
+
+
+def may(cluster: Cluster, account: str, verb: str, what: str, namespace: str) -> bool:
+    answer = cluster.kubectl(
+        "auth", "can-i", verb, what, f"--as={account}", "-n", namespace, check=False
+    )
+    return answer.split()[-1] == "yes"
+
+
+@pytest.mark.usefixtures("operator")
+@pytest.mark.parametrize(
+    ("verb", "what"),
+    [
+        ("list", "secrets"),
+        ("watch", "secrets"),
+        ("create", "secrets"),
+        ("create", "pods"),
+        ("create", "pods/exec"),
+        ("delete", "pods"),
+        ("delete", "laketables.tideline.dev"),
+        ("create", "laketables.tideline.dev"),
+        ("update", "jobs.batch"),
+        ("create", "deployments.apps"),
+        ("create", "clusterroles.rbac.authorization.k8s.io"),
+        ("create", "clusterrolebindings.rbac.authorization.k8s.io"),
+        ("bind", "clusterroles.rbac.authorization.k8s.io/cluster-admin"),
+        ("escalate", "clusterroles.rbac.authorization.k8s.io"),
+        ("impersonate", "users"),
+        ("delete", "namespaces"),
+        ("get", "nodes"),
+    ],
+)
+def test_the_operator_may_not_do_what_it_does_not_need(
+    cluster: Cluster, verb: str, what: str
+) -> None:
+    assert not may(cluster, OPERATOR, verb, what, "default")
+
+
+def test_the_operator_cannot_hand_out_more_than_the_engine_s_role(
+    cluster: Cluster, operator: Operator
+) -> None:
+    del operator
+    said = cluster.kubectl(
+        "create", "rolebinding", "too-much", "--clusterrole=cluster-admin",
+        f"--serviceaccount={NAMESPACE}:tideline-operator", "-n", "default", f"--as={OPERATOR}",
+        check=False,
+    )  # fmt: skip
+    assert "forbidden" in said
+
+
+def test_the_engine_may_start_executors_and_nothing_else(lake: Lake) -> None:
+    lake.land("people", "first", [{"id": 1, "ts": 1}])
+    lake.apply_table("people")
+    lake.wait_for_ids("people", [1])
+    account = f"system:serviceaccount:{lake.namespace}:tideline-engine"
+    cluster, namespace = lake.cluster, lake.namespace
+    assert may(cluster, account, "create", "pods", namespace)
+    assert not may(cluster, account, "create", "pods", "default")
+    for verb, what in (
+        ("get", "secrets"),
+        ("list", "secrets"),
+        ("create", "jobs.batch"),
+        ("create", "pods/exec"),
+        ("get", "laketables.tideline.dev"),
+        ("patch", "laketables.tideline.dev"),
+        ("create", "rolebindings.rbac.authorization.k8s.io"),
+    ):
+        assert not may(cluster, account, verb, what, namespace), (verb, what)
+
+
+def test_credentials_appear_nowhere_but_in_their_secret(lake: Lake, operator: Operator) -> None:
+    lake.land("people", "first", [{"id": 1, "ts": 1}])
+    lake.apply_table("people")
+    lake.wait_for_operation("people", "ingest")
+    kinds = "laketables,lakestores,jobs,pods,configmaps,events,serviceaccounts,rolebindings"
+    shown = lake.cluster.kubectl("get", kinds, "-n", lake.namespace, "-o", "json")
+    assert json.loads(shown)["items"]
+    logs = [operator.logs()]
+    for pod in lake.pods("app.kubernetes.io/managed-by=tideline-operator"):
+        name = pod["metadata"]["name"]
+        logs.append(lake.cluster.kubectl("logs", "-n", lake.namespace, name, check=False))
+    secret = lake.minio.credentials["AWS_SECRET_ACCESS_KEY"]
+    assert len(logs) > 1
+    for text in (shown, *logs):
+        assert secret not in text

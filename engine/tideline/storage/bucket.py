@@ -1,0 +1,86 @@
+"""Creating the bucket of a new table, where its location allows it.
+
+obstore knows objects only, so this one request goes through the `minio` package, which speaks to
+any S3 endpoint. Credentials come from the environment, as everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from urllib.parse import urlsplit
+
+from tideline.errors import ConfigError, StorageUnavailable
+from tideline.storage.location import StoreLocation
+from tideline.storage.s3_errors import MissingBucket
+
+_CONNECT_TIMEOUT_S = 3.0
+_READ_TIMEOUT_S = 10.0
+_IS_THERE = ("BucketAlreadyOwnedByYou", "BucketAlreadyExists")
+
+
+def create_missing_bucket(location: StoreLocation) -> bool:
+    """Create the location's bucket if it is missing and may be created; says whether it did.
+
+    Raises ConfigError without the package it needs, StorageUnavailable when the store refuses.
+    """
+    if location.scheme != "s3" or not location.creates_bucket:
+        return False
+    try:
+        location.open().list_directory()
+    except MissingBucket:
+        _create(location)
+        return True
+    return False
+
+
+def _create(location: StoreLocation) -> None:
+    try:
+        from minio.error import MinioException, S3Error
+        from urllib3.exceptions import HTTPError
+    except ImportError as error:
+        raise ConfigError(
+            "Creating a bucket needs the package minio: pip install 'tideline[minio]', "
+            "or create the bucket",
+            path=location.uri,
+        ) from error
+    bucket = location.uri.partition("://")[2].partition("/")[0]
+    region = dict(location.options).get("region", "us-east-1")
+    try:
+        _client(location).make_bucket(bucket_name=bucket, location=region)
+    except S3Error as error:
+        if error.code in _IS_THERE:
+            return
+        raise _refused(location, error.code or "no reason given") from None
+    except (MinioException, HTTPError, OSError) as error:
+        raise _refused(location, type(error).__name__) from None
+    except ValueError as error:
+        raise ConfigError(f"Cannot create the bucket: {error}", path=location.uri) from None
+
+
+def _client(location: StoreLocation) -> Any:
+    from minio import Minio
+    from minio.credentials.providers import ChainedProvider, EnvAWSProvider, IamAwsProvider
+    from urllib3 import PoolManager, Retry, Timeout
+
+    options = dict(location.options)
+    region = options.get("region", "us-east-1")
+    endpoint = urlsplit(options.get("endpoint") or f"https://s3.{region}.amazonaws.com")
+    given = os.environ.get("AWS_ACCESS_KEY_ID")
+    provider = EnvAWSProvider() if given else ChainedProvider([EnvAWSProvider(), IamAwsProvider()])
+    return Minio(
+        endpoint=endpoint.netloc,
+        secure=endpoint.scheme == "https",
+        region=region,
+        credentials=provider,
+        http_client=PoolManager(
+            timeout=Timeout(connect=_CONNECT_TIMEOUT_S, read=_READ_TIMEOUT_S),
+            retries=Retry(total=3, backoff_factor=0.2, status_forcelist=[500, 502, 503, 504]),
+            cert_reqs="CERT_REQUIRED",
+            ca_certs=options.get("ca_bundle"),
+        ),
+    )
+
+
+def _refused(location: StoreLocation, why: str) -> StorageUnavailable:
+    return StorageUnavailable(f"Cannot create the bucket: {why}", path=location.uri)

@@ -1,0 +1,10 @@
+#!/bin/bash
+# Spark runs this before an executor's pod is stopped: the executor hands on what others may need,
+# and ends by itself.
+set -u
+for process in /proc/[0-9]*; do
+  if [ "$(cat "${process}/comm" 2> /dev/null)" = java ]; then
+    kill -s PWR "${process#/proc/}"
+    exec tail --pid="${process#/proc/}" -f /dev/null
+  fi
+done

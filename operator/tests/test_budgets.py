@@ -1,0 +1,75 @@
+"""Places for operations: limits hold, and who waits longest goes first."""
+
+from __future__ import annotations
+
+from tideline_operator.actions import Priority
+from tideline_operator.controller.budgets import Admitted, Budgets, Full, Limits, TooLarge
+
+A, B, C, D = (("lake", name) for name in "abcd")
+OTHER = ("sea", "x")
+MIB = 1024 * 1024
+
+
+def test_no_more_operations_run_than_there_are_places() -> None:
+    budgets = Budgets(Limits(operations_max=2))
+    assert budgets.admit(A, Priority.INGEST, 0) == Admitted()
+    assert budgets.admit(B, Priority.INGEST, 0) == Admitted()
+    assert isinstance(budgets.admit(C, Priority.INGEST, 0), Full)
+    assert (budgets.running, budgets.waiting, budgets.next_in_line()) == (2, 1, ())
+    budgets.release(A)
+    assert budgets.next_in_line() == (C,)
+    assert budgets.admit(C, Priority.INGEST, 0) == Admitted()
+
+
+def test_priority_goes_first_then_arrival_and_nobody_jumps_the_line() -> None:
+    budgets = Budgets(Limits(operations_max=1))
+    budgets.admit(A, Priority.INGEST, 0)
+    for key, priority in ((B, Priority.SERVICE), (C, Priority.INGEST), (D, Priority.ROLLBACK)):
+        budgets.admit(key, priority, 0)
+    budgets.release(A)
+    assert budgets.next_in_line() == (D,)
+    assert isinstance(budgets.admit(OTHER, Priority.INGEST, 0), Full)
+    assert budgets.admit(D, Priority.ROLLBACK, 0) == Admitted()
+    budgets.release(D)
+    assert budgets.next_in_line() == (C,)
+
+
+def test_asking_again_keeps_the_place_in_line() -> None:
+    budgets = Budgets(Limits(operations_max=1))
+    budgets.admit(A, Priority.INGEST, 0)
+    budgets.admit(B, Priority.INGEST, 0)
+    budgets.admit(C, Priority.INGEST, 0)
+    budgets.admit(B, Priority.INGEST, 0)
+    budgets.release(A)
+    assert budgets.next_in_line() == (B,)
+
+
+def test_a_full_namespace_does_not_hold_up_the_others() -> None:
+    budgets = Budgets(Limits(operations_max=3, operations_per_namespace_max=1))
+    assert budgets.admit(A, Priority.INGEST, 0) == Admitted()
+    full = budgets.admit(B, Priority.INGEST, 0)
+    assert isinstance(full, Full) and "namespace lake" in full.message
+    assert budgets.admit(OTHER, Priority.SERVICE, 0) == Admitted()
+
+
+def test_memory_is_limited_in_all_and_for_one() -> None:
+    budgets = Budgets(Limits(operations_max=10, memory_bytes_max=1_000 * MIB))
+    assert budgets.admit(A, Priority.INGEST, 700 * MIB) == Admitted()
+    full = budgets.admit(B, Priority.INGEST, 400 * MIB)
+    assert isinstance(full, Full) and "700 MiB of 1,000 MiB" in full.message
+    # What is small does not starve what is large and came first.
+    assert isinstance(budgets.admit(C, Priority.INGEST, 100 * MIB), Full)
+    too_large = budgets.admit(D, Priority.INGEST, 1_001 * MIB)
+    assert isinstance(too_large, TooLarge) and "TIDELINE_MEMORY_MAX" in too_large.message
+    budgets.release(A)
+    assert budgets.next_in_line() == (B, C)
+
+
+def test_what_was_under_way_before_counts_even_beyond_the_limit() -> None:
+    budgets = Budgets(Limits(operations_max=1))
+    budgets.hold(A, 5)
+    budgets.hold(B, 6)
+    assert (budgets.running, budgets.memory_bytes) == (2, 11)
+    assert isinstance(budgets.admit(C, Priority.ROLLBACK, 0), Full)
+    assert budgets.release(A) and not budgets.release(A)
+    assert budgets.next_in_line() == ()

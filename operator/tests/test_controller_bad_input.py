@@ -1,0 +1,221 @@
+"""What people get wrong ends in a condition that says what to do, and never in a hot loop."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tideline.testing.minio_server import MinioServer
+from tideline_operator.api_objects import LAKE_STORES, LAKE_TABLES, SECRETS, ApiResource, Manifest
+from tideline_operator.testing.api_server import ApiServer
+from tideline_operator.testing.controller_case import ControllerCase
+from tideline_operator.testing.pretended_cluster import CarryingOut
+
+pytestmark = pytest.mark.api_server
+
+QUOTAS = ApiResource("", "v1", "resourcequotas", "ResourceQuota")
+CALM_S = 5.0
+CALM_TURNS = 6
+"""Turns that one table may take in `CALM_S` seconds without any change."""
+
+
+@pytest.fixture
+def case(api_server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[ControllerCase]:
+    with ControllerCase(api_server, namespace, tmp_path) as case:
+        yield case
+
+
+def put_secret(case: ControllerCase, **values: str) -> None:
+    data = {name: base64.b64encode(text.encode()).decode() for name, text in values.items()}
+    manifest: Manifest = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "minio-credentials", "namespace": case.namespace},
+        "data": data,
+    }
+    case.api.delete(SECRETS, "minio-credentials", case.namespace)
+    case.api.create(SECRETS, manifest, case.namespace)
+
+
+def put_store(case: ControllerCase, endpoint: str = "http://127.0.0.1:1") -> None:
+    manifest: Manifest = {
+        "apiVersion": LAKE_STORES.api_version,
+        "kind": LAKE_STORES.kind,
+        "metadata": {"name": "minio", "namespace": case.namespace},
+        "spec": {"endpoint": endpoint, "credentials": {"secretName": "minio-credentials"}},
+    }
+    case.api.apply(LAKE_STORES, manifest, case.namespace)
+
+
+def on_s3(bucket: str = "lake") -> dict[str, Any]:
+    return {"storeRef": "minio", "location": f"s3://{bucket}/people", "ingest": None}
+
+
+def assert_calm(case: ControllerCase) -> None:
+    """Turns and writes stay few while nothing changes."""
+    turns, writes = case.turns(), case.requests("apply", "laketables")
+    time.sleep(CALM_S)
+    assert case.turns() - turns <= CALM_TURNS
+    assert case.requests("apply", "laketables") - writes <= 1
+
+
+def ready(case: ControllerCase) -> tuple[str, str, str]:
+    condition = case.condition("Ready")
+    return condition.get("status", ""), condition.get("reason", ""), condition.get("message", "")
+
+
+def test_a_store_that_is_not_there_is_named_and_waited_for(case: ControllerCase) -> None:
+    case.declare(**on_s3())
+    case.start()
+    case.until(lambda: ready(case)[1] == "StoreMissing", "the condition")
+    assert "spec.storeRef: there is no LakeStore 'minio'" in ready(case)[2]
+    assert_calm(case)
+    put_store(case)
+    case.until(lambda: ready(case)[1] == "SecretMissing", "the store was seen", 3.0)
+    assert "there is no Secret 'minio-credentials'" in ready(case)[2]
+    assert_calm(case)
+
+
+@pytest.mark.minio
+def test_wrong_credentials_and_a_missing_bucket_heal_when_they_are_put_right(
+    case: ControllerCase, minio_server: MinioServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tideline_operator.controller.reconcile.LOOK_AGAIN_FIRST_S", 2.0)
+    monkeypatch.setattr("tideline_operator.controller.reconcile.LOOK_AGAIN_LAST_S", 2.0)
+    monkeypatch.setattr("tideline_operator.controller.connections.FRESH_S", 1.0)
+    bucket = f"bucket-{case.namespace}"
+    put_store(case, minio_server.endpoint)
+    put_secret(case, AWS_ACCESS_KEY_ID="x")
+    case.declare(**on_s3(bucket))
+    case.start()
+    case.until(lambda: ready(case)[1] == "SecretIncomplete", "the Secret lacks a key")
+    assert "AWS_SECRET_ACCESS_KEY" in ready(case)[2]
+    put_secret(case, AWS_ACCESS_KEY_ID="x", AWS_SECRET_ACCESS_KEY="wrong")
+    case.until(lambda: "credentials" in ready(case)[2], "the credentials are refused")
+    assert_calm(case)
+    put_secret(
+        case,
+        AWS_ACCESS_KEY_ID=minio_server.access_key,
+        AWS_SECRET_ACCESS_KEY=minio_server.secret_key,
+    )
+    case.until(lambda: ready(case)[1] == "MissingBucket", "the bucket is missing")
+    minio_server.create_bucket(bucket)
+    job = case.until_job("create")
+    environment = job["spec"]["template"]["spec"]["containers"][0]["env"]
+    keys = {item["name"]: item.get("valueFrom", {}).get("secretKeyRef") for item in environment}
+    assert keys["AWS_SECRET_ACCESS_KEY"]["name"] == "minio-credentials"
+    assert minio_server.secret_key not in str(job) + str(case.table())
+
+
+def test_an_invalid_spec_leaves_the_last_valid_one_in_force(case: ControllerCase) -> None:
+    case.declare()
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until_ready()
+    ingest = case.table()["spec"]["ingest"][0]
+    wrong = {**ingest, "trigger": {"cron": "99 * * * *"}}
+    case.declare(ingest=[wrong])
+    case.until(lambda: case.condition("SpecValid").get("status") == "False", "it is not valid")
+    message = case.condition("SpecValid")["message"]
+    assert "spec.ingest[0].trigger.cron" in message and "'99'" in message
+    assert ready(case)[1] == "SpecInvalid"
+    case.land("a.parquet")
+    case.cluster.carry_out(case.until_job("ingest"))
+    case.until(
+        lambda: case.status().get("timeline", {}).get("completed") == 1, "the old spec works on"
+    )
+    time.sleep(1.0)
+    case.stop()
+    case.start()
+    assert_calm(case)
+    case.declare(ingest=[ingest])
+    case.until_ready()
+
+
+def test_a_spec_that_never_was_valid_is_said_to_be_so(case: ControllerCase) -> None:
+    case.declare(services={"maintenanceWindow": "99 * * * *"})
+    case.start()
+    case.until(lambda: ready(case)[1] == "SpecInvalid", "the condition")
+    assert "spec.services.maintenanceWindow" in ready(case)[2]
+    assert case.condition("SpecValid")["status"] == "False"
+    assert_calm(case)
+    assert case.cluster.all_jobs() == []
+
+
+def test_the_second_table_on_one_place_is_refused_until_the_first_is_gone(
+    case: ControllerCase,
+) -> None:
+    case.declare()
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until_ready()
+    time.sleep(1.1)
+    case.declare("twin", location=f"file://{case.folder}/people", ingest=None)
+    case.until(
+        lambda: case.condition("Ready", "twin").get("reason") == "LocationTaken", "it is refused"
+    )
+    assert f"LakeTable {case.namespace}/people" in case.condition("Ready", "twin")["message"]
+    assert_calm(case)
+    case.api.delete(LAKE_TABLES, "people", case.namespace)
+    case.until_ready("twin")
+
+
+def test_a_full_quota_is_a_condition_and_tried_again_with_patience(case: ControllerCase) -> None:
+    quota: Manifest = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "no-jobs", "namespace": case.namespace},
+        "spec": {"hard": {"count/jobs.batch": "0"}},
+    }
+    case.api.create(QUOTAS, quota, case.namespace)
+    status = {"status": {"hard": {"count/jobs.batch": "0"}, "used": {"count/jobs.batch": "0"}}}
+    case.api.patch(QUOTAS, "no-jobs", status, case.namespace, subresource="status")
+    time.sleep(1.0)
+    case.declare()
+    case.start()
+    case.until(lambda: ready(case)[1] == "OperationFailed", "the condition")
+    assert "exceeded quota" in ready(case)[2]
+    assert_calm(case)
+    assert case.requests("create", "jobs") <= 2
+    assert "OperationRefused" in case.event_reasons()
+
+
+def test_a_template_that_makes_no_pod_is_a_condition(case: ControllerCase) -> None:
+    case.declare(podTemplate={"spec": {"containers": "none"}})
+    case.start()
+    case.until(lambda: ready(case)[1] == "OperationFailed", "the condition")
+    assert "podTemplate" in ready(case)[2]
+    assert_calm(case)
+
+
+def test_a_table_of_another_make_is_left_alone(case: ControllerCase) -> None:
+    case.declare()
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until_ready()
+    case.stop()
+    case.api.delete(LAKE_TABLES, "people", case.namespace)
+    case.declare("other", location=f"file://{case.folder}/people", ordering=["id"], ingest=None)
+    case.start()
+    case.until(
+        lambda: case.condition("Ready", "other").get("reason") == "TableMismatch", "the condition"
+    )
+    assert "spec.ordering" in case.condition("Ready", "other")["message"]
+    assert_calm(case)
+
+
+def test_a_status_nobody_can_read_is_made_anew(case: ControllerCase) -> None:
+    case.declare()
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until_ready()
+        case.api.patch(
+            LAKE_TABLES, "people", {"status": {"conditions": None, "ingest": None}},
+            case.namespace, subresource="status",
+        )  # fmt: skip
+        case.until_ready()

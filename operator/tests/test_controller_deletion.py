@@ -1,0 +1,119 @@
+"""Deleting tables: with Retain nothing is waited for, with Delete the data goes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tideline_operator.api_objects import LAKE_TABLES, Manifest
+from tideline_operator.controller.deletion import FINALIZER
+from tideline_operator.testing.api_server import ApiServer
+from tideline_operator.testing.controller_case import ControllerCase
+from tideline_operator.testing.pretended_cluster import CarryingOut
+
+pytestmark = pytest.mark.api_server
+
+
+@pytest.fixture
+def case(api_server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[ControllerCase]:
+    with ControllerCase(api_server, namespace, tmp_path) as case:
+        yield case
+
+
+def finalizers(table: Manifest) -> list[str]:
+    return list(table["metadata"].get("finalizers", ()))
+
+
+def delete(case: ControllerCase, name: str = "people") -> None:
+    case.api.delete(LAKE_TABLES, name, case.namespace)
+
+
+def is_gone(case: ControllerCase, name: str = "people") -> bool:
+    return case.api.get(LAKE_TABLES, name, case.namespace) is None
+
+
+def files_of(case: ControllerCase, name: str = "people") -> list[Path]:
+    return [path for path in (case.folder / name).rglob("*") if path.is_file()]
+
+
+def test_a_retained_table_goes_at_once_and_its_data_stays(case: ControllerCase) -> None:
+    case.declare()
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until_ready()
+    assert finalizers(case.table()) == []
+    case.stop()
+    delete(case)
+    assert is_gone(case)
+    assert files_of(case)
+
+
+def test_a_deleted_table_takes_its_data_with_it(case: ControllerCase) -> None:
+    case.land("a.parquet")
+    case.declare(deletionPolicy="Delete")
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until(lambda: case.status().get("timeline", {}).get("completed") == 1, "a commit")
+        case.until_ready()
+    assert finalizers(case.table()) == [FINALIZER]
+    delete(case)
+    case.until(lambda: is_gone(case), "it is gone")
+    assert files_of(case) == []
+    assert (case.folder / "people-landing" / "a.parquet").exists()
+    assert "DataDeleted" in case.event_reasons()
+
+
+def test_the_finalizer_follows_the_policy_and_leaves_those_of_others(case: ControllerCase) -> None:
+    case.declare(deletionPolicy="Delete")
+    case.change("people", {"metadata": {"finalizers": ["example.com/other"]}})
+    case.start()
+    case.until(lambda: FINALIZER in finalizers(case.table()), "it is set")
+    case.declare(deletionPolicy="Retain")
+    case.until(lambda: finalizers(case.table()) == ["example.com/other"], "it is taken away")
+    case.change("people", {"metadata": {"finalizers": None}})
+
+
+def test_what_runs_is_stopped_before_data_is_deleted(case: ControllerCase) -> None:
+    case.declare(deletionPolicy="Delete")
+    case.start()
+    job = case.until_job("create")
+    case.cluster.start_pod(job)
+    case.until(lambda: case.operations()[0]["phase"] == "Running", "the Job was seen")
+    delete(case)
+    case.until(
+        lambda: any(item["metadata"].get("deletionTimestamp") for item in case.cluster.all_jobs()),
+        "the Job is being stopped",
+    )
+    assert not is_gone(case)
+    case.cluster.remove(job)
+    case.until(lambda: is_gone(case), "it is gone")
+
+
+def test_a_deletion_that_cannot_succeed_is_given_up_and_told(case: ControllerCase) -> None:
+    case.declare(
+        deletionPolicy="Delete", location="s3://lake/people", storeRef="nowhere", ingest=None
+    )
+    case.start(deletion_deadline_s=2.0)
+    case.until(lambda: FINALIZER in finalizers(case.table()), "it is set")
+    delete(case)
+    case.until(lambda: is_gone(case), "it is given up")
+    case.until(lambda: "DeletionGaveUp" in case.event_reasons(), "it is told")
+
+
+def test_a_refused_twin_deletes_nothing(case: ControllerCase) -> None:
+    case.declare()
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until_ready()
+    case.declare(
+        "twin", location=f"file://{case.folder}/people", ingest=None, deletionPolicy="Delete"
+    )
+    case.until(
+        lambda: case.condition("Ready", "twin").get("reason") == "LocationTaken", "it is refused"
+    )
+    delete(case, "twin")
+    case.until(lambda: is_gone(case, "twin"), "it is gone")
+    assert files_of(case)
+    assert "DataKept" in case.event_reasons("twin")

@@ -1,0 +1,219 @@
+"""Two controllers and one Lease: one works, and when it goes the other takes over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tideline.clock import SystemClock
+from tideline.ingest.operation import Place
+from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
+from tideline.storage.s3_client import S3Connection, S3Credentials
+from tideline.testing.minio_server import MinioServer
+from tideline_operator.api_objects import LAKE_STORES, LEASES, SECRETS, Manifest
+from tideline_operator.controller.election import Election
+from tideline_operator.controller.main import LEASE_NAME
+from tideline_operator.controller.object_cache import ObjectCache
+from tideline_operator.controller.status_writer import StaleStatus, StatusWriter
+from tideline_operator.resources.status import LakeTableStatus
+from tideline_operator.testing.api_server import ApiServer
+from tideline_operator.testing.controller_case import ControllerCase
+from tideline_operator.testing.pretended_cluster import PretendedCluster
+
+pytestmark = pytest.mark.api_server
+
+
+@pytest.fixture
+def case(api_server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[ControllerCase]:
+    with ControllerCase(api_server, namespace, tmp_path) as case:
+        yield case
+
+
+def contender(server: ApiServer, namespace: str, name: str, lease_s: int = 2) -> Election:
+    return Election(
+        server.api(),
+        namespace=namespace,
+        name="lease",
+        identity=name,
+        clock=SystemClock(),
+        lease_s=lease_s,
+        renew_deadline_s=1.0,
+        retry_s=0.2,
+    )
+
+
+def test_one_of_two_leads_and_a_clean_end_hands_over_at_once(
+    api_server: ApiServer, namespace: str
+) -> None:
+    first, second = (contender(api_server, namespace, name, lease_s=600) for name in "ab")
+    assert first.wait_to_lead()
+    assert not second._attempt()
+    assert first._attempt()
+    first.release()
+    assert second.wait_to_lead()
+    lease = api_server.api().get(LEASES, "lease", namespace)
+    assert lease is not None and lease["spec"]["holderIdentity"] == "b"
+    assert lease["spec"]["leaseTransitions"] == 1
+
+
+def test_a_lease_that_is_not_renewed_is_taken_and_its_holder_learns_of_it(
+    api_server: ApiServer, namespace: str
+) -> None:
+    first, second = (contender(api_server, namespace, name) for name in "ab")
+    assert first.wait_to_lead()
+    assert second.wait_to_lead()
+    lost: list[str] = []
+    first.keep_leading(lost.append)
+    assert lost == ["another took the lease"]
+    assert not first.is_leader
+
+
+def test_a_status_is_never_written_over_a_newer_one(case: ControllerCase) -> None:
+    read = case.declare()
+    writer = StatusWriter(case.api, ObjectCache())
+    newer = writer.write(read, LakeTableStatus(observed_generation=1))
+    assert newer["status"]["observedGeneration"] == 1
+    with pytest.raises(StaleStatus):
+        writer.write(read, LakeTableStatus(observed_generation=2))
+    assert case.status()["observedGeneration"] == 1
+    assert writer.write(newer, LakeTableStatus(observed_generation=1)) is newer
+
+
+class Process:
+    """`tideline-operator controller` as a process of its own."""
+
+    def __init__(self, server: ApiServer, namespace: str, number: int, folder: Path) -> None:
+        self.health_port, metrics_port = free_ports(2)
+        self.log = folder / f"controller-{number}.log"
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join((str(without_engine(folder)), *filter(None, sys.path))),
+            "TIDELINE_ENGINE_IMAGE": "localhost/tideline-engine:dev",
+            "TIDELINE_NAMESPACES": namespace,
+            "TIDELINE_HEALTH_PORT": str(self.health_port),
+            "TIDELINE_METRICS_PORT": str(metrics_port),
+            "POD_NAME": f"controller-{number}",
+            "POD_NAMESPACE": namespace,
+        }
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tideline_operator", "controller", "--kubeconfig",
+                 str(server.kubeconfig)],
+                env=environment, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def is_ready(self) -> bool:
+        try:
+            url = f"http://127.0.0.1:{self.health_port}/readyz"
+            with urllib.request.urlopen(url, timeout=2) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+
+def without_engine(folder: Path) -> Path:
+    """A folder that hides what the operator's image does not have."""
+    hidden = folder / "hidden"
+    hidden.mkdir(exist_ok=True)
+    for name in ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "minio"):
+        (hidden / f"{name}.py").write_text("raise ImportError('not in the operator image')\n")
+    return hidden
+
+
+def free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [int(probe.getsockname()[1]) for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def holder(case: ControllerCase) -> str:
+    lease = case.api.get(LEASES, LEASE_NAME, case.namespace)
+    return "" if lease is None else str(lease["spec"].get("holderIdentity", ""))
+
+
+@pytest.fixture
+def processes(case: ControllerCase, api_server: ApiServer) -> Iterator[list[Process]]:
+    started = [Process(api_server, case.namespace, number, case.folder) for number in range(2)]
+    yield started
+    for item in started:
+        item.process.kill()
+        item.process.wait()
+
+
+def on_minio(case: ControllerCase, server: MinioServer) -> PretendedCluster:
+    """A LakeStore with its Secret, and a cluster whose engine has the same credentials."""
+    secret: Manifest = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "keys"},
+        "stringData": dict(server.environment()),
+    }
+    case.api.create(SECRETS, secret, case.namespace)
+    store: Manifest = {
+        "apiVersion": LAKE_STORES.api_version,
+        "kind": LAKE_STORES.kind,
+        "metadata": {"name": "minio"},
+        "spec": {"endpoint": server.endpoint, "credentials": {"secretName": "keys"}},
+    }
+    case.api.create(LAKE_STORES, store, case.namespace)
+    connection = S3Connection(S3Credentials(server.access_key, server.secret_key))
+
+    def open_store(place: Place) -> ObjectStore:
+        return StoreLocation.of(place.uri, dict(place.options)).open(connection)
+
+    return PretendedCluster(case.api, case.namespace, open_store)
+
+
+@pytest.mark.minio
+def test_when_the_leader_is_killed_the_other_goes_on_where_it_was(
+    case: ControllerCase, processes: list[Process], minio_server: MinioServer
+) -> None:
+    case.until(lambda: all(item.is_ready() for item in processes), "both are ready", 60.0)
+    bucket = minio_server.create_bucket()
+    case.cluster = on_minio(case, minio_server)
+    source = {"format": "parquet", "path": f"s3://{bucket}/landing/"}
+    ingest = [{"name": "landing", "source": source, "trigger": {"every": "2s"}}]
+    case.declare(storeRef="minio", location=f"s3://{bucket}/people", ingest=ingest)
+    job = case.until_job("create")
+    case.until(lambda: case.operations()[0]["phase"] == "Running", "the Job was seen")
+    leader = int(holder(case).removeprefix("controller-")[0])
+    processes[leader].process.send_signal(signal.SIGKILL)
+    case.cluster.carry_out(job)
+    case.until(lambda: holder(case).startswith(f"controller-{1 - leader}"), "a new leader", 60.0)
+    case.until_ready()
+    assert [item["metadata"]["name"] for item in case.cluster.all_jobs()] == [
+        job["metadata"]["name"]
+    ]
+    minio_server.client().fput_object(bucket, "landing/a.parquet", __file__)
+    case.cluster.carry_out(case.until_job("ingest"))
+    case.until(lambda: case.operations()[-1].get("instant"), "the commit is in the status")
+    assert minio_server.secret_key not in "".join(item.log.read_text() for item in processes)
+
+
+def test_sigterm_hands_the_lease_over_and_losing_it_ends_the_process(
+    case: ControllerCase, processes: list[Process]
+) -> None:
+    case.until(lambda: all(item.is_ready() for item in processes), "both are ready", 60.0)
+    case.until(lambda: holder(case), "somebody leads")
+    leader = int(holder(case).removeprefix("controller-")[0])
+    processes[leader].process.send_signal(signal.SIGTERM)
+    case.until(lambda: holder(case).startswith(f"controller-{1 - leader}"), "handed over", 10.0)
+    assert processes[leader].process.wait(20) == 0
+    change = {"spec": {"holderIdentity": "somebody else"}}
+    case.api.patch(LEASES, LEASE_NAME, change, case.namespace)
+    assert processes[1 - leader].process.wait(30) == 1
+    assert "another took the lease" in processes[1 - leader].log.read_text()

@@ -1,0 +1,244 @@
+"""Small parts of the controller: caches, places, pacing, metrics, logs, settings, events."""
+
+from __future__ import annotations
+
+import json
+import logging
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from tideline.errors import ConfigError
+from tideline.ingest.operation import Place
+from tideline.ingest.operation_result import OperationResult, Outcome, SkippedFile
+from tideline_operator.controller.health import HttpServer, verdict
+from tideline_operator.controller.json_log import JsonLines
+from tideline_operator.controller.locations import Claim, Locations, address_of
+from tideline_operator.controller.metrics import Metrics
+from tideline_operator.controller.object_cache import ObjectCache
+from tideline_operator.controller.poll_pacing import IDLE_AFTER_POLLS, PollPacing
+from tideline_operator.controller.settings import ControllerSettings
+from tideline_operator.controller.table_events import events_of
+from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.status import OperationPhase, OperationStatus
+
+
+def thing(name: str, version: int, *, uid: str = "u", table: str = "") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "lake", "uid": uid, "resourceVersion": str(version)}
+    if table:
+        metadata["labels"] = {"table": table}  # type: ignore[assignment]
+    return {"metadata": {**metadata, "managedFields": ["long"]}}
+
+
+def test_a_cache_takes_newer_objects_only() -> None:
+    cache = ObjectCache()
+    assert cache.put(thing("a", 5)) == (True, None)
+    assert cache.put(thing("a", 5))[0] is False
+    assert cache.put(thing("a", 4))[0] is False
+    assert cache.put(thing("a", 6))[0] is True
+    found = cache.get(("lake", "a"))
+    assert found is not None and found["metadata"]["resourceVersion"] == "6"
+    assert "managedFields" not in found["metadata"]
+
+
+def test_a_deletion_of_an_older_namesake_is_passed_over() -> None:
+    cache = ObjectCache()
+    cache.put(thing("a", 5, uid="new"))
+    assert cache.remove(thing("a", 4, uid="old")) is None
+    assert cache.remove(thing("a", 6, uid="new")) is not None
+    assert len(cache) == 0
+
+
+def test_a_list_replaces_everything_and_says_what_changed() -> None:
+    cache = ObjectCache(label="table")
+    cache.put(thing("a", 5, table="t"))
+    cache.put(thing("b", 5, table="t"))
+    changes = cache.replace_all([thing("b", 5, table="t"), thing("c", 7, table="u")])
+    names = [tuple(item and item["metadata"]["name"] for item in change) for change in changes]
+    assert names == [("a", None), (None, "c")]
+    assert [item["metadata"]["name"] for item in cache.labelled("lake", "t")] == ["b"]
+    assert cache.labelled("sea", "t") == ()
+
+
+def claim(name: str, uri: str, since: str, endpoint: str = "http://minio:9000") -> Claim:
+    address = address_of(Place(uri, (("endpoint", endpoint),)))
+    return Claim(("lake", name), address, (since, name))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "conflict"),
+    [
+        ("s3://lake/a", "s3://lake/a", True),
+        ("s3://lake/a", "s3://lake/a/b/c", True),
+        ("s3://lake/a/b/c", "s3://lake/a", True),
+        ("s3://lake/a", "s3://lake/ab", False),
+        ("s3://lake", "s3://lake/a", True),
+        ("s3://lake/a", "s3://sea/a", False),
+    ],
+)
+def test_the_older_of_two_tables_on_one_place_has_it(
+    first: str, second: str, conflict: bool
+) -> None:
+    for order in ((0, 1), (1, 0)):
+        locations = Locations()
+        claims = (claim("old", first, "2026-01-01"), claim("new", second, "2026-02-01"))
+        for index in order:
+            locations.claim(claims[index])
+        assert locations.claim(claims[0])[0] is None
+        assert locations.claim(claims[1])[0] == (("lake", "old") if conflict else None)
+
+
+def test_a_place_that_becomes_free_wakes_who_waits_for_it() -> None:
+    locations = Locations()
+    old, new = claim("old", "s3://lake/a", "1"), claim("new", "s3://lake/a", "2")
+    locations.claim(old)
+    assert locations.claim(new)[0] == ("lake", "old")
+    assert locations.release(("lake", "old")) == (("lake", "new"),)
+    assert locations.claim(new) == (None, ())
+
+
+def test_one_bucket_name_at_two_servers_is_two_places() -> None:
+    locations = Locations()
+    locations.claim(claim("old", "s3://lake/a", "1"))
+    assert locations.claim(claim("new", "s3://lake/a", "2", endpoint="http://other"))[0] is None
+
+
+def test_few_tables_are_polled_as_they_say_and_many_idle_ones_less_often() -> None:
+    pacing = PollPacing(5.0)
+    keys = [("lake", str(number)) for number in range(1000)]
+    for key in keys[:100]:
+        for _ in range(IDLE_AFTER_POLLS):
+            pacing.note_look(key, found_files=False)
+        assert pacing.stretched(key, 30.0) == 30.0
+    for key in keys[100:]:
+        for _ in range(IDLE_AFTER_POLLS):
+            pacing.note_look(key, found_files=False)
+        pacing.stretched(key, 30.0)
+    stretched = [pacing.stretched(key, 30.0) for key in keys]
+    assert sum(1 / delay for delay in stretched) == pytest.approx(5.0, rel=0.01)
+    pacing.note_look(keys[0], found_files=True)
+    assert pacing.stretched(keys[0], 30.0) == 30.0
+
+
+def test_metrics_are_printed_as_prometheus_reads_them() -> None:
+    metrics = Metrics()
+    metrics.describe("turns_total", "counter", "Turns.")
+    metrics.add("turns_total", result="done")
+    metrics.add("turns_total", result="done")
+    metrics.set("lag", 2.5, table='a"b\\c')
+    metrics.observe("seconds", 0.2, bounds=(0.1, 1.0))
+    metrics.observe("seconds", 7.0)
+    assert metrics.text().splitlines() == [
+        'lag{table="a\\"b\\\\c"} 2.5',
+        'seconds_bucket{le="0.1"} 0',
+        'seconds_bucket{le="1"} 1',
+        'seconds_bucket{le="+Inf"} 2',
+        "seconds_sum 7.2",
+        "seconds_count 2",
+        "# HELP turns_total Turns.",
+        "# TYPE turns_total counter",
+        'turns_total{result="done"} 2',
+    ]
+    metrics.forget(table='a"b\\c')
+    assert "lag" not in metrics.text()
+
+
+def test_health_is_served_with_what_is_wrong() -> None:
+    problems: list[str] = []
+    server = HttpServer(0, {"/healthz": lambda: verdict(problems)})
+    server.start()
+    url = f"http://127.0.0.1:{server.port}"
+    try:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=5) as answer:
+            assert answer.status == 200
+        problems.append("the watch of pods hangs")
+        with pytest.raises(urllib.error.HTTPError) as failed:
+            urllib.request.urlopen(f"{url}/healthz", timeout=5)
+        with failed.value as answer:
+            assert answer.code == 503
+            assert b"the watch of pods hangs" in answer.read()
+        with pytest.raises(urllib.error.HTTPError) as missing:
+            urllib.request.urlopen(f"{url}/nothing", timeout=5)
+        with missing.value as answer:
+            assert answer.code == 404
+    finally:
+        server.stop()
+
+
+def test_log_lines_are_json_with_table_and_operation() -> None:
+    record = logging.LogRecord("x", logging.INFO, "f", 1, "did %s", ("it",), None)
+    record.table, record.operation = "lake/flights", "flights-ingest-1"
+    line = json.loads(JsonLines().format(record))
+    assert (line["message"], line["table"]) == ("did it", "lake/flights")
+    assert line["operation"] == "flights-ingest-1"
+    assert line["level"] == "info"
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({}, "TIDELINE_ENGINE_IMAGE is not set"),
+        ({"TIDELINE_WORKERS": "many"}, "TIDELINE_WORKERS"),
+        ({"TIDELINE_OPERATIONS_MAX": "0"}, "TIDELINE_OPERATIONS_MAX"),
+        ({"TIDELINE_MEMORY_MAX": "lots"}, "TIDELINE_MEMORY_MAX"),
+        ({"TIDELINE_RESYNC": "5"}, "TIDELINE_RESYNC"),
+        ({"TIDELINE_ENGINE_PULL_POLICY": "Sometimes"}, "TIDELINE_ENGINE_PULL_POLICY"),
+    ],
+)
+def test_a_wrong_setting_is_named(given: dict[str, str], complaint: str) -> None:
+    image = {"TIDELINE_ENGINE_IMAGE": "engine:1"} if given else {}
+    with pytest.raises(ConfigError, match=complaint):
+        ControllerSettings.from_environment({**image, **given})
+
+
+def test_settings_come_from_the_environment() -> None:
+    given = {
+        "TIDELINE_ENGINE_IMAGE": "engine:1",
+        "TIDELINE_NAMESPACES": "lake, sea",
+        "TIDELINE_OPERATIONS_MAX": "7",
+        "TIDELINE_MEMORY_MAX": "2Gi",
+        "TIDELINE_RESYNC": "10m",
+    }
+    settings = ControllerSettings.from_environment(given)
+    assert settings.namespaces == ("lake", "sea")
+    assert settings.limits.operations_max == 7
+    assert settings.limits.memory_bytes_max == 2 * 1024**3
+    assert settings.resync_s == 600
+    assert settings.launch.image == "engine:1"
+
+
+SKIPPED = SkippedFile("a.csv", "no csv")
+
+
+def entry(kind: str = "ingest") -> OperationStatus:
+    return OperationStatus(
+        id="flights-x",
+        kind=kind,
+        subject="landing" if kind == "ingest" else "",
+        phase=OperationPhase.RUNNING,
+        started_at=Timestamp(0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "result", "reasons"),
+    [
+        ("ingest", OperationResult("i", Outcome.SUCCEEDED, instant="2026"), ["Committed"]),
+        ("compaction", OperationResult("i", Outcome.SUCCEEDED, instant="2026"), ["ServiceRan"]),
+        ("rollback", OperationResult("i", Outcome.SUCCEEDED, rolled_back=("1",)), ["RolledBack"]),
+        ("cleaning", OperationResult("i", Outcome.NOTHING), []),
+        ("ingest", OperationResult("i", Outcome.FAILED, exit_code=3), ["Conflict"]),
+        ("ingest", OperationResult("i", Outcome.FAILED, exit_code=1), ["OperationFailed"]),
+        (
+            "ingest",
+            OperationResult("i", Outcome.SUCCEEDED, skipped=(SKIPPED,), rolled_back=("1",)),
+            ["Committed", "RolledBack", "Quarantined"],
+        ),
+    ],
+)
+def test_events_tell_what_an_operation_did(
+    kind: str, result: OperationResult, reasons: list[str]
+) -> None:
+    assert [event.reason for event in events_of(entry(kind), result)] == reasons

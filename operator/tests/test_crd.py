@@ -1,0 +1,118 @@
+"""The committed CustomResourceDefinitions: made from the resources, bounded, described, small."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tideline_operator.resources.crd import as_yaml, custom_resource_definitions, file_name
+from tideline_operator.resources.reference import reference_page
+
+ROOT = Path(__file__).resolve().parents[2]
+CRDS = ROOT / "charts" / "tideline" / "crds"
+DEFINITIONS = {item["spec"]["names"]["kind"]: item for item in custom_resource_definitions()}
+# `kubectl apply` on the client's side keeps a copy in an annotation of at most this many bytes.
+ANNOTATION_BYTES_MAX = 262_144
+
+
+def schema_of(kind: str) -> dict[str, Any]:
+    (version,) = DEFINITIONS[kind]["spec"]["versions"]
+    schema: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def parts(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema inside `schema`, with its path."""
+    yield path, schema
+    for name, member in schema.get("properties", {}).items():
+        yield from parts(member, f"{path}.{name}")
+    for name in ("items", "additionalProperties"):
+        if name in schema:
+            yield from parts(schema[name], f"{path}[]")
+
+
+def spec_and_status(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, member in schema_of(kind)["properties"].items():
+        if name != "metadata":
+            yield from parts(member, f"{kind}.{name}")
+
+
+@pytest.mark.parametrize("kind", sorted(DEFINITIONS))
+def test_the_committed_definition_is_what_the_resources_say(kind: str) -> None:
+    definition = DEFINITIONS[kind]
+    committed = (CRDS / file_name(definition)).read_text("utf-8")
+    assert committed == as_yaml(definition), "run `make crds`"
+    assert yaml.safe_load(committed) == definition
+
+
+def test_no_definition_is_left_over() -> None:
+    assert sorted(path.name for path in CRDS.iterdir()) == sorted(
+        file_name(item) for item in DEFINITIONS.values()
+    )
+
+
+@pytest.mark.parametrize("kind", sorted(DEFINITIONS))
+def test_a_definition_stays_far_below_what_an_annotation_holds(kind: str) -> None:
+    assert len(json.dumps(DEFINITIONS[kind])) < ANNOTATION_BYTES_MAX / 3
+
+
+@pytest.mark.parametrize("kind", sorted(DEFINITIONS))
+def test_every_field_is_described(kind: str) -> None:
+    silent = [
+        path
+        for path, schema in spec_and_status(kind)
+        if not path.endswith("[]") and not schema.get("description")
+    ]
+    assert not silent
+
+
+@pytest.mark.parametrize("kind", sorted(DEFINITIONS))
+def test_every_text_list_and_mapping_has_a_bound(kind: str) -> None:
+    bounds = {"string": ("maxLength", "enum"), "array": ("maxItems",)}
+    endless = [
+        path
+        for path, schema in spec_and_status(kind)
+        if not any(bound in schema for bound in bounds.get(schema["type"], ("type",)))
+        or ("additionalProperties" in schema and "maxProperties" not in schema)
+    ]
+    assert not endless
+
+
+def test_only_the_pod_template_and_kept_specs_are_free_form() -> None:
+    free = [
+        path
+        for path, schema in parts(schema_of("LakeTable"), "")
+        if "x-kubernetes-preserve-unknown-fields" in schema
+    ]
+    assert free == [".spec.podTemplate", ".status.lastValidSpec"]
+
+
+def test_a_status_is_stored_as_it_is_written() -> None:
+    status = schema_of("LakeTable")["properties"]["status"]
+    altered = [
+        path
+        for path, schema in parts(status, "status")
+        if "default" in schema or "minLength" in schema
+    ]
+    assert not altered
+
+
+def test_every_rule_has_a_message() -> None:
+    rules = [
+        rule
+        for kind in DEFINITIONS
+        for _, schema in parts(schema_of(kind), kind)
+        for rule in schema.get("x-kubernetes-validations", ())
+    ]
+    assert len(rules) > 30
+    assert all(rule["message"] for rule in rules)
+
+
+def test_the_committed_reference_is_what_the_resources_say() -> None:
+    page = (ROOT / "docs" / "reference.md").read_text("utf-8")
+    assert page == reference_page(), "run `make crds`"

@@ -1,0 +1,197 @@
+"""The Helm chart: what it renders, which values it takes, whether committed files are current."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tideline_operator.controller.figures import described_metrics
+from tideline_operator.testing.helm_chart import (
+    ChartRefused,
+    helm_program,
+    install_files,
+    lint,
+    rendered,
+)
+from tideline_operator.testing.manifests import manifests_in
+
+CHART = Path(__file__).resolve().parents[2] / "charts" / "tideline"
+DIGEST = f"sha256:{'ab' * 32}"
+
+
+@pytest.fixture(autouse=True)
+def helm() -> None:
+    if helm_program() is None:
+        reason = "helm is not built; run: python -m e2e.build tools"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+def objects(values: dict[str, Any] | None = None) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """What the chart renders, by kind, namespace and name."""
+    return {
+        (item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"]): item
+        for item in manifests_in(rendered(CHART, values))
+    }
+
+
+def of_kind(kind: str, values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    return [item for (found, _, _), item in objects(values).items() if found == kind]
+
+
+def container(values: dict[str, Any] | None = None) -> dict[str, Any]:
+    (deployment,) = of_kind("Deployment", values)
+    (found,) = deployment["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def environment(values: dict[str, Any] | None = None) -> dict[str, str]:
+    return {item["name"]: item["value"] for item in container(values)["env"] if "value" in item}
+
+
+def test_the_committed_manifests_are_what_the_chart_renders() -> None:
+    for name, content in install_files(CHART).items():
+        assert (CHART / name).read_text("utf-8") == content, f"{name}: run `make install-yaml`"
+
+
+def test_helm_finds_nothing_to_complain_about() -> None:
+    assert "0 chart(s) failed" in lint(CHART)
+
+
+def test_what_is_installed_without_helm_is_complete() -> None:
+    names = {(item["kind"], item["metadata"]["name"]) for item in manifests_in(
+        (CHART / "install.yaml").read_text("utf-8")
+    )}  # fmt: skip
+    assert names == {
+        ("CustomResourceDefinition", "laketables.tideline.dev"),
+        ("CustomResourceDefinition", "lakestores.tideline.dev"),
+        ("Namespace", "tideline-system"),
+        ("NetworkPolicy", "tideline-operator"),
+        ("ServiceAccount", "tideline-operator"),
+        ("ClusterRole", "tideline-operator"),
+        ("ClusterRole", "tideline-engine"),
+        ("ClusterRole", "tideline-view"),
+        ("ClusterRole", "tideline-edit"),
+        ("ClusterRoleBinding", "tideline-operator"),
+        ("Role", "tideline-operator-lease"),
+        ("RoleBinding", "tideline-operator-lease"),
+        ("Deployment", "tideline-operator"),
+    }
+
+
+def test_every_role_names_its_verbs_and_resources() -> None:
+    for item in [*of_kind("ClusterRole"), *of_kind("Role")]:
+        assert "*" not in json.dumps(item["rules"]), item["metadata"]["name"]
+
+
+def test_the_pod_meets_the_restricted_standard() -> None:
+    (deployment,) = of_kind("Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container()["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container()["resources"]["limits"]["memory"]
+
+
+def test_images_are_named_by_registry_tag_or_digest() -> None:
+    assert container()["image"] == "tideline-operator:0.1.0"
+    mine = {"registry": "registry.example:5000/lake", "tag": "dev"}
+    values = {"image": mine, "engine": {"image": {**mine, "digest": DIGEST}}}
+    assert container(values)["image"] == "registry.example:5000/lake/tideline-operator:dev"
+    engine = environment(values)["TIDELINE_ENGINE_IMAGE"]
+    assert engine == f"registry.example:5000/lake/tideline-engine@{DIGEST}"
+
+
+def test_values_become_the_operators_settings() -> None:
+    assert environment() == {
+        "TIDELINE_ENGINE_IMAGE": "tideline-engine:0.1.0",
+        "TIDELINE_ENGINE_PULL_POLICY": "IfNotPresent",
+        "TIDELINE_NAMESPACES": "",
+        "TIDELINE_OPERATIONS_MAX": "4",
+        "TIDELINE_MEMORY_MAX": "",
+        "TIDELINE_WORKERS": "4",
+        "TIDELINE_RESYNC": "5m",
+    }
+    changed = environment(
+        {
+            "namespaces": ["lake", "sea"],
+            "limits": {"operations": 9, "memory": "64Gi"},
+            "workers": 2,
+            "resync": "90s",
+            "extraEnv": [{"name": "TIDELINE_DEBUG", "value": "1"}],
+        }
+    )
+    assert changed["TIDELINE_NAMESPACES"] == "lake,sea"
+    assert (changed["TIDELINE_OPERATIONS_MAX"], changed["TIDELINE_MEMORY_MAX"]) == ("9", "64Gi")
+    assert (changed["TIDELINE_WORKERS"], changed["TIDELINE_RESYNC"]) == ("2", "90s")
+    assert changed["TIDELINE_DEBUG"] == "1"
+
+
+def test_with_namespaces_the_operator_has_rights_there_only() -> None:
+    found = objects({"namespaces": ["lake", "sea"]})
+    assert not [key for key in found if key[0] == "ClusterRoleBinding"]
+    for namespace in ("lake", "sea"):
+        assert found["RoleBinding", namespace, "tideline-operator"]["roleRef"] == {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "tideline-operator",
+        }
+        assert ("NetworkPolicy", namespace, "tideline-engine") in found
+
+
+def test_a_disruption_budget_needs_a_second_replica() -> None:
+    assert not of_kind("PodDisruptionBudget")
+    (budget,) = of_kind("PodDisruptionBudget", {"replicas": 2})
+    assert budget["spec"]["maxUnavailable"] == 1
+
+
+def test_what_needs_other_projects_definitions_is_off_until_asked_for() -> None:
+    switches = ("podMonitor", "prometheusRule", "dashboard")
+    extra = objects({name: {"enabled": True} for name in switches}).keys() - objects().keys()
+    assert {kind for kind, _, _ in extra} == {"PodMonitor", "PrometheusRule", "ConfigMap"}
+
+
+def test_metrics_can_be_kept_to_some_readers() -> None:
+    reader = {"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}
+    (policy,) = of_kind("NetworkPolicy", {"networkPolicy": {"metricsFrom": [reader]}})
+    by_port = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["spec"]["ingress"]}
+    assert by_port == {8081: None, 8080: [reader]}
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"replica": 2}, "replica"),
+        ({"replicas": "two"}, "replicas"),
+        ({"image": {"digest": "latest"}}, "digest"),
+        ({"image": {"pullPolicy": "Sometimes"}}, "pullPolicy"),
+        ({"namespaces": ["Lake"]}, "namespaces"),
+        ({"limits": {"memory": "64GB"}}, "memory"),
+        ({"resync": "often"}, "resync"),
+        ({"networkPolicy": {"egressPorts": ["https"]}}, "egressPorts"),
+    ],
+)
+def test_wrong_values_are_refused_by_name(values: dict[str, Any], field: str) -> None:
+    with pytest.raises(ChartRefused) as refused:
+        rendered(CHART, values)
+    assert field in str(refused.value)
+
+
+def test_alerts_and_dashboard_ask_for_metrics_that_exist() -> None:
+    text = described_metrics().text()
+    known = set(re.findall(r"^# HELP (\S+)", text, re.MULTILINE))
+    names = r"(?:tideline|process)_[a-z_]+"
+    for source in ("files/dashboard.json", "templates/prometheus-rule.yaml"):
+        asked = set(re.findall(rf"\b({names})\b", (CHART / source).read_text("utf-8")))
+        assert asked
+        assert {name.removesuffix("_bucket") for name in asked} <= known, source

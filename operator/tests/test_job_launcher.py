@@ -1,0 +1,120 @@
+"""Starting and stopping Jobs on a real API server, whose answers no builder of ours invents."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tideline.ingest.operation import CreateTable, Operation, Place, TableTarget
+from tideline_operator.api_objects import CONFIG_MAPS, JOBS, Manifest
+from tideline_operator.kube import KubeApi
+from tideline_operator.launcher.driver_job import LaunchSettings, driver_job, operation_config_map
+from tideline_operator.launcher.job_launcher import JobLauncher, Refused, Started
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.testing.api_server import ApiServer
+from tideline_operator.testing.table_states import resolved
+
+pytestmark = pytest.mark.api_server
+
+SETTINGS = LaunchSettings("localhost/tideline-engine:dev")
+OPERATION = Operation(
+    "people-create-0a1b2c", TableTarget("people", Place("s3://lake/people"), ("id",)), CreateTable()
+)
+NAME = "people-create-0a1b2c-1"
+
+
+@pytest.fixture
+def api(api_server: ApiServer) -> KubeApi:
+    return api_server.api()
+
+
+@pytest.fixture
+def table(namespace: str) -> ResolvedTable:
+    table = resolved()
+    metadata = replace(table.resource.metadata, namespace=namespace)
+    return replace(table, resource=replace(table.resource, metadata=metadata))
+
+
+@pytest.fixture
+def owner(namespace: str) -> Manifest:
+    return {
+        "apiVersion": "tideline.dev/v1alpha1",
+        "kind": "LakeTable",
+        "metadata": {"name": "people", "namespace": namespace, "uid": "7d3c0c6e-0000-4000-8000-0f"},
+    }
+
+
+def test_an_operation_becomes_a_job_and_a_config_map_that_goes_with_it(
+    api: KubeApi, table: ResolvedTable, owner: Manifest, namespace: str
+) -> None:
+    launcher = JobLauncher(api, SETTINGS)
+    assert launcher.ensure_started(OPERATION, table, 1, owner) == Started(is_new=True)
+    job = api.get(JOBS, NAME, namespace)
+    content = api.get(CONFIG_MAPS, NAME, namespace)
+    assert job is not None
+    assert content is not None
+    assert job["metadata"]["ownerReferences"][0]["name"] == "people"
+    (holder,) = content["metadata"]["ownerReferences"]
+    assert (holder["kind"], holder["uid"]) == ("Job", job["metadata"]["uid"])
+    assert json.loads(content["data"]["operation.json"])["id"] == OPERATION.id
+    assert content["immutable"] is True
+
+
+def test_an_operation_is_started_once(api: KubeApi, table: ResolvedTable, owner: Manifest) -> None:
+    launcher = JobLauncher(api, SETTINGS)
+    launcher.ensure_started(OPERATION, table, 1, owner)
+    assert launcher.ensure_started(OPERATION, table, 1, owner) == Started(is_new=False)
+    assert launcher.ensure_started(OPERATION, table, 2, owner) == Started(is_new=True)
+
+
+@pytest.mark.parametrize("creates_job", [False, True])
+def test_a_death_in_the_middle_is_made_good_by_starting_again(
+    api: KubeApi, table: ResolvedTable, owner: Manifest, namespace: str, creates_job: bool
+) -> None:
+    content = operation_config_map(OPERATION, table, 1, owner=owner, settings=SETTINGS)
+    api.create(CONFIG_MAPS, content, namespace)
+    if creates_job:
+        job = driver_job(OPERATION, table, 1, owner=owner, settings=SETTINGS)
+        api.create(JOBS, job, namespace)
+    launcher = JobLauncher(api, SETTINGS)
+    assert launcher.ensure_started(OPERATION, table, 1, owner) == Started(is_new=not creates_job)
+    found = api.get(CONFIG_MAPS, NAME, namespace)
+    assert found is not None
+    assert [item["kind"] for item in found["metadata"]["ownerReferences"]] == ["Job"]
+
+
+def test_what_the_api_server_refuses_is_told_and_leaves_nothing(
+    api: KubeApi, table: ResolvedTable, owner: Manifest, namespace: str
+) -> None:
+    template = {"spec": {"nodeSelector": {"disk": "not a label!"}}}
+    spec = replace(table.resource.spec, pod_template=template)
+    broken = replace(table, resource=replace(table.resource, spec=spec))
+    refused = JobLauncher(api, SETTINGS).ensure_started(OPERATION, broken, 1, owner)
+    assert isinstance(refused, Refused)
+    assert "nodeSelector" in refused.message
+    assert api.get(JOBS, NAME, namespace) is None
+    assert api.get(CONFIG_MAPS, NAME, namespace) is None
+
+
+def test_what_no_pod_can_be_made_of_is_refused_by_its_field(
+    api: KubeApi, table: ResolvedTable, owner: Manifest
+) -> None:
+    spec = replace(table.resource.spec, pod_template={"spec": {"containers": [{}]}})
+    broken = replace(table, resource=replace(table.resource, spec=spec))
+    refused = JobLauncher(api, SETTINGS).ensure_started(OPERATION, broken, 1, owner)
+    assert isinstance(refused, Refused)
+    assert "spec.podTemplate.spec.containers[0].name" in refused.message
+
+
+def test_a_stopped_job_is_being_deleted_until_its_pod_is_gone(
+    api: KubeApi, table: ResolvedTable, owner: Manifest, namespace: str
+) -> None:
+    launcher = JobLauncher(api, SETTINGS)
+    launcher.ensure_started(OPERATION, table, 1, owner)
+    assert launcher.stop(namespace, NAME)
+    job = api.get(JOBS, NAME, namespace)
+    assert job is not None
+    assert job["metadata"]["finalizers"] == ["foregroundDeletion"]
+    assert not launcher.stop(namespace, "no-such-job")

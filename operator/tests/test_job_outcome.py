@@ -1,0 +1,192 @@
+"""What became of a Job, from the Job, its pods and its events as the API server shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline_operator.api_objects import Manifest
+from tideline_operator.launcher.job_outcome import Active, Ended, Lost, outcome_of
+
+DONE = OperationResult("people-ingest-1", Outcome.SUCCEEDED, instant="20260101000000000")
+BROKEN = OperationResult("people-ingest-1", Outcome.FAILED, message="no Java", exit_code=1)
+
+
+def job(*conditions: Manifest) -> Manifest:
+    labels = {"tideline.dev/operation": "people-ingest-1"}
+    metadata = {"name": "people-ingest-1-1", "uid": "j1", "labels": labels}
+    return {"metadata": metadata, "status": {"conditions": list(conditions)}}
+
+
+def condition(kind: str, reason: str = "", message: str = "", status: str = "True") -> Manifest:
+    return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+def pod(phase: str, state: Manifest | None = None, **status: Any) -> Manifest:
+    containers = [{"name": "sidecar", "state": {"running": {}}}]
+    if state is not None:
+        containers.append({"name": "engine", "state": state})
+    labels = {"tideline.dev/role": "driver"}
+    return {
+        "metadata": {"name": "p", "labels": labels, "ownerReferences": [{"uid": "j1"}]},
+        "status": {"phase": phase, "containerStatuses": containers, **status},
+    }
+
+
+def ended(code: int = 0, message: str = "", reason: str = "Error") -> Manifest:
+    return {"terminated": {"exitCode": code, "message": message, "reason": reason}}
+
+
+def waiting(reason: str, message: str = "") -> Manifest:
+    return {"waiting": {"reason": reason, "message": message}}
+
+
+FAILED = condition("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+
+
+def test_the_result_is_the_termination_message() -> None:
+    done = pod("Succeeded", ended(0, DONE.to_json(), "Completed"))
+    assert outcome_of(job(condition("Complete")), [done]) == Ended(DONE)
+
+
+def test_a_result_counts_before_the_job_is_marked_as_done() -> None:
+    assert outcome_of(job(), [pod("Running", ended(1, BROKEN.to_json()))]) == Ended(BROKEN)
+
+
+def test_a_result_of_failure_counts_as_one() -> None:
+    assert outcome_of(job(FAILED), [pod("Failed", ended(1, BROKEN.to_json()))]) == Ended(BROKEN)
+
+
+def test_a_failure_beside_a_process_killed_for_memory_says_so() -> None:
+    outcome = outcome_of(job(FAILED), [pod("Failed", ended(1, BROKEN.to_json(), "OOMKilled"))])
+    assert isinstance(outcome, Ended)
+    assert "spec.resources.driver.memory" in outcome.result.message
+    assert "no Java" in outcome.result.message
+
+
+@pytest.mark.parametrize(
+    ("driver", "words"),
+    [
+        (pod("Failed", ended(137, reason="OOMKilled")), ["OOMKilled", "driver.memory"]),
+        (pod("Failed", ended(137)), ["SIGKILL", "137"]),
+        (pod("Failed", ended(143)), ["SIGTERM"]),
+        (pod("Failed", ended(2)), ["exit code 2", "no result"]),
+        (pod("Failed", ended(1, "Killed")), ["exit code 1"]),
+        (pod("Failed", ended(1, '{"id": "x"}')), ["exit code 1"]),
+        (
+            pod("Failed", reason="Evicted", message="The node was low on resource: memory."),
+            ["Evicted", "low on resource"],
+        ),
+        (
+            pod(
+                "Failed",
+                ended(137),
+                conditions=[condition("DisruptionTarget", "PreemptionByScheduler", "preempting")],
+            ),
+            ["PreemptionByScheduler", "preempting"],
+        ),
+        (pod("Failed"), ["without a word"]),
+    ],
+)
+def test_a_driver_that_ended_without_a_result_is_lost_with_the_reason(
+    driver: Manifest, words: list[str]
+) -> None:
+    outcome = outcome_of(job(FAILED), [driver])
+    assert isinstance(outcome, Lost)
+    assert all(word in outcome.message for word in words)
+
+
+def test_a_failed_job_without_a_pod_is_lost() -> None:
+    over = condition("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
+    outcome = outcome_of(job(over), [])
+    assert isinstance(outcome, Lost)
+    assert "DeadlineExceeded" in outcome.message
+
+
+def test_a_complete_job_whose_pod_was_deleted_has_lost_its_result() -> None:
+    assert isinstance(outcome_of(job(condition("Complete")), []), Lost)
+
+
+def test_a_job_that_fails_while_its_driver_still_runs_is_waited_for() -> None:
+    stopping = pod("Running", {"running": {}})
+    stopping["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    outcome = outcome_of(job(condition("FailureTarget", "DeadlineExceeded")), [stopping])
+    assert outcome == Active("its pod is being stopped", is_started=True)
+
+
+@pytest.mark.parametrize(
+    ("driver", "is_stuck", "words"),
+    [
+        (pod("Pending", waiting("ContainerCreating")), False, ["ContainerCreating"]),
+        (pod("Pending"), False, ["being set up"]),
+        (
+            pod("Pending", waiting("ImagePullBackOff", 'pulling image "x"')),
+            True,
+            ["ImagePullBackOff", 'image "x"'],
+        ),
+        (
+            pod("Pending", waiting("CreateContainerConfigError", 'secret "keys" not found')),
+            True,
+            ['secret "keys" not found'],
+        ),
+        (
+            pod(
+                "Pending",
+                conditions=[
+                    condition("PodScheduled", "Unschedulable", "0/1 nodes: no memory", "False")
+                ],
+            ),
+            True,
+            ["Unschedulable", "no memory"],
+        ),
+    ],
+)
+def test_what_keeps_a_driver_from_starting_is_told(
+    driver: Manifest, is_stuck: bool, words: list[str]
+) -> None:
+    outcome = outcome_of(job(), [driver])
+    assert isinstance(outcome, Active)
+    assert (outcome.is_started, outcome.is_stuck) == (False, is_stuck)
+    assert all(word in outcome.message for word in words)
+
+
+def test_a_running_driver_is_active() -> None:
+    outcome = outcome_of(job(), [pod("Running", {"running": {}})])
+    assert outcome == Active("is running", is_started=True)
+
+
+def test_executors_that_cannot_start_are_told_of() -> None:
+    executor = pod(
+        "Pending", conditions=[condition("PodScheduled", "Unschedulable", "no memory", "False")]
+    )
+    labels = {"tideline.dev/role": "executor", "tideline.dev/operation": "people-ingest-1"}
+    executor["metadata"] = {"name": "e-1", "labels": labels, "ownerReferences": [{"uid": "p"}]}
+    outcome = outcome_of(job(), [executor, pod("Running", {"running": {}})])
+    assert isinstance(outcome, Active)
+    assert outcome.is_started
+    assert outcome.is_stuck
+    assert "e-1" in outcome.message
+
+
+def test_pods_of_others_do_not_count() -> None:
+    other = pod("Succeeded", ended(0, DONE.to_json()))
+    other["metadata"]["ownerReferences"] = [{"uid": "j2"}]
+    assert outcome_of(job(), [other]) == Active("waits for its pod", is_started=False)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"note": "exceeded quota: small", "deprecatedLastTimestamp": "2026-01-02T00:00:00Z"},
+        {"message": "exceeded quota: small", "lastTimestamp": "2026-01-02T00:00:00Z"},
+    ],
+)
+def test_a_job_without_a_pod_tells_why_from_its_newest_event(event: Manifest) -> None:
+    newest = {"type": "Warning", "reason": "FailedCreate", **event}
+    older = {"type": "Warning", "reason": "Other", "eventTime": "2026-01-01T00:00:00Z"}
+    outcome = outcome_of(job(), [], [older, newest, {"type": "Normal"}])
+    assert isinstance(outcome, Active)
+    assert outcome.is_stuck
+    assert "FailedCreate: exceeded quota: small" in outcome.message

@@ -1,0 +1,135 @@
+"""What is said to and heard from a Kubernetes API server, as values: resources, events, errors.
+
+Objects are plain JSON (`Manifest`), never models of an SDK, so that everything but the client in
+`kube.py` can be tested and reasoned about without one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from tideline.errors import TidelineError
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiResource:
+    """A kind of object and where the API serves it; an empty `group` is the core group."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    is_namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
+        """The path of one object or, without a `name`, of all (in a namespace or everywhere)."""
+        root = f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
+        within = f"/namespaces/{namespace}" if self.is_namespaced and namespace else ""
+        parts = [part for part in (self.plural, name, subresource) if part]
+        return f"{root}{within}/{'/'.join(parts)}"
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+LAKE_TABLES = ApiResource("tideline.dev", "v1alpha1", "laketables", "LakeTable")
+LAKE_STORES = ApiResource("tideline.dev", "v1alpha1", "lakestores", "LakeStore")
+JOBS = ApiResource("batch", "v1", "jobs", "Job")
+PODS = ApiResource("", "v1", "pods", "Pod")
+CONFIG_MAPS = ApiResource("", "v1", "configmaps", "ConfigMap")
+SECRETS = ApiResource("", "v1", "secrets", "Secret")
+SERVICE_ACCOUNTS = ApiResource("", "v1", "serviceaccounts", "ServiceAccount")
+NAMESPACES = ApiResource("", "v1", "namespaces", "Namespace", is_namespaced=False)
+EVENTS = ApiResource("", "v1", "events", "Event")
+LEASES = ApiResource("coordination.k8s.io", "v1", "leases", "Lease")
+ROLE_BINDINGS = ApiResource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+CUSTOM_RESOURCE_DEFINITIONS = ApiResource(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    is_namespaced=False,
+)
+
+
+class WatchKind(Enum):
+    """What a watch reports. A BOOKMARK only carries a newer resource version."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One change of one object."""
+
+    kind: WatchKind
+    object: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The object is new."""
+
+    object: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """There was an object of that name already; nothing changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The object was as expected, and is now `object`."""
+
+    object: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """Somebody changed or deleted the object since it was read; nothing changed."""
+
+
+class ApiUnavailable(TidelineError):
+    """The API server was out of reach, busy or failed; trying again may help.
+
+    `retry_after_s` is what the server asked for, if it did.
+    """
+
+    exit_code = 4
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class ApiRefused(TidelineError):
+    """The API server said no, and will again: `status` (403, 404, 422, ...) and `reason`.
+
+    `message` is the server's own sentence, fit for people.
+    """
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+    @property
+    def is_missing(self) -> bool:
+        """The object, its namespace or its whole kind is not there."""
+        return self.status == 404
+
+
+class Expired(TidelineError):
+    """The resource version is too old to watch from: list again."""

@@ -1,0 +1,1 @@
+"""The controller: LakeTables of a Kubernetes cluster, kept as they are declared."""

@@ -1,0 +1,161 @@
+"""How many operations may run at once, and how much memory their pods may ask for.
+
+Whoever does not get a place waits in line: by priority, then by when it came. When a place becomes
+free, those at the head are woken, as many as there are places.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass
+
+from tideline_operator.actions import Priority
+from tideline_operator.controller.work_queue import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """None means no limit."""
+
+    operations_max: int = 4
+    operations_per_namespace_max: int | None = None
+    memory_bytes_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """There is a place, and it is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """No place now; `message` says what is full."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """There never will be a place."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Somebody in line."""
+
+    rank: tuple[int, int]
+    memory_bytes: int
+
+
+class Budgets:
+    """The places, by table: a table has one operation at a time."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._places: dict[Key, int] = {}
+        self._waiting: dict[Key, _Wanted] = {}
+        self._arrivals = 0
+
+    def admit(self, key: Key, priority: Priority, memory_bytes: int) -> Admitted | Full | TooLarge:
+        """Take a place for an operation of the table `key`, or a place in line."""
+        limit = self._limits.memory_bytes_max
+        if limit is not None and memory_bytes > limit:
+            return TooLarge(
+                f"its pods ask for {_mib(memory_bytes)}, all operations together may have "
+                f"{_mib(limit)}: lower spec.resources or raise TIDELINE_MEMORY_MAX"
+            )
+        with self._lock:
+            self._places.pop(key, None)
+            known = self._waiting.get(key)
+            if known is None:
+                self._arrivals += 1
+            arrival = self._arrivals if known is None else known.rank[1]
+            self._waiting[key] = _Wanted((int(priority), arrival), memory_bytes)
+            if key not in self._next_in_line():
+                return Full(self._why_full(key))
+            del self._waiting[key]
+            self._places[key] = memory_bytes
+            return Admitted()
+
+    def hold(self, key: Key, memory_bytes: int) -> None:
+        """Note an operation that is under way already, whatever the limits say."""
+        with self._lock:
+            self._waiting.pop(key, None)
+            self._places[key] = memory_bytes
+
+    def release(self, key: Key) -> bool:
+        """The table has nothing under way and waits for nothing; whether it had."""
+        with self._lock:
+            had = [self._places.pop(key, None), self._waiting.pop(key, None)]
+            return any(item is not None for item in had)
+
+    def has_place(self, key: Key) -> bool:
+        """Whether the table has an operation under way."""
+        return key in self._places
+
+    def next_in_line(self) -> tuple[Key, ...]:
+        """Who could have a place now."""
+        with self._lock:
+            return self._next_in_line()
+
+    @property
+    def running(self) -> int:
+        return len(self._places)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the operations under way may ask for."""
+        with self._lock:
+            return sum(self._places.values())
+
+    def _next_in_line(self) -> tuple[Key, ...]:
+        """Those in line for whom there is a place. A full namespace is passed over; memory that
+        does not suffice for one is not given to those behind, or it never would."""
+        limits = self._limits
+        free = limits.operations_max - len(self._places)
+        asked = sum(self._places.values())
+        within = Counter(namespace for namespace, _ in self._places)
+        chosen: list[Key] = []
+        for key in sorted(self._waiting, key=lambda item: self._waiting[item].rank):
+            if len(chosen) >= free:
+                break
+            per_namespace = limits.operations_per_namespace_max
+            if per_namespace is not None and within[key[0]] >= per_namespace:
+                continue
+            asked += self._waiting[key].memory_bytes
+            if limits.memory_bytes_max is not None and asked > limits.memory_bytes_max:
+                break
+            within[key[0]] += 1
+            chosen.append(key)
+        return tuple(chosen)
+
+    def _why_full(self, key: Key) -> str:
+        limits, running = self._limits, len(self._places)
+        rank = self._waiting[key].rank
+        ahead = sum(1 for other in self._waiting.values() if other.rank < rank)
+        line = f"; {ahead} wait before it" if ahead else ""
+        if running >= limits.operations_max:
+            return f"{running} of {limits.operations_max} operations run{line}"
+        within = sum(1 for other in self._places if other[0] == key[0])
+        per_namespace = limits.operations_per_namespace_max
+        if per_namespace is not None and within >= per_namespace:
+            return f"{within} of {per_namespace} operations run in namespace {key[0]}{line}"
+        if limits.memory_bytes_max is not None:
+            asked = sum(self._places.values())
+            return (
+                f"operations under way ask for {_mib(asked)} of "
+                f"{_mib(limits.memory_bytes_max)}{line}"
+            )
+        return f"{running} of {limits.operations_max} operations run{line}"
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / 1024 / 1024:,.0f} MiB"

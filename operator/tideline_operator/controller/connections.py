@@ -1,0 +1,162 @@
+"""S3 connections of LakeStores: their Secrets, read by name and kept for a moment.
+
+The operator may get Secrets but not watch them, so what was read counts for `FRESH_S`. A Secret
+that did not change keeps its connection, and with it the open clients. One that is gone, or cannot
+be read, is a `SecretProblem`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tideline.clock import Clock
+from tideline.errors import TidelineError
+from tideline.storage.s3_client import S3Connection, S3Credentials
+from tideline_operator.api_objects import SECRETS, ApiRefused, Manifest
+from tideline_operator.kube import KubeApi
+from tideline_operator.resources.lake_store import LakeStoreSpec
+
+FRESH_S = 20.0
+CREDENTIAL_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+CA_KEY = "ca.crt"
+
+
+class SecretProblem(TidelineError):
+    """A Secret that a LakeStore names is not there or lacks a key; `reason` is one word."""
+
+    exit_code = 2
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The Secrets that make a connection."""
+
+    namespace: str
+    credentials: str | None
+    authorities: str | None
+
+
+@dataclass(slots=True)
+class _Known:
+    """A connection, the versions of its Secrets, and when they were last looked at."""
+
+    connection: S3Connection | None
+    versions: tuple[str, ...]
+    problem: SecretProblem | None
+    read_s: float
+
+
+class Connections:
+    """Connections by the Secrets they are made of. For any number of threads."""
+
+    def __init__(self, api: KubeApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[_Names, _Known] = {}
+
+    def connect(
+        self, namespace: str, stores: Iterable[LakeStoreSpec], *, may_be_old: bool = False
+    ) -> S3Connection:
+        """The connection that the stores of one table share.
+
+        `may_be_old` uses the last one known when its Secret is gone. Raises SecretProblem, and
+        ApiUnavailable when a Secret cannot be read now and never could.
+        """
+        names = self._names(namespace, tuple(stores))
+        with self._lock:
+            known = self._known.get(names)
+        if known is None or self._clock.monotonic_s() - known.read_s > FRESH_S:
+            known = self._read(names, known)
+        if known.problem is not None and not (may_be_old and known.connection is not None):
+            raise known.problem
+        assert known.connection is not None
+        return known.connection
+
+    def _names(self, namespace: str, stores: tuple[LakeStoreSpec, ...]) -> _Names:
+        credentials = {
+            None if store.credentials is None else store.credentials.secret_name for store in stores
+        }
+        authorities = {None if store.tls is None else store.tls.ca_secret_name for store in stores}
+        if len(credentials) > 1 or len(authorities) > 1:
+            raise SecretProblem(
+                "StoresDiffer",
+                "the LakeStores of a table and its ingests must name the same Secrets in "
+                "spec.credentials and spec.tls",
+            )
+        return _Names(namespace, next(iter(credentials), None), next(iter(authorities), None))
+
+    def _read(self, names: _Names, before: _Known | None) -> _Known:
+        now_s = self._clock.monotonic_s()
+        connection = None if before is None else before.connection
+        versions = () if before is None else before.versions
+        problem = None
+        try:
+            secrets = self._secrets(names)
+            found = tuple(str(item["metadata"].get("resourceVersion")) for item in secrets.values())
+            if connection is None or found != versions:
+                connection, versions = _connection(names, secrets), found
+        except SecretProblem as error:
+            problem = error
+        known = _Known(connection, versions, problem, now_s)
+        with self._lock:
+            self._known[names] = known
+        return known
+
+    def _secrets(self, names: _Names) -> dict[str, Manifest]:
+        found: dict[str, Manifest] = {}
+        wanted = (("spec.credentials.secretName", names.credentials),
+                  ("spec.tls.caSecretName", names.authorities))  # fmt: skip
+        for field, name in wanted:
+            if name is None or name in found:
+                continue
+            try:
+                secret = self._api.get(SECRETS, name, names.namespace)
+            except ApiRefused as error:
+                raise SecretProblem(
+                    "SecretRefused", f"LakeStore: {field}: {error.message}"
+                ) from error
+            if secret is None:
+                raise SecretProblem(
+                    "SecretMissing",
+                    f"LakeStore: {field}: there is no Secret {name!r} in namespace "
+                    f"{names.namespace}: create it",
+                )
+            found[name] = secret
+        return found
+
+
+def _connection(names: _Names, secrets: dict[str, Manifest]) -> S3Connection:
+    credentials = authorities = None
+    if names.credentials is not None:
+        secret = secrets[names.credentials]
+        pair = [_value(secret, key, "spec.credentials.secretName") for key in CREDENTIAL_KEYS]
+        credentials = S3Credentials(pair[0].decode(), pair[1].decode())
+    if names.authorities is not None:
+        authorities = _value(secrets[names.authorities], CA_KEY, "spec.tls.caSecretName")
+    return S3Connection(credentials, ca_certificates=authorities)
+
+
+def _value(secret: Manifest, key: str, field: str) -> bytes:
+    name = secret["metadata"]["name"]
+    text = (secret.get("data") or {}).get(key)
+    try:
+        value = base64.b64decode(text or "", validate=True)
+        value.decode()
+    except (binascii.Error, ValueError):
+        value = b""
+    if not value.strip():
+        raise SecretProblem(
+            "SecretIncomplete",
+            f"LakeStore: {field}: Secret {name!r} has no usable value under the key {key}",
+        )
+    # A line end that came in with the file the value was made from is never part of a key.
+    return value.strip()

@@ -1,0 +1,310 @@
+"""The controller: caches, queue and workers around `TableReconciler`.
+
+Watches put keys into the queue and do nothing else; workers take turns for keys. A turn that fails
+is taken again later and longer later; nothing a table does can stop the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+import threading
+from pathlib import Path
+
+from tideline.clock import Clock, SystemClock
+from tideline_operator.api_objects import (
+    JOBS,
+    LAKE_STORES,
+    LAKE_TABLES,
+    PODS,
+    ApiRefused,
+    ApiResource,
+    ApiUnavailable,
+    Manifest,
+)
+from tideline_operator.controller import figures
+from tideline_operator.controller.budgets import Budgets
+from tideline_operator.controller.connections import Connections
+from tideline_operator.controller.deletion import Deletion
+from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
+from tideline_operator.controller.job_starter import JobStarter, Launcher
+from tideline_operator.controller.locations import Locations
+from tideline_operator.controller.metrics import TURN_BOUNDS_S, Metrics
+from tideline_operator.controller.namespace_access import NamespaceAccess
+from tideline_operator.controller.object_cache import ObjectCache, key_of, without_managed_fields
+from tideline_operator.controller.poll_pacing import PollPacing
+from tideline_operator.controller.reconcile import Parts, TableReconciler
+from tideline_operator.controller.reflector import OnChange, Reflector
+from tideline_operator.controller.settings import ControllerSettings
+from tideline_operator.controller.settlement import Settler
+from tideline_operator.controller.status_writer import StaleStatus, StatusWriter
+from tideline_operator.controller.table_source import TableSource
+from tideline_operator.controller.work_queue import Key, WorkQueue
+from tideline_operator.kube import KubeApi
+from tideline_operator.launcher.driver_job import MANAGED_BY, MANAGED_BY_LABEL, TABLE_LABEL
+from tideline_operator.launcher.job_launcher import JobLauncher
+from tideline_operator.observation import Observer
+from tideline_operator.resources.parsing import parse_stored
+from tideline_operator.resources.status import LakeTableStatus, OperationPhase
+
+TURN_STUCK_S = 900.0
+"""A turn that takes this long hangs."""
+_POLL_S = 1.0
+_OURS = f"{MANAGED_BY_LABEL}={MANAGED_BY}"
+
+_log = logging.getLogger(__name__)
+
+
+class Controller:
+    """See the module. `start` returns when the caches are filled and the workers run."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        settings: ControllerSettings,
+        *,
+        launcher: Launcher | None = None,
+        metrics: Metrics | None = None,
+        clock: Clock | None = None,
+        allows_local: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock = clock or SystemClock()
+        self.metrics = metrics or figures.described_metrics()
+        self.queue = WorkQueue(clock)
+        self.tables = ObjectCache()
+        self._stores = ObjectCache()
+        self._jobs = ObjectCache(label=TABLE_LABEL, trim=_short)
+        self._pods = ObjectCache(label=TABLE_LABEL, trim=_short)
+        self.budgets = Budgets(settings.limits)
+        connections, locations = Connections(api, clock), Locations()
+        self._source = source = TableSource(
+            self._stores, connections, locations, self.queue.add, allows_local=allows_local
+        )
+        self._events = EventRecorder(api, settings.pod_name, clock.now_ms)
+        starter = JobStarter(
+            launcher or JobLauncher(api, settings.launch),
+            NamespaceAccess(api, clock, settings.launch.service_account),
+        )
+        self._reconciler = TableReconciler(
+            Parts(
+                tables=self.tables,
+                source=source,
+                settler=Settler(api, self._jobs, self._pods),
+                observer=Observer(clock, source.open_store),
+                starter=starter,
+                budgets=self.budgets,
+                writer=StatusWriter(api, self.tables),
+                events=self._events,
+                pacing=PollPacing(settings.idle_polls_per_s),
+                metrics=self.metrics,
+                clock=clock,
+                resync_s=settings.resync_s,
+            )
+        )
+        self._deletion = Deletion(
+            api,
+            source,
+            starter,
+            self._events,
+            self._jobs,
+            self._pods,
+            clock,
+            deadline_s=settings.deletion_deadline_s,
+            last_resolved=self._reconciler.last_resolved,
+        )
+        self._reflectors = self._make_reflectors(api)
+        self._workers: list[threading.Thread] = []
+        self._stop = threading.Event()
+        self.metrics.on_collect(self._collect)
+
+    def start(self, *, timeout_s: float | None = None) -> bool:
+        """Fill the caches, then begin; False when that did not come about in time."""
+        for reflector in self._reflectors:
+            reflector.start()
+        for reflector in self._reflectors:
+            while not reflector.synced.wait(_POLL_S if timeout_s is None else timeout_s):
+                if self._stop.is_set() or timeout_s is not None:
+                    return False
+        for item in self.tables.all():
+            self._hold_place(item)
+        for number in range(self._settings.workers):
+            thread = threading.Thread(target=self._work, name=f"worker {number}", daemon=True)
+            thread.start()
+            self._workers.append(thread)
+        return True
+
+    def stop(self, timeout_s: float = 20.0) -> None:
+        """Take no more turns; those under way get `timeout_s`."""
+        self._stop.set()
+        self.queue.close()
+        for reflector in self._reflectors:
+            reflector.stop()
+        until_s = self._clock.monotonic_s() + timeout_s
+        for worker in self._workers:
+            worker.join(max(0.0, until_s - self._clock.monotonic_s()))
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the caches are filled and the workers run."""
+        return bool(self._workers) and all(item.synced.is_set() for item in self._reflectors)
+
+    def problems(self) -> list[str]:
+        """What hangs and a restart may mend."""
+        found = [f"the watch of {item} hangs" for item in self._reflectors if item.is_stuck]
+        state = self.queue.state
+        if state.oldest_processing_s > TURN_STUCK_S:
+            found.append(f"a turn has taken {state.oldest_processing_s:.0f} s")
+        if self._workers and not any(worker.is_alive() for worker in self._workers):
+            found.append("no worker is alive")
+        return found
+
+    def _make_reflectors(self, api: KubeApi) -> list[Reflector]:
+        followed: tuple[tuple[ApiResource, ObjectCache, OnChange, str], ...] = (
+            (LAKE_STORES, self._stores, self._store_changed, ""),
+            (JOBS, self._jobs, self._part_changed, _OURS),
+            (PODS, self._pods, self._part_changed, _OURS),
+            (LAKE_TABLES, self.tables, self._table_changed, ""),
+        )
+        return [
+            Reflector(api, kind, cache, on_change, self._clock, namespace=namespace, labels=labels)
+            for kind, cache, on_change, labels in followed
+            for namespace in self._settings.namespaces or (None,)
+        ]
+
+    def _table_changed(self, before: Manifest | None, after: Manifest | None) -> None:
+        item = after or before
+        if item is not None:
+            # The first list is routine; a change is something somebody waits for.
+            self.queue.add(key_of(item), urgent=bool(self._workers))
+
+    def _store_changed(self, before: Manifest | None, after: Manifest | None) -> None:
+        item = after or before
+        if item is None or not self._workers:
+            return
+        namespace, name = key_of(item)
+        for table in self.tables.all():
+            if key_of(table)[0] == namespace and name in _stores_named(table):
+                self.queue.add(key_of(table))
+
+    def _part_changed(self, before: Manifest | None, after: Manifest | None) -> None:
+        item = after or before
+        if item is None or not self._workers:
+            return
+        if before is not None and after is not None and _condition(before) == _condition(after):
+            return
+        name = item["metadata"].get("labels", {}).get(TABLE_LABEL)
+        if name:
+            self.queue.add((key_of(item)[0], str(name)), urgent=True)
+
+    def _hold_place(self, item: Manifest) -> None:
+        """Count what was under way when this process began."""
+        status = parse_stored(LakeTableStatus, item.get("status") or {}) or LakeTableStatus()
+        for entry in status.operations:
+            if entry.phase in (OperationPhase.PENDING, OperationPhase.RUNNING):
+                self.budgets.hold(key_of(item), entry.memory_bytes)
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            key = self.queue.get(_POLL_S)
+            if key is None:
+                continue
+            try:
+                self._take_turn(key)
+            finally:
+                self.queue.done(key)
+            for waiting in self.budgets.next_in_line():
+                self.queue.add(waiting)
+
+    def _take_turn(self, key: Key) -> None:
+        started_s = self._clock.monotonic_s()
+        item = self.tables.get(key)
+        result = "done"
+        table = "/".join(key)
+        try:
+            delay_s = self._turn(key, item)
+            self.queue.succeeded(key)
+            if delay_s is not None:
+                self.queue.wake_at(key, self._clock.monotonic_s() + delay_s)
+        except StaleStatus:
+            result = "stale"
+            self.queue.retry(key)
+        except ApiUnavailable as error:
+            result = "unavailable"
+            delay_s = self.queue.retry(key, at_least_s=error.retry_after_s or 0.0)
+            _log.warning("tries again in %.0f s: %s", delay_s, error, extra={"table": table})
+        except Exception as error:
+            result = "refused" if isinstance(error, ApiRefused) else "error"
+            delay_s = self.queue.retry(key)
+            _log.exception("tries again in %.0f s", delay_s, extra={"table": table})
+            if item is not None:
+                self._tell_failure(item, error)
+        taken_s = self._clock.monotonic_s() - started_s
+        self.metrics.add(figures.RECONCILES, result=result)
+        self.metrics.observe(figures.RECONCILE_SECONDS, taken_s, bounds=TURN_BOUNDS_S)
+
+    def _turn(self, key: Key, item: Manifest | None) -> float | None:
+        if item is None:
+            self._reconciler.forget(key)
+            self.queue.forget(key)
+            return None
+        if item["metadata"].get("deletionTimestamp"):
+            return self._deletion.step(key, item)
+        aligned = self._deletion.align(item)
+        if aligned is not item:
+            self.tables.put(aligned)
+        return self._reconciler.reconcile(key, without_managed_fields(aligned))
+
+    def _tell_failure(self, item: Manifest, error: Exception) -> None:
+        note = f"the operator could not take a turn for this table: {error}"
+        subject = f"{type(error).__name__} {error}"
+        self._events.tell(item, TableEvent("ReconcileFailed", subject, note, is_warning=True))
+
+    def _collect(self) -> None:
+        """Bring the figures of the process up to date."""
+        metrics, state = self.metrics, self.queue.state
+        metrics.set(figures.TABLES, len(self.tables))
+        metrics.set(figures.QUEUE_READY, state.ready)
+        metrics.set(figures.QUEUE_DELAYED, state.delayed)
+        metrics.set(figures.QUEUE_OLDEST, state.oldest_ready_s)
+        metrics.set(figures.OPERATIONS_RUNNING, self.budgets.running)
+        metrics.set(figures.OPERATIONS_WAITING, self.budgets.waiting)
+        metrics.set(figures.OPERATIONS_MEMORY, self.budgets.memory_bytes)
+        for reflector in self._reflectors:
+            metrics.set(figures.WATCH_SILENT, reflector.silent_s, resource=str(reflector))
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        metrics.set(figures.CPU, usage.ru_utime + usage.ru_stime)
+        metrics.set(figures.MEMORY, resident_bytes())
+
+
+def resident_bytes() -> int:
+    """Memory this process holds now; at its largest where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+        return pages * resource.getpagesize()
+    except (OSError, IndexError, ValueError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _short(item: Manifest) -> Manifest:
+    """A Job or pod without what nobody here reads."""
+    metadata = without_managed_fields(item)["metadata"]
+    metadata.pop("annotations", None)
+    return {
+        name: item[name] for name in ("apiVersion", "kind", "metadata", "status") if name in item
+    }
+
+
+def _condition(item: Manifest) -> tuple[object, object]:
+    """What of a Job or pod matters here."""
+    return item.get("status"), item["metadata"].get("deletionTimestamp")
+
+
+def _stores_named(table: Manifest) -> set[str]:
+    """The LakeStores that a LakeTable object refers to, valid or not."""
+    spec = table.get("spec") or {}
+    names = {spec.get("storeRef")}
+    for ingest in spec.get("ingest") or ():
+        source = ingest.get("source") if isinstance(ingest, dict) else None
+        names.add(source.get("storeRef") if isinstance(source, dict) else None)
+    return {str(name) for name in names if name}

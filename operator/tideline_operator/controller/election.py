@@ -1,0 +1,176 @@
+"""Who leads: a Lease that the leader renews, and that others take when it stops doing so.
+
+1. Read the Lease. None there: create it. Creating and replacing are conditional, so one wins.
+2. Held by another: wait. It counts as dropped when it has not changed for as long as it says, by
+   our own clock from when we saw it change. Nobody's clock is compared with another's.
+3. Held by us: renew it well before it ends. Renewing that fails for `RENEW_DEADLINE_S` is a loss.
+4. On a clean end the Lease is given back, so that another takes over at once.
+
+A lease keeps two controllers from working against each other; it fences nothing. What protects
+tables is that operations are written with compare-and-swap, and that a Job's name is that of its
+operation.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from tideline.clock import Clock
+from tideline.errors import TidelineError
+from tideline_operator.api_objects import LEASES, Created, Manifest, Replaced
+from tideline_operator.kube import KubeApi
+
+LEASE_S = 15
+RENEW_DEADLINE_S = 10.0
+RETRY_S = 2.0
+
+_log = logging.getLogger(__name__)
+
+
+class Election:
+    """Contends for a Lease. `identity` tells the contenders apart."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        clock: Clock,
+        lease_s: int = LEASE_S,
+        renew_deadline_s: float = RENEW_DEADLINE_S,
+        retry_s: float = RETRY_S,
+    ) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._clock = clock
+        self._lease_s = lease_s
+        self._renew_deadline_s = renew_deadline_s
+        self._retry_s = retry_s
+        self._seen: tuple[str, float] | None = None
+        self._held_lease: Manifest | None = None
+        self._is_taken = False
+        self._stop = threading.Event()
+        self.is_leader = False
+        self.heard_s = clock.monotonic_s()
+
+    def wait_to_lead(self) -> bool:
+        """Block until we lead; False when told to stop instead."""
+        while not self._stop.is_set():
+            if self._attempt():
+                self.is_leader = True
+                _log.info("leads as %s", self._identity)
+                return True
+            self._stop.wait(self._retry_s * random.uniform(0.8, 1.2))
+        return False
+
+    def keep_leading(self, on_loss: Callable[[str], None]) -> None:
+        """Renew until stopped. Calls `on_loss` once, with the reason, when the Lease is lost."""
+        renewed_s = self._clock.monotonic_s()
+        while not self._stop.wait(self._retry_s):
+            if self._attempt():
+                renewed_s = self._clock.monotonic_s()
+            elif self._is_taken or self._clock.monotonic_s() - renewed_s > self._renew_deadline_s:
+                self.is_leader = False
+                reason = "another took the lease" if self._is_taken else "could not renew the lease"
+                on_loss(reason)
+                return
+
+    def stop(self) -> None:
+        """Contend no more."""
+        self._stop.set()
+
+    def release(self) -> None:
+        """Give the Lease back if it is ours, so that another can take it at once."""
+        self._stop.set()
+        if not self.is_leader:
+            return
+        self.is_leader = False
+        try:
+            lease = self._api.get(LEASES, self._name, self._namespace)
+            if lease is not None and lease["spec"].get("holderIdentity") == self._identity:
+                lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+                self._api.replace(LEASES, lease, self._namespace)
+        except TidelineError as error:
+            _log.warning("could not give the lease back: %s", error)
+
+    def _attempt(self) -> bool:
+        """Take or renew the Lease; whether it is ours now."""
+        self._is_taken = False
+        try:
+            if self._renew():
+                return True
+            lease = self._api.get(LEASES, self._name, self._namespace)
+            self.heard_s = self._clock.monotonic_s()
+            if lease is None:
+                return self._create()
+            holder = str(lease["spec"].get("holderIdentity") or "")
+            if holder not in ("", self._identity) and not self._is_dropped(lease):
+                self._is_taken = True
+                return False
+            return self._take(lease, holder)
+        except TidelineError as error:
+            _log.warning("cannot reach the lease: %s", error)
+            return False
+
+    def _renew(self) -> bool:
+        """Renew the Lease as we left it; False when it is not ours, or was changed since."""
+        lease, self._held_lease = self._held_lease, None
+        return lease is not None and self._take(lease, self._identity)
+
+    def _create(self) -> bool:
+        metadata = {"name": self._name, "namespace": self._namespace}
+        now = _moment()
+        spec = self._held(acquired=now, transitions=0)
+        manifest = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": metadata,
+            "spec": spec,
+        }
+        made = self._api.create(LEASES, manifest, self._namespace)
+        if isinstance(made, Created):
+            self._held_lease = made.object
+        return isinstance(made, Created)
+
+    def _take(self, lease: Manifest, holder: str) -> bool:
+        spec = lease["spec"]
+        is_ours = holder == self._identity
+        acquired = spec.get("acquireTime") if is_ours else _moment()
+        transitions = int(spec.get("leaseTransitions") or 0) + (0 if is_ours else 1)
+        lease["spec"] = self._held(acquired=acquired, transitions=transitions)
+        made = self._api.replace(LEASES, lease, self._namespace)
+        if isinstance(made, Replaced):
+            self.heard_s = self._clock.monotonic_s()
+            self._held_lease = made.object
+        return isinstance(made, Replaced)
+
+    def _held(self, *, acquired: object, transitions: int) -> Manifest:
+        return {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": self._lease_s,
+            "acquireTime": acquired,
+            "renewTime": _moment(),
+            "leaseTransitions": transitions,
+        }
+
+    def _is_dropped(self, lease: Manifest) -> bool:
+        """Whether it has stood unchanged for as long as it lasts, by our clock."""
+        version = str(lease["metadata"].get("resourceVersion"))
+        now_s = self._clock.monotonic_s()
+        if self._seen is None or self._seen[0] != version:
+            self._seen = (version, now_s)
+        lasts_s = float(lease["spec"].get("leaseDurationSeconds") or self._lease_s)
+        return now_s - self._seen[1] > lasts_s
+
+
+def _moment() -> str:
+    """Now, as a Lease writes it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,87 @@
+"""The two small HTTP servers of the controller: metrics, and health for the kubelet.
+
+`/healthz` fails when something hangs that a restart would mend; an API server or a store out of
+reach is no such thing. `/readyz` fails until the caches are filled, or, for a controller that waits
+to lead, while it cannot reach the Lease.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+
+Answer = Callable[[], tuple[int, str]]
+"""A status and a text."""
+
+_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+_REQUEST_TIMEOUT_S = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class HttpServer:
+    """Serves texts by path. `port` 0 takes a free one; see `port`."""
+
+    def __init__(self, port: int, answers: Mapping[str, Answer]) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            timeout = _REQUEST_TIMEOUT_S
+
+            def do_GET(self) -> None:
+                answer = answers.get(self.path.partition("?")[0])
+                status, text = (404, "not found\n") if answer is None else _guarded(answer)
+                body = text.encode()
+                self.send_response(status)
+                self.send_header("Content-Type", _TEXT)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self._server = _Server(("", port), Handler)
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_port)
+
+    def start(self) -> None:
+        """Serve, in a thread of its own."""
+        thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
+        thread.start()
+
+    def stop(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    """Listens on IPv4 and IPv6, where there is IPv6."""
+
+    daemon_threads = True
+    address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+
+    def server_bind(self) -> None:
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        # Not HTTPServer's, which asks a name server for a name nobody needs.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "", self.server_address[1]
+
+
+def verdict(problems: list[str]) -> tuple[int, str]:
+    """200 when nothing is wrong, 503 with what is."""
+    return (503, "\n".join(problems) + "\n") if problems else (200, "ok\n")
+
+
+def _guarded(answer: Answer) -> tuple[int, str]:
+    try:
+        return answer()
+    except Exception:
+        _log.exception("cannot answer a request")
+        return 500, "error\n"

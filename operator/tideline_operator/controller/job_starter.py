@@ -1,0 +1,57 @@
+"""Starting the Job of an operation: the namespace's account first, then the launcher."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tideline.errors import ConfigError
+from tideline.ingest.operation import Operation
+from tideline_operator.api_objects import ApiRefused, Manifest
+from tideline_operator.controller.namespace_access import NamespaceAccess
+from tideline_operator.launcher.driver_job import memory_asked_bytes
+from tideline_operator.launcher.job_launcher import Refused, Started
+from tideline_operator.resources.resolved import ResolvedTable
+
+
+class Launcher(Protocol):
+    """Starts and stops the Jobs of operations."""
+
+    def ensure_started(
+        self, operation: Operation, table: ResolvedTable, attempt: int, owner: Manifest
+    ) -> Started | Refused:
+        """Start an attempt unless it was started before."""
+        ...
+
+    def stop(self, namespace: str, name: str) -> bool:
+        """Stop a Job; False when there is none of that name."""
+        ...
+
+
+class JobStarter:
+    """Starts operations; what the API server does not allow is a refusal, not an error."""
+
+    def __init__(self, launcher: Launcher, access: NamespaceAccess) -> None:
+        self._launcher = launcher
+        self._access = access
+
+    def memory_bytes(self, operation: Operation, table: ResolvedTable) -> int:
+        """Memory that the operation's pods may ask for together; 0 when that cannot be told."""
+        try:
+            return memory_asked_bytes(operation, table)
+        except ConfigError:
+            # Starting it says what is wrong.
+            return 0
+
+    def start(
+        self, operation: Operation, table: ResolvedTable, attempt: int, owner: Manifest
+    ) -> Started | Refused:
+        """Start an attempt. Raises ApiUnavailable: trying again may help."""
+        try:
+            self._access.ensure(table.resource.metadata.namespace)
+        except ApiRefused as error:
+            return Refused(error.message)
+        return self._launcher.ensure_started(operation, table, attempt, owner)
+
+    def stop(self, namespace: str, name: str) -> bool:
+        """Stop a Job: its driver undoes its write if there is time."""
+        return self._launcher.stop(namespace, name)

@@ -1,0 +1,39 @@
+"""Logs as JSON lines on standard error: time, level, message, and the table and operation meant."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TextIO
+
+_FIELDS = ("table", "operation", "kind", "attempt", "reason", "seconds")
+
+
+class JsonLines(logging.Formatter):
+    """One line of JSON a record; `extra` fields that are known become members."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, object] = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        line |= {name: value for name in _FIELDS if (value := getattr(record, name, None))}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        line["logger"] = record.name
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def log_as_json(level: str = "INFO", stream: TextIO | None = None) -> None:
+    """Send everything the process logs to `stream` (standard error) as JSON lines."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    # A connection that was dropped while idle is opened again and worth no line.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)

@@ -1,0 +1,132 @@
+"""`tideline-operator controller`: lead, work, end.
+
+The process contends for the Lease, works while it leads, and ends when it loses it: whoever leads
+then starts from what the cluster says. On SIGTERM the turns under way are finished and the Lease is
+given back.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from tideline.clock import SystemClock
+from tideline_operator.controller import figures
+from tideline_operator.controller.controller import Controller
+from tideline_operator.controller.election import Election
+from tideline_operator.controller.health import HttpServer, verdict
+from tideline_operator.controller.json_log import log_as_json
+from tideline_operator.controller.settings import ControllerSettings
+from tideline_operator.kube import KubeApi
+
+LEASE_NAME = "tideline-operator"
+LEASE_SILENT_S = 60.0
+"""Who waits to lead is ready as long as it has heard of the Lease within this time."""
+
+_log = logging.getLogger(__name__)
+
+
+class ControllerProcess:
+    """The controller with its election and its two HTTP servers."""
+
+    def __init__(self, api: KubeApi, settings: ControllerSettings) -> None:
+        self._api = api
+        self._settings = settings
+        self._clock = SystemClock()
+        self._stop = threading.Event()
+        metrics = figures.described_metrics()
+        self._metrics = metrics
+        api.on_request = lambda verb, resource, code: metrics.add(
+            figures.API_REQUESTS, verb=verb, resource=resource, code=str(code)
+        )
+        self._election = Election(
+            api,
+            namespace=settings.pod_namespace,
+            name=LEASE_NAME,
+            # A pod whose container was restarted is another contender.
+            identity=f"{settings.pod_name}_{secrets.token_hex(4)}",
+            clock=self._clock,
+        )
+        self._controller: Controller | None = None
+
+    def run(self) -> int:
+        """Until told to stop, or until the Lease is lost, which ends the process at once."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self.stop())
+        health = HttpServer(
+            self._settings.health_port, {"/healthz": self._healthz, "/readyz": self._readyz}
+        )
+        figures_server = HttpServer(self._settings.metrics_port, {"/metrics": self._figures})
+        health.start()
+        figures_server.start()
+        if self._election.wait_to_lead():
+            self._lead()
+        self._election.release()
+        _log.info("ended")
+        return 0
+
+    def stop(self) -> None:
+        """Begin to end."""
+        self._stop.set()
+        self._election.stop()
+
+    def _lead(self) -> None:
+        renewal = threading.Thread(
+            target=self._election.keep_leading, args=(_end_at_once,), name="election", daemon=True
+        )
+        renewal.start()
+        controller = Controller(self._api, self._settings, metrics=self._metrics)
+        self._controller = controller
+        starting = threading.Thread(
+            target=_start_or_end, args=(controller,), name="start", daemon=True
+        )
+        starting.start()
+        # Woken now and then, because a signal handler runs between two waits.
+        while not self._stop.wait(1.0):
+            pass
+        controller.stop()
+
+    def _healthz(self) -> tuple[int, str]:
+        return verdict([] if self._controller is None else self._controller.problems())
+
+    def _readyz(self) -> tuple[int, str]:
+        if self._controller is not None:
+            return verdict([] if self._controller.is_ready else ["the caches are being filled"])
+        silent_s = self._clock.monotonic_s() - self._election.heard_s
+        return verdict(["the lease cannot be reached"] if silent_s > LEASE_SILENT_S else [])
+
+    def _figures(self) -> tuple[int, str]:
+        self._metrics.set(figures.LEADER, float(self._election.is_leader))
+        return 200, self._metrics.text()
+
+
+def run_controller(kubeconfig: Path | None) -> int:
+    """Run a controller as the environment says. Raises ConfigError."""
+    settings = ControllerSettings.from_environment()
+    log_as_json(settings.log_level)
+    api = KubeApi.from_environment(kubeconfig)
+    _log.info("begins, at %s", api.url)
+    return ControllerProcess(api, settings).run()
+
+
+def _start_or_end(controller: Controller) -> None:
+    """Start a controller; one that cannot is of no use to anybody."""
+    try:
+        controller.start()
+    except Exception:
+        _log.exception("cannot start")
+        _end_at_once("the controller could not be started")
+
+
+def _end_at_once(reason: str) -> None:
+    """End the process. Another may lead already, so nothing more is done, not even in order."""
+    _log.error("ends: %s", reason)
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+    sys.stderr.flush()
+    os._exit(1)

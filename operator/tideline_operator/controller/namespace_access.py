@@ -1,0 +1,68 @@
+"""The account that engine pods run as, in every namespace that has tables.
+
+A ServiceAccount and a RoleBinding to the ClusterRole `tideline-engine`, created if missing and
+never changed: what an administrator put there stays.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from tideline.clock import Clock
+from tideline_operator.api_objects import ROLE_BINDINGS, SERVICE_ACCOUNTS, Manifest
+from tideline_operator.kube import KubeApi
+
+ENGINE_ROLE = "tideline-engine"
+FRESH_S = 300.0
+_LABELS = {"app.kubernetes.io/managed-by": "tideline-operator"}
+
+
+class NamespaceAccess:
+    """Sees to it that operations can run in a namespace."""
+
+    def __init__(self, api: KubeApi, clock: Clock, service_account: str) -> None:
+        self._api = api
+        self._clock = clock
+        self._account = service_account
+        self._lock = threading.Lock()
+        self._made_s: dict[str, float] = {}
+
+    def ensure(self, namespace: str) -> None:
+        """Create what is missing, looking at most every few minutes.
+
+        Raises ApiRefused when that is not allowed, ApiUnavailable.
+        """
+        now_s = self._clock.monotonic_s()
+        with self._lock:
+            made_s = self._made_s.get(namespace)
+        if made_s is not None and now_s - made_s < FRESH_S:
+            return
+        account, binding = self._manifests(namespace)
+        # Looked for first: creating what is there would be refused by a full quota.
+        if self._api.get(SERVICE_ACCOUNTS, self._account, namespace) is None:
+            self._api.create(SERVICE_ACCOUNTS, account, namespace)
+        if self._api.get(ROLE_BINDINGS, self._account, namespace) is None:
+            self._api.create(ROLE_BINDINGS, binding, namespace)
+        with self._lock:
+            self._made_s[namespace] = now_s
+
+    def _manifests(self, namespace: str) -> tuple[Manifest, Manifest]:
+        metadata = {"name": self._account, "namespace": namespace, "labels": _LABELS}
+        account: Manifest = {
+            "apiVersion": SERVICE_ACCOUNTS.api_version,
+            "kind": SERVICE_ACCOUNTS.kind,
+            "metadata": metadata,
+            "automountServiceAccountToken": False,
+        }
+        binding: Manifest = {
+            "apiVersion": ROLE_BINDINGS.api_version,
+            "kind": ROLE_BINDINGS.kind,
+            "metadata": metadata,
+            "roleRef": {
+                "apiGroup": ROLE_BINDINGS.group,
+                "kind": "ClusterRole",
+                "name": ENGINE_ROLE,
+            },
+            "subjects": [{"kind": "ServiceAccount", "name": self._account, "namespace": namespace}],
+        }
+        return account, binding

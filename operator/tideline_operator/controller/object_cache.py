@@ -1,0 +1,122 @@
+"""What a reflector last heard of one kind of object, by namespace and name.
+
+Versions are compared as numbers, which is how Kubernetes makes them. So what a write
+of ours returned can be put in at once, and the watch event that follows changes nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+from tideline_operator.api_objects import Manifest
+from tideline_operator.controller.work_queue import Key
+
+Trim = Callable[[Manifest], Manifest]
+
+
+def key_of(item: Manifest) -> Key:
+    """Namespace and name of an object."""
+    metadata = item["metadata"]
+    return str(metadata.get("namespace", "")), str(metadata["name"])
+
+
+def version_of(item: Manifest) -> int:
+    """The resource version as a number; 0 when it is none."""
+    text = str(item["metadata"].get("resourceVersion", ""))
+    return int(text) if text.isdecimal() else 0
+
+
+def without_managed_fields(item: Manifest) -> Manifest:
+    """The object without the record of who set which field, which nobody here reads."""
+    item["metadata"].pop("managedFields", None)
+    return item
+
+
+class ObjectCache:
+    """Objects of one kind, and an index of them by one label."""
+
+    def __init__(self, *, label: str = "", trim: Trim = without_managed_fields) -> None:
+        self._label = label
+        self._trim = trim
+        self._lock = threading.Lock()
+        self._items: dict[Key, Manifest] = {}
+        self._by_label: dict[Key, dict[Key, Manifest]] = {}
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self, key: Key) -> Manifest | None:
+        """One object. Not to be changed."""
+        return self._items.get(key)
+
+    def all(self) -> tuple[Manifest, ...]:
+        """Every object."""
+        with self._lock:
+            return tuple(self._items.values())
+
+    def labelled(self, namespace: str, value: str) -> tuple[Manifest, ...]:
+        """The objects of a namespace whose label has that value."""
+        with self._lock:
+            return tuple(self._by_label.get((namespace, value), {}).values())
+
+    def put(self, item: Manifest) -> tuple[bool, Manifest | None]:
+        """Take a newer version of an object; whether it was newer, and what was there before."""
+        key, trimmed = key_of(item), self._trim(item)
+        with self._lock:
+            before = self._items.get(key)
+            if before is not None and version_of(before) >= version_of(trimmed):
+                same = before["metadata"].get("uid") == trimmed["metadata"].get("uid")
+                if same or version_of(before) > version_of(trimmed):
+                    return False, before
+            self._store(key, trimmed)
+            return True, before
+
+    def remove(self, item: Manifest) -> Manifest | None:
+        """Take note that an object is gone, unless a newer one of its name is known."""
+        key = key_of(item)
+        with self._lock:
+            before = self._items.get(key)
+            if before is None or before["metadata"].get("uid") != item["metadata"].get("uid"):
+                return None
+            self._drop(key)
+            return before
+
+    def replace_all(
+        self, items: Iterable[Manifest], *, within: str | None = None
+    ) -> list[tuple[Manifest | None, Manifest | None]]:
+        """Take a full list, of one namespace if `within` names it.
+
+        Returns what changed as (before, after). The list counts even where it is older than what
+        is known, as after a server came back from a backup; what is newer, the watch brings.
+        """
+        found = {key_of(item): self._trim(item) for item in items}
+        changes: list[tuple[Manifest | None, Manifest | None]] = []
+        with self._lock:
+            for key in [key for key in self._items if key not in found]:
+                if within is None or key[0] == within:
+                    changes.append((self._items[key], None))
+                    self._drop(key)
+            for key, item in found.items():
+                known = self._items.get(key)
+                if known is None or version_of(known) != version_of(item):
+                    self._store(key, item)
+                    changes.append((known, item))
+        return changes
+
+    def _store(self, key: Key, item: Manifest) -> None:
+        if key in self._items:
+            self._drop(key)
+        self._items[key] = item
+        value = item["metadata"].get("labels", {}).get(self._label) if self._label else None
+        if value:
+            self._by_label.setdefault((key[0], value), {})[key] = item
+
+    def _drop(self, key: Key) -> None:
+        item = self._items.pop(key)
+        value = item["metadata"].get("labels", {}).get(self._label) if self._label else None
+        if value:
+            group = self._by_label.get((key[0], value), {})
+            group.pop(key, None)
+            if not group:
+                self._by_label.pop((key[0], value), None)

@@ -1,0 +1,421 @@
+"""One turn for one table: observe, plan, act, report. Everything is worked out anew each time.
+
+1. Resolve what is declared. What cannot be resolved is said in the conditions, and that is all.
+2. Settle the operations under way by their Jobs; what ended goes into events and the status.
+3. Look at the table and plan.
+4. If the plan starts something and there is a place for it: write it into the status, which only
+   one controller can do, and then create its Job. A death in between means that the next turn makes
+   the same plan and creates the same Job.
+5. Write the status if it changed, and say when to look again.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from dataclasses import dataclass, field, replace
+
+from tideline.clock import Clock
+from tideline.ingest.operation_result import OperationResult
+from tideline_operator.actions import Action, Start, Wait, WaitKind
+from tideline_operator.api_objects import Manifest
+from tideline_operator.controller.budgets import Admitted, Budgets, Full, TooLarge
+from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
+from tideline_operator.controller.figures import (
+    OPERATION_SECONDS,
+    OPERATIONS,
+    forget_table,
+    note_status,
+)
+from tideline_operator.controller.job_starter import JobStarter
+from tideline_operator.controller.metrics import Metrics
+from tideline_operator.controller.object_cache import ObjectCache
+from tideline_operator.controller.poll_pacing import PollPacing
+from tideline_operator.controller.settlement import Settlement, Settler, refused
+from tideline_operator.controller.status_writer import StatusWriter
+from tideline_operator.controller.table_events import events_of
+from tideline_operator.controller.table_source import (
+    Declared,
+    TableSource,
+    Unresolved,
+    declared_table,
+)
+from tideline_operator.controller.work_queue import Key
+from tideline_operator.launcher.job_launcher import Refused
+from tideline_operator.observation import Observer
+from tideline_operator.observed import Observed
+from tideline_operator.planner import plan
+from tideline_operator.resources.parsing import parse_stored
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.status import (
+    ConditionType,
+    LakeTableStatus,
+    OperationPhase,
+    OperationStatus,
+)
+from tideline_operator.status import (
+    observed_status,
+    operation_finished,
+    operation_started,
+    redated,
+    with_condition,
+    with_entry,
+    without_entry,
+)
+
+LOOK_AGAIN_FIRST_S = 10.0
+LOOK_AGAIN_LAST_S = 60.0
+STUCK_LOOK_S = 30.0
+JITTER = 0.05
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What one turn knows. `item` is the object as it was last read or written."""
+
+    key: Key
+    item: Manifest
+    status: LakeTableStatus
+    reported: LakeTableStatus
+    now_ms: int
+    spec_problem: str | None = None
+    ended: list[tuple[OperationStatus, OperationResult]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is remembered of a table between turns; all of it may be lost."""
+
+    polled: dict[str, Timestamp] = field(default_factory=dict)
+    problems: int = 0
+    status: tuple[str, LakeTableStatus] | None = None
+    declared: tuple[object, Declared] | None = None
+    resolved: ResolvedTable | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a reconciler works with."""
+
+    tables: ObjectCache
+    source: TableSource
+    settler: Settler
+    observer: Observer
+    starter: JobStarter
+    budgets: Budgets
+    writer: StatusWriter
+    events: EventRecorder
+    pacing: PollPacing
+    metrics: Metrics
+    clock: Clock
+    resync_s: float
+
+
+class TableReconciler:
+    """Takes turns for tables; any number of threads, one per table at a time."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._memories: dict[Key, _Memory] = {}
+
+    def forget(self, key: Key) -> None:
+        """The table is gone."""
+        memory = self._memories.pop(key, None)
+        if memory is not None and memory.resolved is not None:
+            self._parts.observer.forget(memory.resolved)
+        self._parts.source.forget(key)
+        self._parts.budgets.release(key)
+        self._parts.pacing.forget(key)
+        forget_table(self._parts.metrics, key)
+
+    def last_resolved(self, key: Key) -> ResolvedTable | None:
+        """The table as it was last resolved, with stores and Secrets that may be gone since."""
+        memory = self._memories.get(key)
+        return None if memory is None else memory.resolved
+
+    def reconcile(self, key: Key, item: Manifest) -> float:
+        """Take a turn for a table that is not being deleted; seconds until the next.
+
+        Raises StaleStatus, ApiUnavailable, ApiRefused: take the turn again.
+        """
+        parts = self._parts
+        turn = self._begin(key, item)
+        declared = self._declared(turn)
+        turn.spec_problem = declared.problem
+        if declared.problem is not None:
+            note = f"spec is not valid: {declared.problem}"
+            parts.events.tell(item, TableEvent("SpecInvalid", declared.problem, note, True))
+        settled = parts.settler.settle(key, turn.status, turn.now_ms)
+        self._report_ends(turn, settled)
+        if declared.table is None:
+            return self._rest(turn, settled, Unresolved("SpecInvalid", str(declared.problem)))
+        if declared.problem is None:
+            valid = dict(item["spec"])
+            turn.status = replace(turn.status, last_valid_spec=valid)
+        resolved = parts.source.resolve(item, declared.table)
+        if isinstance(resolved, Unresolved):
+            return self._rest(turn, settled, resolved)
+        self._memories[key].resolved = resolved
+        return self._work(turn, settled, resolved)
+
+    def _begin(self, key: Key, item: Manifest) -> _Turn:
+        memory = self._memories.setdefault(key, _Memory())
+        version = str(item["metadata"]["resourceVersion"])
+        if memory.status is None or memory.status[0] != version:
+            found = parse_stored(LakeTableStatus, item.get("status") or {})
+            memory.status = version, found or LakeTableStatus()
+        status = memory.status[1]
+        ingests = {
+            name: replace(seen, polled_at=memory.polled.get(name, seen.polled_at))
+            for name, seen in status.ingest.items()
+        }
+        status = replace(status, ingest=ingests)
+        return _Turn(key, item, status, status, self._parts.clock.now_ms())
+
+    def _declared(self, turn: _Turn) -> Declared:
+        """What the object declares, parsed once for each of its generations."""
+        metadata, memory = turn.item["metadata"], self._memories[turn.key]
+        names = ("uid", "generation", "annotations")
+        version = tuple(str(metadata.get(name)) for name in names)
+        if memory.declared is not None and memory.declared[0] == version:
+            return memory.declared[1]
+        declared = declared_table(turn.item, turn.status.last_valid_spec)
+        # What is not valid depends on the status as well.
+        memory.declared = (version, declared) if declared.problem is None else None
+        return declared
+
+    def _report_ends(self, turn: _Turn, settled: Settlement) -> None:
+        """Take the ends into the status, and tell them.
+
+        Told before it is written: telling twice changes nothing, and a death in between loses none.
+        """
+        turn.status = settled.status
+        parts = self._parts
+        if settled.running:
+            parts.budgets.hold(turn.key, settled.memory_bytes)
+        elif settled.pending is None and parts.budgets.has_place(turn.key):
+            parts.budgets.release(turn.key)
+        turn.ended = settled.ended
+        for entry, result in settled.ended:
+            for event in events_of(entry, result):
+                parts.events.tell(turn.item, event)
+
+    def _count_ends(self, turn: _Turn) -> None:
+        """The ends are in the status now: count them, once."""
+        parts = self._parts
+        for entry, result in turn.ended:
+            parts.metrics.add(OPERATIONS, kind=entry.kind, result=result.outcome.value)
+            seconds = max(0.0, (turn.now_ms - entry.started_at.ms) / 1000)
+            parts.metrics.observe(OPERATION_SECONDS, seconds, kind=entry.kind)
+            text = f"{result.outcome.value}: {result.message or 'done'}"
+            _log.info(text, extra=_about(turn, entry, round(seconds, 1)))
+        turn.ended = []
+
+    def _work(self, turn: _Turn, settled: Settlement, table: ResolvedTable) -> float:
+        parts = self._parts
+        before = turn.status
+        if settled.pending is not None:
+            # Not started yet: it is planned once more, and comes out the same if nothing changed.
+            before = without_entry(before, settled.pending.id)
+        running = frozenset(settled.running)
+        observed = parts.observer.observe(table, before, running=running)
+        turn.now_ms = parts.clock.now_ms()
+        actions = plan(table, before, observed, turn.now_ms)
+        self._note_polls(turn, table, observed)
+        status = observed_status(table, before, observed, actions, turn.now_ms)
+        turn.status = self._with_notes(turn, settled, status)
+        start = _chosen(actions, settled)
+        if start is not None:
+            self._start(turn, table, start, settled.pending)
+        elif not running:
+            parts.budgets.release(turn.key)
+        self._publish(turn)
+        return self._next_look_s(turn, settled, observed, actions)
+
+    def _start(
+        self, turn: _Turn, table: ResolvedTable, start: Start, pending: OperationStatus | None
+    ) -> None:
+        """Note the operation, then create its Job; or say why it does not start now."""
+        parts = self._parts
+        operation = start.operation
+        memory_bytes = parts.starter.memory_bytes(operation, table)
+        match parts.budgets.admit(turn.key, start.priority, memory_bytes):
+            case Full(message=message):
+                note = f"{operation.kind} {operation.subject}".strip() + f" waits: {message}"
+                self._note_ready(turn, None, note)
+                return
+            case TooLarge(message=message):
+                self._note_ready(turn, "OverBudget", f"{operation.kind}: {message}")
+                return
+            case Admitted():
+                pass
+        turn.status = operation_started(
+            turn.status,
+            operation,
+            start.attempt,
+            turn.now_ms,
+            phase=OperationPhase.PENDING,
+            memory_bytes=memory_bytes,
+        )
+        noted = turn.status.operations[-1]
+        if pending is not None and pending.id == noted.id:
+            again = replace(noted, failures=pending.failures, message=pending.message)
+            turn.status = with_entry(turn.status, again)
+        self._publish(turn)
+        _log.info("starts: %s", start.reason, extra=_about(turn, turn.status.operations[-1]))
+        outcome = parts.starter.start(operation, table, start.attempt, turn.item)
+        if isinstance(outcome, Refused):
+            parts.budgets.release(turn.key)
+            result = refused(operation.id, outcome.message)
+            turn.status = operation_finished(turn.status, result, turn.now_ms)
+            self._note_ready(turn, "OperationFailed", outcome.message)
+            note = f"{operation.kind} {operation.subject}".strip() + f": {outcome.message}"
+            event = TableEvent("OperationRefused", f"{operation.id}-{start.attempt}", note, True)
+            parts.events.tell(turn.item, event)
+
+    def _rest(self, turn: _Turn, settled: Settlement, unresolved: Unresolved) -> float:
+        """Nothing can be done: say why, and when to look again."""
+        parts = self._parts
+        if not settled.running:
+            parts.budgets.release(turn.key)
+        generation = int(turn.item["metadata"].get("generation") or 0)
+        status = replace(turn.status, observed_generation=generation)
+        is_spec = unresolved.reason == "SpecInvalid"
+        status = with_condition(
+            status, ConditionType.READY, False, unresolved.reason, unresolved.message, turn.now_ms
+        )
+        if not is_spec:
+            event = TableEvent(unresolved.reason, unresolved.message, unresolved.message, True)
+            parts.events.tell(turn.item, event)
+        turn.status = self._with_spec_condition(turn, status)
+        self._publish(turn)
+        if unresolved.may_heal:
+            return self._problem_delay_s(turn.key)
+        return _jittered(parts.resync_s)
+
+    def _with_notes(
+        self, turn: _Turn, settled: Settlement, status: LakeTableStatus
+    ) -> LakeTableStatus:
+        turn.status = self._with_spec_condition(turn, status)
+        if settled.stuck is not None:
+            self._note_ready(turn, "OperationStuck", settled.stuck)
+        return turn.status
+
+    def _with_spec_condition(self, turn: _Turn, status: LakeTableStatus) -> LakeTableStatus:
+        """SpecValid, and Ready with it: who waits for Ready has asked for the newest spec."""
+        problem, now_ms = turn.spec_problem, turn.now_ms
+        kind = ConditionType.SPEC_VALID
+        if problem is None:
+            return with_condition(status, kind, True, "Valid", "", now_ms)
+        generation = int(turn.item["metadata"].get("generation") or 0)
+        status = replace(status, observed_generation=generation)
+        status = with_condition(status, kind, False, "Invalid", problem, now_ms)
+        goes_on = "; the last valid spec stays in force" if status.last_valid_spec else ""
+        message = f"{problem}{goes_on}"
+        return with_condition(status, ConditionType.READY, False, "SpecInvalid", message, now_ms)
+
+    def _note_ready(self, turn: _Turn, reason: str | None, message: str) -> None:
+        """Say something in the condition Ready; a `reason` makes it False."""
+        kind = ConditionType.READY
+        before = next((item for item in turn.status.conditions if item.type is kind), None)
+        if reason is not None:
+            turn.status = with_condition(turn.status, kind, False, reason, message, turn.now_ms)
+        elif before is not None:
+            told = replace(before, message="; ".join(filter(None, (before.message, message))))
+            noted = (told if item is before else item for item in turn.status.conditions)
+            turn.status = replace(turn.status, conditions=tuple(noted))
+
+    def _note_polls(self, turn: _Turn, table: ResolvedTable, observed: Observed) -> None:
+        memory = self._memories.setdefault(turn.key, _Memory())
+        for name, seen in observed.landings.items():
+            if seen.problem is None:
+                memory.polled[name] = Timestamp(turn.now_ms)
+        names = {ingest.name for ingest in table.spec.ingest}
+        memory.polled = {name: at for name, at in memory.polled.items() if name in names}
+
+    def _publish(self, turn: _Turn) -> None:
+        """Write the status if it changed."""
+        parts = self._parts
+        turn.status = redated(turn.status, turn.reported, turn.now_ms)
+        if _without_looks(turn.status) == _without_looks(turn.reported):
+            return
+        turn.item = parts.writer.write(turn.item, turn.status)
+        turn.reported = turn.status
+        self._count_ends(turn)
+        note_status(parts.metrics, turn.key, turn.status)
+
+    def _next_look_s(
+        self,
+        turn: _Turn,
+        settled: Settlement,
+        observed: Observed,
+        actions: tuple[Action, ...],
+    ) -> float:
+        """When to look again if nothing is heard: the first wait that ends, and at the latest the
+        resync."""
+        parts = self._parts
+        waits = [action for action in actions if isinstance(action, Wait)]
+        delays = [parts.resync_s]
+        memory = self._memories.setdefault(turn.key, _Memory())
+        problems = [seen for seen in observed.landings.values() if seen.problem is not None]
+        if observed.problem is not None or problems:
+            return self._problem_delay_s(turn.key)
+        memory.problems = 0
+        if observed.landings:
+            found = any(item.lag_files for item in turn.status.ingest.values())
+            parts.pacing.note_look(turn.key, found_files=found)
+        for wait in waits:
+            delay_s = max(0.0, (wait.until_ms - turn.now_ms) / 1000)
+            if wait.kind is WaitKind.POLL:
+                delay_s = parts.pacing.stretched(turn.key, delay_s)
+            delays.append(delay_s)
+        if settled.running:
+            delays.append(STUCK_LOOK_S if settled.stuck or not waits else parts.resync_s)
+        return _jittered(min(delays))
+
+    def _problem_delay_s(self, key: Key) -> float:
+        """Longer and longer, up to a minute, while something outside does not work."""
+        memory = self._memories.setdefault(key, _Memory())
+        memory.problems += 1
+        delay_s = LOOK_AGAIN_FIRST_S * 2.0 ** min(memory.problems - 1, 10)
+        return _jittered(min(LOOK_AGAIN_LAST_S, delay_s))
+
+
+def _chosen(actions: tuple[Action, ...], settled: Settlement) -> Start | None:
+    """What to start: what was noted before but not started if it is still in the plan, or else
+    what comes first. Its attempt is one that has no Job yet."""
+    starts = [action for action in actions if isinstance(action, Start)]
+    if not starts:
+        return None
+    pending = settled.pending
+    for start in starts:
+        if pending is not None and start.operation.id == pending.id:
+            return replace(start, attempt=pending.attempt)
+    first = starts[0]
+    used = settled.attempts.get(first.operation.id, 0)
+    return replace(first, attempt=max(first.attempt, used + 1))
+
+
+def _about(turn: _Turn, entry: OperationStatus, seconds: float | None = None) -> dict[str, object]:
+    """What a log line about an operation carries."""
+    return {
+        "table": "/".join(turn.key),
+        "operation": entry.id,
+        "kind": entry.kind,
+        "attempt": entry.attempt,
+        "seconds": seconds,
+    }
+
+
+def _without_looks(status: LakeTableStatus) -> LakeTableStatus:
+    """A status without the times at which nothing new was found."""
+    ingest = {name: replace(item, polled_at=None) for name, item in status.ingest.items()}
+    return replace(status, ingest=ingest)
+
+
+def _jittered(delay_s: float) -> float:
+    """A little later, so that what began together does not stay together."""
+    return delay_s * (1 + random.uniform(0, JITTER)) + 0.01

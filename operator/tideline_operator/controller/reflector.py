@@ -1,0 +1,142 @@
+"""A reflector keeps a cache of one kind of object current.
+
+1. List everything, and tell what changed since the last list.
+2. Watch from the list's version; bookmarks keep the version young while nothing happens.
+3. The server ends a watch after a while; the next goes on where it ended.
+4. A version that is too old (410) means: list again. Any other failure means: again, later.
+
+The callback only takes notes (it puts keys into a queue); it does no work here.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+
+from tideline.clock import Clock
+from tideline.errors import TidelineError
+from tideline_operator.api_objects import ApiResource, Expired, Manifest, WatchKind
+from tideline_operator.controller.object_cache import ObjectCache
+from tideline_operator.kube import KubeApi
+
+WATCH_S = 60.0
+FAILURE_FIRST_S = 0.5
+FAILURE_LAST_S = 30.0
+STUCK_S = 3 * WATCH_S + 60.0
+"""A loop that has not turned for this long hangs."""
+
+OnChange = Callable[[Manifest | None, Manifest | None], None]
+"""Called with an object before and after; None when it was not there or is gone."""
+
+_log = logging.getLogger(__name__)
+
+
+class Reflector:
+    """See the module. `namespace` None watches all."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        resource: ApiResource,
+        cache: ObjectCache,
+        on_change: OnChange,
+        clock: Clock,
+        *,
+        namespace: str | None = None,
+        labels: str = "",
+    ) -> None:
+        self._api = api
+        self._resource = resource
+        self._cache = cache
+        self._on_change = on_change
+        self._clock = clock
+        self._namespace = namespace
+        self._labels = labels
+        self._stop = threading.Event()
+        self._beat_s = clock.monotonic_s()
+        self._heard_s = self._beat_s
+        self.synced = threading.Event()
+
+    def __str__(self) -> str:
+        return f"{self._resource}" + (f" in {self._namespace}" if self._namespace else "")
+
+    def start(self) -> None:
+        """Begin, in a thread of its own."""
+        threading.Thread(target=self.run, name=f"reflector {self}", daemon=True).start()
+
+    def stop(self) -> None:
+        """End after the event under way."""
+        self._stop.set()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether its loop has stopped turning. A server out of reach is something else."""
+        return self._clock.monotonic_s() - self._beat_s > STUCK_S
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the server last answered."""
+        return self._clock.monotonic_s() - self._heard_s
+
+    def run(self) -> None:
+        """List and watch until stopped."""
+        failures = 0
+        while not self._stop.is_set():
+            try:
+                version = self._list()
+                failures = 0
+                while not self._stop.is_set():
+                    version = self._watch(version)
+            except Expired:
+                _log.info("lists %s again: its version expired", self)
+            except TidelineError as error:
+                failures += 1
+                _log.warning("cannot follow %s: %s", self, error)
+            except Exception:
+                failures += 1
+                _log.exception("cannot follow %s", self)
+            self._beat_s = self._clock.monotonic_s()
+            delay_s = min(FAILURE_LAST_S, FAILURE_FIRST_S * 2 ** min(failures, 10))
+            self._stop.wait(delay_s * random.uniform(0.8, 1.2))
+
+    def _list(self) -> str:
+        items, version = self._api.list(self._resource, self._namespace, labels=self._labels)
+        changes = self._cache.replace_all(items, within=self._namespace)
+        self._note()
+        for before, after in changes:
+            self._on_change(before, after)
+        self.synced.set()
+        return version
+
+    def _watch(self, version: str) -> str:
+        """Follow changes until the server ends the watch; the version to go on from."""
+        events = self._api.watch(
+            self._resource,
+            version,
+            self._namespace,
+            labels=self._labels,
+            timeout_s=WATCH_S * random.uniform(0.8, 1.2),
+        )
+        for event in events:
+            self._note()
+            version = str(event.object["metadata"].get("resourceVersion", version))
+            match event.kind:
+                case WatchKind.BOOKMARK:
+                    pass
+                case WatchKind.DELETED:
+                    gone = self._cache.remove(event.object)
+                    if gone is not None:
+                        self._on_change(gone, None)
+                case WatchKind.ADDED | WatchKind.MODIFIED:
+                    is_new, before = self._cache.put(event.object)
+                    if is_new:
+                        self._on_change(before, event.object)
+            if self._stop.is_set():
+                break
+        self._note()
+        return version
+
+    def _note(self) -> None:
+        self._beat_s = self._heard_s = self._clock.monotonic_s()

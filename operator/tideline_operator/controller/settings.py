@@ -1,0 +1,109 @@
+"""The controller's settings: environment variables of its Deployment."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tideline.errors import ConfigError
+from tideline_operator.controller.budgets import Limits
+from tideline_operator.launcher.driver_job import LaunchSettings
+from tideline_operator.resources.quantity import memory_bytes
+from tideline_operator.resources.schedule import Duration
+
+DEFAULT_NAMESPACE = "tideline-system"
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings:
+    """What a controller is told from outside. An empty `namespaces` means all."""
+
+    launch: LaunchSettings
+    namespaces: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    workers: int = 4
+    resync_s: float = 300.0
+    idle_polls_per_s: float = 5.0
+    deletion_deadline_s: float = 600.0
+    pod_name: str = ""
+    pod_namespace: str = DEFAULT_NAMESPACE
+    metrics_port: int = 8080
+    health_port: int = 8081
+    log_level: str = "INFO"
+
+    @classmethod
+    def from_environment(cls, given: Mapping[str, str] | None = None) -> ControllerSettings:
+        """Raises ConfigError naming the variable that is wrong."""
+        read = _Reader(os.environ if given is None else given)
+        image = read.text("TIDELINE_ENGINE_IMAGE")
+        if not image:
+            raise ConfigError("TIDELINE_ENGINE_IMAGE is not set: name the image that Jobs run")
+        pull_policy = read.text("TIDELINE_ENGINE_PULL_POLICY") or "IfNotPresent"
+        if pull_policy not in _PULL_POLICIES:
+            allowed = ", ".join(_PULL_POLICIES)
+            raise ConfigError(f"TIDELINE_ENGINE_PULL_POLICY: allowed: {allowed}", value=pull_policy)
+        memory = read.text("TIDELINE_MEMORY_MAX")
+        level = (read.text("TIDELINE_LOG_LEVEL") or "INFO").upper()
+        if level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+            raise ConfigError(
+                "TIDELINE_LOG_LEVEL: allowed: debug, info, warning, error", value=level
+            )
+        return cls(
+            launch=LaunchSettings(image=image, pull_policy=pull_policy),
+            namespaces=tuple(
+                name.strip() for name in read.text("TIDELINE_NAMESPACES").split(",") if name.strip()
+            ),
+            limits=Limits(
+                operations_max=read.number("TIDELINE_OPERATIONS_MAX", 4),
+                operations_per_namespace_max=(
+                    read.number("TIDELINE_OPERATIONS_PER_NAMESPACE_MAX", 0) or None
+                ),
+                memory_bytes_max=_memory(memory) if memory else None,
+            ),
+            workers=read.number("TIDELINE_WORKERS", 4),
+            resync_s=read.seconds("TIDELINE_RESYNC", 300.0),
+            idle_polls_per_s=float(read.number("TIDELINE_IDLE_POLLS_PER_SECOND", 5)),
+            deletion_deadline_s=read.seconds("TIDELINE_DELETION_DEADLINE", 600.0),
+            pod_name=read.text("POD_NAME") or socket.gethostname(),
+            pod_namespace=read.text("POD_NAMESPACE") or DEFAULT_NAMESPACE,
+            metrics_port=read.number("TIDELINE_METRICS_PORT", 8080),
+            health_port=read.number("TIDELINE_HEALTH_PORT", 8081),
+            log_level=level,
+        )
+
+
+class _Reader:
+    """Reads variables, naming the one that cannot be read."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = given
+
+    def text(self, name: str) -> str:
+        return self._given.get(name, "").strip()
+
+    def number(self, name: str, default: int) -> int:
+        text = self.text(name)
+        if not text:
+            return default
+        if not text.isdecimal() or int(text) == 0:
+            raise ConfigError(f"{name}: allowed: a whole number greater than zero", value=text)
+        return int(text)
+
+    def seconds(self, name: str, default: float) -> float:
+        text = self.text(name)
+        if not text:
+            return default
+        try:
+            return Duration.parse(text).ms / 1000
+        except ValueError as error:
+            raise ConfigError(f"{name}: {error}", value=text) from error
+
+
+def _memory(text: str) -> int:
+    try:
+        return memory_bytes(text)
+    except ConfigError as error:
+        raise ConfigError(f"TIDELINE_MEMORY_MAX: {error.message}", value=text) from error

@@ -1,0 +1,201 @@
+"""What became of the operations that a table's status names as under way.
+
+1. An operation is PENDING once it is written down and RUNNING once its Job was seen.
+2. PENDING without a Job: it has not started. It may be dropped, or started under the same name.
+3. RUNNING without a Job: somebody deleted it. It counts as lost once its pods are gone too.
+4. A Job that ended gives its result. One that seems lost is looked at again, past the caches,
+   because a pod's last words may come later than the end of its Job.
+5. An active Job of the table that the status does not know, as after the status was lost, is taken
+   in as RUNNING.
+
+So there is never a second Job while one for the table may still write.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from tideline.errors import TidelineError
+from tideline.ingest.operation import OperationKind
+from tideline.ingest.operation_result import WORKER_DIED, OperationResult, Outcome
+from tideline_operator.api_objects import EVENTS, JOBS, PODS, ApiRefused, Manifest
+from tideline_operator.controller.object_cache import ObjectCache
+from tideline_operator.controller.work_queue import Key
+from tideline_operator.kube import KubeApi
+from tideline_operator.launcher.driver_job import (
+    KIND_LABEL,
+    OPERATION_LABEL,
+    job_name,
+)
+from tideline_operator.launcher.job_outcome import Active, Ended, JobOutcome, Lost, outcome_of
+from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
+from tideline_operator.status import operation_finished, with_entry
+
+_UNDER_WAY = (OperationPhase.PENDING, OperationPhase.RUNNING)
+_KINDS = frozenset(kind.value for kind in OperationKind)
+_PATIENCE_MS = 15_000
+"""How long a Job may be without a pod before its events are asked for the reason."""
+_MESSAGE_LENGTH_MAX = 1_000
+
+
+@dataclass(slots=True)
+class Settlement:
+    """The status as it follows from the Jobs, and what that means.
+
+    `running` are the ids of operations under way, `pending` one that is still to be started.
+    `stuck` says what keeps one from getting on. `attempts` are the highest attempts whose Jobs
+    exist, by operation.
+    """
+
+    status: LakeTableStatus
+    running: set[str] = field(default_factory=set)
+    pending: OperationStatus | None = None
+    ended: list[tuple[OperationStatus, OperationResult]] = field(default_factory=list)
+    stuck: str | None = None
+    attempts: dict[str, int] = field(default_factory=dict)
+    memory_bytes: int = 0
+
+
+class Settler:
+    """Compares statuses with Jobs and pods."""
+
+    def __init__(self, api: KubeApi, jobs: ObjectCache, pods: ObjectCache) -> None:
+        self._api = api
+        self._jobs = jobs
+        self._pods = pods
+
+    def settle(self, key: Key, status: LakeTableStatus, now_ms: int) -> Settlement:
+        """What became of the operations of the table `key`."""
+        namespace, name = key
+        jobs = {
+            str(item["metadata"]["name"]): item for item in self._jobs.labelled(namespace, name)
+        }
+        found = Settlement(status)
+        for job in jobs.values():
+            operation_id, attempt = identity_of(job)
+            found.attempts[operation_id] = max(attempt, found.attempts.get(operation_id, 0))
+        named = set()
+        for entry in status.operations:
+            if entry.phase in _UNDER_WAY:
+                job_id = job_name(entry.id, entry.attempt)
+                named.add(job_id)
+                known = jobs.get(job_id) or self._api.get(JOBS, job_id, namespace)
+                self._settle(key, entry, known, found, now_ms)
+            else:
+                named.add(job_name(entry.id, entry.attempt))
+        for job_id in sorted(set(jobs) - named):
+            self._adopt(key, jobs[job_id], found, now_ms)
+        return found
+
+    def _settle(
+        self, key: Key, entry: OperationStatus, job: Manifest | None, found: Settlement, now_ms: int
+    ) -> None:
+        if job is None:
+            if entry.phase is OperationPhase.PENDING:
+                found.pending = entry
+            elif self._has_pods(key, entry.id):
+                found.running.add(entry.id)
+                found.memory_bytes = entry.memory_bytes
+            else:
+                _note_end(found, entry, _lost(entry.id, "its Job was deleted"), now_ms)
+            return
+        outcome = self._outcome(key, entry, job, now_ms)
+        match outcome:
+            case Active():
+                _note_running(found, entry, outcome)
+            case Ended(result=result):
+                _note_end(found, entry, replace(result, id=entry.id), now_ms)
+            case Lost(message=message):
+                _note_end(found, entry, _lost(entry.id, message), now_ms)
+
+    def _adopt(self, key: Key, job: Manifest, found: Settlement, now_ms: int) -> None:
+        operation_id, attempt = identity_of(job)
+        kind = str(job["metadata"].get("labels", {}).get(KIND_LABEL, ""))
+        is_known = any(item.id == operation_id for item in found.status.operations)
+        if is_known or not operation_id or kind not in _KINDS:
+            # A Job of an earlier attempt, which has been settled, or none of ours.
+            return
+        outcome = outcome_of(job, self._pods.labelled(*key))
+        if not isinstance(outcome, Active):
+            return
+        entry = OperationStatus(
+            id=operation_id,
+            kind=kind,
+            phase=OperationPhase.RUNNING,
+            attempt=attempt,
+            started_at=Timestamp(now_ms),
+        )
+        _note_running(found, entry, outcome)
+
+    def _outcome(self, key: Key, entry: OperationStatus, job: Manifest, now_ms: int) -> JobOutcome:
+        pods = self._pods.labelled(*key)
+        outcome = outcome_of(job, pods)
+        if isinstance(outcome, Lost):
+            selector = f"{OPERATION_LABEL}={entry.id}"
+            live, _ = self._api.list(PODS, key[0], labels=selector)
+            outcome = outcome_of(self._api.get(JOBS, job["metadata"]["name"], key[0]) or job, live)
+        elif isinstance(outcome, Active) and not outcome.is_started:
+            waited_ms = now_ms - entry.started_at.ms
+            has_pod = any(_operation_of(pod) == entry.id for pod in pods)
+            if waited_ms > _PATIENCE_MS and not has_pod:
+                outcome = outcome_of(job, pods, self._events(key[0], job))
+        return outcome
+
+    def _events(self, namespace: str, job: Manifest) -> list[Manifest]:
+        """What Kubernetes says about the Job; nothing when we may not know."""
+        fields = f"involvedObject.kind=Job,involvedObject.name={job['metadata']['name']}"
+        try:
+            return self._api.list(EVENTS, namespace, fields=fields)[0]
+        except ApiRefused:
+            return []
+
+    def _has_pods(self, key: Key, operation_id: str) -> bool:
+        return any(
+            _operation_of(pod) == operation_id
+            and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+            for pod in self._pods.labelled(*key)
+        )
+
+
+def identity_of(job: Manifest) -> tuple[str, int]:
+    """Operation and attempt of a Job, from its label and its name."""
+    operation_id = _operation_of(job)
+    number = re.search(r"-([0-9]+)$", str(job["metadata"]["name"]))
+    return operation_id, int(number[1]) if number else 1
+
+
+def _operation_of(item: Manifest) -> str:
+    return str(item["metadata"].get("labels", {}).get(OPERATION_LABEL, ""))
+
+
+def _note_running(found: Settlement, entry: OperationStatus, outcome: Active) -> None:
+    told = outcome.message if outcome.is_stuck else ""
+    # What the attempt before failed with stays readable until this one has ended.
+    message = told[:_MESSAGE_LENGTH_MAX] or (entry.message if entry.failures else "")
+    running = replace(entry, phase=OperationPhase.RUNNING, message=message)
+    if running != entry or all(item.id != entry.id for item in found.status.operations):
+        found.status = with_entry(found.status, running)
+    found.running.add(entry.id)
+    found.memory_bytes = entry.memory_bytes
+    if outcome.is_stuck:
+        found.stuck = f"{entry.kind} {entry.subject}".strip() + f": {outcome.message}"
+
+
+def _note_end(
+    found: Settlement, entry: OperationStatus, result: OperationResult, now_ms: int
+) -> None:
+    found.status = operation_finished(found.status, result, now_ms)
+    found.ended.append((entry, result))
+
+
+def _lost(operation_id: str, message: str) -> OperationResult:
+    return OperationResult(
+        operation_id, Outcome.FAILED, message=message, exit_code=1, error=WORKER_DIED
+    )
+
+
+def refused(operation_id: str, error: TidelineError | str) -> OperationResult:
+    """The end of an operation that could not be started."""
+    return OperationResult(operation_id, Outcome.FAILED, message=str(error), exit_code=2)

@@ -1,0 +1,68 @@
+"""Writing a LakeTable's status: only when it changed, and only over the version that was read.
+
+It is a server-side apply that names the resource version, so it is a compare-and-swap as well: two
+controllers can never both note an operation, and fields of others stay theirs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tideline_operator.api_objects import LAKE_TABLES, ApiRefused, Manifest
+from tideline_operator.controller.object_cache import ObjectCache, without_managed_fields
+from tideline_operator.kube import KubeApi
+from tideline_operator.resources.bounds import within_bounds
+from tideline_operator.resources.parsing import to_json_object
+from tideline_operator.resources.status import LakeTableStatus
+
+
+class StaleStatus(Exception):
+    """The object changed or went since it was read: look again."""
+
+
+class StatusWriter:
+    """Writes statuses and keeps the cache as new as what was written."""
+
+    def __init__(self, api: KubeApi, tables: ObjectCache) -> None:
+        self._api = api
+        self._tables = tables
+
+    def write(self, item: Manifest, status: LakeTableStatus) -> Manifest:
+        """Make `status` that of `item`, if it differs; the object as it is then.
+
+        Raises StaleStatus, ApiUnavailable, and ApiRefused when the API server finds fault with it.
+        """
+        content = to_json_object(within_bounds(status))
+        if _meaning(content) == _meaning(item.get("status") or {}):
+            return item
+        metadata = item["metadata"]
+        manifest = {
+            "apiVersion": LAKE_TABLES.api_version,
+            "kind": LAKE_TABLES.kind,
+            "metadata": {
+                "name": metadata["name"],
+                "namespace": metadata["namespace"],
+                "uid": metadata["uid"],
+                "resourceVersion": metadata["resourceVersion"],
+            },
+            "status": content,
+        }
+        try:
+            written = self._api.apply(
+                LAKE_TABLES, manifest, metadata["namespace"], subresource="status"
+            )
+        except ApiRefused as error:
+            if error.status in (404, 409):
+                raise StaleStatus(error.message) from error
+            raise
+        self._tables.put(written)
+        return without_managed_fields(written)
+
+
+def _meaning(status: dict[str, Any]) -> dict[str, Any]:
+    """A status without the times of looks that found nothing new: not worth a write each."""
+    ingests = {
+        name: {field: value for field, value in item.items() if field != "polledAt"}
+        for name, item in (status.get("ingest") or {}).items()
+    }
+    return {**status, "ingest": ingests}

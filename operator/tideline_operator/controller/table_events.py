@@ -1,0 +1,58 @@
+"""Which events an operation's end is worth. Pure."""
+
+from __future__ import annotations
+
+from tideline.ingest.operation import OperationKind
+from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline_operator.controller.event_recorder import TableEvent
+from tideline_operator.resources.status import OperationStatus
+
+_CONFLICT = 3
+_REASONS = {
+    OperationKind.CREATE: "TableCreated",
+    OperationKind.INGEST: "Committed",
+    OperationKind.ROLLBACK: "RolledBack",
+    OperationKind.SAVEPOINT: "SavepointMade",
+    OperationKind.RESTORE: "Restored",
+}
+_FILES_NAMED = 3
+
+
+def events_of(entry: OperationStatus, result: OperationResult) -> tuple[TableEvent, ...]:
+    """What to tell of an operation that ended with `result`."""
+    name = f"{entry.kind} {entry.subject}".strip()
+    events: list[TableEvent] = []
+    attempt = f"{entry.id}-{entry.attempt}"
+    if result.outcome is Outcome.FAILED:
+        reason = "Conflict" if result.exit_code == _CONFLICT else "OperationFailed"
+        note = f"{name} failed (attempt {entry.attempt}): {result.message}"
+        events.append(TableEvent(reason, attempt, note, is_warning=True))
+    elif result.outcome is Outcome.SUCCEEDED:
+        reason = _REASONS.get(OperationKind(entry.kind), "ServiceRan")
+        events.append(TableEvent(reason, result.instant or attempt, _done(name, result)))
+    if result.rolled_back and OperationKind(entry.kind) is not OperationKind.ROLLBACK:
+        instants = ", ".join(result.rolled_back)
+        events.append(TableEvent("RolledBack", instants, f"{name} rolled back {instants} first"))
+    if result.skipped:
+        named = "; ".join(f"{file.path}: {file.reason}" for file in result.skipped[:_FILES_NAMED])
+        more = len(result.skipped) - _FILES_NAMED
+        note = f"{name} set aside {named}" + (f"; and {more} more" if more > 0 else "")
+        events.append(TableEvent("Quarantined", attempt, note, is_warning=True))
+    return tuple(events)
+
+
+def _done(name: str, result: OperationResult) -> str:
+    words = [f"{name} {result.instant}" if result.instant else name]
+    if result.source_files:
+        words.append(f"{result.source_files:,} files in")
+    counts = (
+        (result.rows_inserted, "rows inserted"),
+        (result.rows_updated, "updated"),
+        (result.rows_deleted, "deleted"),
+        (result.files_written, "files written"),
+        (result.files_deleted, "files deleted"),
+    )
+    words += [f"{number:,} {what}" for number, what in counts if number]
+    if result.message:
+        words.append(result.message)
+    return ", ".join(words) + (f" in {result.seconds:.1f} s" if result.seconds else "")

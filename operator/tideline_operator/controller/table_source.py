@@ -1,0 +1,167 @@
+"""From a LakeTable object to a table one can work on, or the reason why not.
+
+1. The spec is parsed. One that is not valid leaves the last valid one, kept in status, in force.
+2. The LakeStores it names are found, and the Secrets they name.
+3. Its place must be its own: of two tables on one place the older one has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tideline.errors import ConfigError
+from tideline.ingest.operation import Place
+from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
+from tideline_operator.api_objects import Manifest
+from tideline_operator.controller.connections import Connections, SecretProblem
+from tideline_operator.controller.locations import Claim, Locations, address_of
+from tideline_operator.controller.object_cache import ObjectCache, key_of
+from tideline_operator.controller.work_queue import Key
+from tideline_operator.launcher.driver_job import CA_BUNDLE_PATH
+from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
+from tideline_operator.resources.lake_table import LakeTable
+from tideline_operator.resources.parsing import parse_object
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.resolving import S3_SCHEMES, resolve_table, store_names
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The spec in force. `problem` says why the newest one is not; None for `table`: there is
+    none."""
+
+    table: LakeTable | None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """What the table names is not there: `reason` is one word. `may_heal` without a change of
+    anything that is watched."""
+
+    reason: str
+    message: str
+    may_heal: bool = False
+
+
+def declared_table(item: Manifest, last_valid: Mapping[str, object]) -> Declared:
+    """The spec of a LakeTable object, or else the last one that was valid."""
+    try:
+        return Declared(parse_object(LakeTable, item))
+    except ConfigError as error:
+        if last_valid:
+            try:
+                kept = parse_object(LakeTable, {**item, "spec": last_valid})
+                return Declared(kept, error.message)
+            except ConfigError:
+                pass
+        return Declared(None, error.message)
+
+
+class TableSource:
+    """Resolves tables by the caches. `wake` is told of tables that are to be looked at again."""
+
+    def __init__(
+        self,
+        stores: ObjectCache,
+        connections: Connections,
+        locations: Locations,
+        wake: Callable[[Key], None],
+        *,
+        allows_local: bool = False,
+    ) -> None:
+        self._stores = stores
+        self._connections = connections
+        self._locations = locations
+        self._wake = wake
+        self._allows_local = allows_local
+        self._specs: dict[Key, tuple[object, LakeStoreSpec]] = {}
+
+    def resolve(self, item: Manifest, table: LakeTable) -> ResolvedTable | Unresolved:
+        """`table`, which is what `item` declares, with everything it names.
+
+        Raises ApiUnavailable when a Secret cannot be read now.
+        """
+        namespace = table.metadata.namespace
+        stores = self._lake_stores(namespace, store_names(table.spec))
+        if isinstance(stores, Unresolved):
+            return stores
+        try:
+            resolved = resolve_table(table, stores, ca_bundle=CA_BUNDLE_PATH)
+        except ConfigError as error:
+            return Unresolved("LocationInvalid", error.message)
+        remote = [resolved.location, *resolved.landings.values()]
+        if not self._allows_local and not all(at.uri.startswith(S3_SCHEMES) for at in remote):
+            message = "spec: only s3:// places can be reached from pods; name a LakeStore and s3://"
+            return Unresolved("LocationInvalid", message)
+        taken = self._claim(item, resolved)
+        if taken is not None:
+            return taken
+        if any(place.uri.startswith(S3_SCHEMES) for place in remote):
+            try:
+                self._connections.connect(namespace, resolved.stores.values())
+            except SecretProblem as error:
+                return Unresolved(error.reason, error.message, may_heal=True)
+        return resolved
+
+    def open_store(self, table: ResolvedTable, place: Place) -> ObjectStore:
+        """A place of a resolved table, with the credentials of its LakeStore."""
+        options = {name: text for name, text in place.options if name != "ca_bundle"}
+        location = StoreLocation.of(place.uri, options)
+        if location.scheme != "s3":
+            return location.open()
+        namespace = table.resource.metadata.namespace
+        connection = self._connections.connect(namespace, table.stores.values(), may_be_old=True)
+        return location.open(connection)
+
+    def forget(self, key: Key) -> None:
+        """The table is gone: its place is free."""
+        for other in self._locations.release(key):
+            self._wake(other)
+
+    def _lake_stores(
+        self, namespace: str, names: tuple[str, ...]
+    ) -> dict[str, LakeStoreSpec] | Unresolved:
+        found: dict[str, LakeStoreSpec] = {}
+        for name in names:
+            item = self._stores.get((namespace, name))
+            if item is None:
+                known = sorted(
+                    n for where, n in map(key_of, self._stores.all()) if where == namespace
+                )
+                message = (
+                    f"spec.storeRef: there is no LakeStore {name!r} in namespace {namespace}; "
+                    f"there are: {', '.join(known) or 'none'}"
+                )
+                return Unresolved("StoreMissing", message)
+            try:
+                found[name] = self._spec_of(item)
+            except ConfigError as error:
+                return Unresolved("StoreInvalid", f"LakeStore {name}: {error.message}")
+        return found
+
+    def _spec_of(self, item: Manifest) -> LakeStoreSpec:
+        """The spec of a LakeStore, parsed once for each of its generations."""
+        key = key_of(item)
+        version = item["metadata"].get("uid"), item["metadata"].get("generation")
+        known = self._specs.get(key)
+        if known is None or known[0] != version:
+            known = self._specs[key] = version, parse_object(LakeStore, item).spec
+        return known[1]
+
+    def _claim(self, item: Manifest, table: ResolvedTable) -> Unresolved | None:
+        metadata = item["metadata"]
+        seniority = (str(metadata.get("creationTimestamp", "")), str(metadata.get("uid", "")))
+        claim = Claim(key_of(item), address_of(table.location), seniority)
+        elder, moved = self._locations.claim(claim)
+        for other in moved:
+            self._wake(other)
+        if elder is None:
+            return None
+        return Unresolved(
+            "LocationTaken",
+            f"spec.location: {table.location.uri} belongs to LakeTable {elder[0]}/{elder[1]}, or "
+            "one lies inside the other; one table has one LakeTable",
+        )

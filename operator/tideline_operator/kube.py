@@ -1,0 +1,400 @@
+"""A small client for the Kubernetes API: plain JSON in and out, the only importer of the SDK.
+
+Every request has a time limit. A failure is `ApiUnavailable` when trying again may help,
+`ApiRefused` when it will not, and a value (`Exists`, `Stale`, None) where callers branch on it.
+Nothing is retried here: the work queue knows better when.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from kubernetes.client import ApiClient, Configuration
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from urllib3.exceptions import HTTPError
+
+from tideline.errors import ConfigError
+from tideline_operator.api_objects import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    EVENTS,
+    JOBS,
+    LAKE_STORES,
+    LAKE_TABLES,
+    LEASES,
+    NAMESPACES,
+    PODS,
+    ROLE_BINDINGS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    ApiRefused,
+    ApiResource,
+    ApiUnavailable,
+    Created,
+    Exists,
+    Expired,
+    Manifest,
+    Replaced,
+    Stale,
+    WatchEvent,
+    WatchKind,
+)
+
+__all__ = [
+    "CONFIG_MAPS",
+    "CUSTOM_RESOURCE_DEFINITIONS",
+    "EVENTS",
+    "FIELD_MANAGER",
+    "JOBS",
+    "LAKE_STORES",
+    "LAKE_TABLES",
+    "LEASES",
+    "NAMESPACES",
+    "PODS",
+    "ROLE_BINDINGS",
+    "SECRETS",
+    "SERVICE_ACCOUNTS",
+    "ApiRefused",
+    "ApiResource",
+    "ApiUnavailable",
+    "Created",
+    "Exists",
+    "Expired",
+    "KubeApi",
+    "Manifest",
+    "Replaced",
+    "Stale",
+    "WatchEvent",
+    "WatchKind",
+]
+
+FIELD_MANAGER = "tideline-operator"
+REQUEST_TIMEOUT_S = 15.0
+_CONNECT_TIMEOUT_S = 5.0
+_WATCH_GRACE_S = 15.0
+"""A watch that has said nothing for this long after its end is dead."""
+_JSON = "application/json"
+_APPLY = "application/apply-patch+yaml"
+_MERGE = "application/merge-patch+json"
+_BUSY = (401, 408, 425, 429)
+
+RequestObserver = Callable[[str, str, int], None]
+"""Called after every request with verb, resource and status; 0 when there was no answer."""
+
+
+class KubeApi:
+    """One API server, for any number of threads."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        # A retry here would hide from the caller that a write may have happened.
+        configuration.retries = False
+        configuration.keep_alive = True
+        self._client = ApiClient(configuration)
+        self._client.user_agent = FIELD_MANAGER
+        self._auth = ["BearerToken"]
+        self.on_request: RequestObserver | None = None
+
+    @classmethod
+    def from_environment(cls, kubeconfig: Path | None = None) -> KubeApi:
+        """The server that `kubeconfig` names, that of the pod we run in, or kubectl's default.
+
+        Raises ConfigError when none of them can be used.
+        """
+        configuration = Configuration()
+        try:
+            if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+                load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            else:
+                file = None if kubeconfig is None else str(kubeconfig)
+                load_kube_config(file, client_configuration=configuration)  # type: ignore[no-untyped-call]
+        except ConfigException as error:
+            raise ConfigError(f"No Kubernetes to talk to: {error}", path=kubeconfig) from error
+        return cls(configuration)
+
+    @property
+    def url(self) -> str:
+        """Where the API server is."""
+        return str(self._client.configuration.host)
+
+    def get(
+        self, resource: ApiResource, name: str, namespace: str | None = None
+    ) -> Manifest | None:
+        """One object; None when there is none of that name."""
+        return self._or_none("get", resource, resource.path(namespace, name))
+
+    def list(
+        self,
+        resource: ApiResource,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = 500,
+    ) -> tuple[list[Manifest], str]:
+        """All objects that match `labels` and `fields` (selectors), and the version to watch from.
+
+        Reads in pages of `limit`. Raises Expired when the pages took too long.
+        """
+        items: list[Manifest] = []
+        query = {
+            "limit": str(limit),
+            "labelSelector": labels,
+            "fieldSelector": fields,
+            "continue": "",
+        }
+        while True:
+            page = self._call("list", resource, resource.path(namespace), query=query)
+            for item in page.get("items") or ():
+                # The items of a list do not say what they are.
+                item.setdefault("apiVersion", resource.api_version)
+                item.setdefault("kind", resource.kind)
+                items.append(item)
+            query["continue"] = page["metadata"].get("continue", "")
+            if not query["continue"]:
+                return items, str(page["metadata"]["resourceVersion"])
+
+    def watch(
+        self,
+        resource: ApiResource,
+        resource_version: str,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        timeout_s: float = 60.0,
+    ) -> Iterator[WatchEvent]:
+        """Changes since `resource_version`, as they happen, until the server ends the watch.
+
+        The server ends it after `timeout_s`; a silent connection is given up soon after. Raises
+        Expired when the version is too old.
+        """
+        query = {
+            "watch": "1",
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(max(1, round(timeout_s))),
+            "labelSelector": labels,
+        }
+        response = self._send(
+            "watch",
+            resource,
+            "GET",
+            resource.path(namespace),
+            query=query,
+            read_timeout_s=timeout_s + _WATCH_GRACE_S,
+        )
+        try:
+            for line in _lines(response):
+                yield _watch_event(json.loads(line))
+        except (HTTPError, OSError, ValueError) as error:
+            raise ApiUnavailable(f"The watch of {resource} broke off: {_words(error)}") from error
+        finally:
+            # Closed, not released: an unread rest would spoil the connection for others.
+            response.close()
+
+    def create(
+        self, resource: ApiResource, manifest: Manifest, namespace: str | None = None
+    ) -> Created | Exists:
+        """Create the object if there is none of its name."""
+        try:
+            path = resource.path(namespace)
+            query = {"fieldManager": FIELD_MANAGER}
+            return Created(self._call("create", resource, path, "POST", query, manifest))
+        except ApiRefused as error:
+            if error.status == 409 and error.reason == "AlreadyExists":
+                return Exists()
+            raise
+
+    def apply(
+        self,
+        resource: ApiResource,
+        manifest: Manifest,
+        namespace: str | None = None,
+        *,
+        subresource: str = "",
+        force: bool = True,
+    ) -> Manifest:
+        """Server-side apply: what `manifest` says is ours, what it no longer says goes away."""
+        name = str(manifest["metadata"]["name"])
+        query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()}
+        path = resource.path(namespace, name, subresource)
+        return self._call("apply", resource, path, "PATCH", query, manifest, _APPLY)
+
+    def replace(
+        self,
+        resource: ApiResource,
+        manifest: Manifest,
+        namespace: str | None = None,
+        *,
+        subresource: str = "",
+    ) -> Replaced | Stale:
+        """Replace the object if it is still the one that `metadata.resourceVersion` names."""
+        if not manifest["metadata"].get("resourceVersion"):
+            raise ConfigError("A replacement without metadata.resourceVersion would be blind")
+        path = resource.path(namespace, str(manifest["metadata"]["name"]), subresource)
+        try:
+            query = {"fieldManager": FIELD_MANAGER}
+            return Replaced(self._call("replace", resource, path, "PUT", query, manifest))
+        except ApiRefused as error:
+            if error.status in (404, 409):
+                return Stale()
+            raise
+
+    def patch(
+        self,
+        resource: ApiResource,
+        name: str,
+        change: Manifest,
+        namespace: str | None = None,
+        *,
+        subresource: str = "",
+    ) -> Manifest | None:
+        """Merge `change` into the object; None when there is none of that name."""
+        path = resource.path(namespace, name, subresource)
+        query = {"fieldManager": FIELD_MANAGER}
+        return self._or_none("patch", resource, path, "PATCH", query, change, _MERGE)
+
+    def delete(
+        self,
+        resource: ApiResource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        propagation: str = "Background",
+        uid: str | None = None,
+    ) -> bool:
+        """Delete the object, and what it owns; False when it was gone (or is not `uid`)."""
+        options: Manifest = {"propagationPolicy": propagation}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        path = resource.path(namespace, name)
+        try:
+            return self._or_none("delete", resource, path, "DELETE", None, options) is not None
+        except ApiRefused as error:
+            if error.status == 409:
+                return False
+            raise
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._client.close()  # type: ignore[no-untyped-call]
+
+    def _or_none(self, *arguments: Any) -> Manifest | None:
+        try:
+            return self._call(*arguments)
+        except ApiRefused as error:
+            if error.is_missing:
+                return None
+            raise
+
+    def _call(
+        self,
+        verb: str,
+        resource: ApiResource,
+        path: str,
+        method: str = "GET",
+        query: Mapping[str, str] | None = None,
+        body: Manifest | None = None,
+        content_type: str = _JSON,
+    ) -> Manifest:
+        response = self._send(verb, resource, method, path, query, body, content_type)
+        try:
+            content = json.loads(response.data)
+        except (HTTPError, OSError, ValueError) as error:
+            message = f"The answer to {verb} {resource} broke off: {_words(error)}"
+            raise ApiUnavailable(message) from error
+        if not isinstance(content, dict):
+            raise ApiUnavailable(f"The answer to {verb} {resource} is no JSON object")
+        return content
+
+    def _send(
+        self,
+        verb: str,
+        resource: ApiResource,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Manifest | None = None,
+        content_type: str = _JSON,
+        read_timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> Any:
+        """An answer that is a success, its body unread."""
+        headers = {"Accept": _JSON, "User-Agent": FIELD_MANAGER}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        given = {name: text for name, text in (query or {}).items() if text}
+        url = self.url + path + (f"?{urlencode(given)}" if given else "")
+        status = 0
+        try:
+            self._client.update_params_for_auth(headers, [], self._auth, path, method, body)
+            response = self._client.rest_client.request(  # type: ignore[no-untyped-call]
+                method,
+                url,
+                headers=headers,
+                body=body,
+                _request_timeout=(_CONNECT_TIMEOUT_S, read_timeout_s),
+            ).response
+            status = response.status
+            if not 200 <= status <= 299:
+                raise _failure(response, verb, resource)
+            return response
+        except (HTTPError, OSError, ApiException) as error:
+            raise ApiUnavailable(f"No answer from {self.url}: {_words(error)}") from error
+        finally:
+            if self.on_request is not None:
+                self.on_request(verb, resource.plural, status)
+
+
+def _failure(response: Any, verb: str, resource: ApiResource) -> Exception:
+    """What an answer that is no success means to the caller."""
+    try:
+        content = json.loads(response.data)
+    except ValueError:
+        content = {}
+    if not isinstance(content, dict):
+        content = {}
+    status = int(response.status)
+    reason = str(content.get("reason") or response.reason or status)
+    message = str(content.get("message") or f"{verb} {resource}: {status} {reason}")
+    if status == 410:
+        return Expired(message)
+    is_race = status == 409 and verb == "create" and reason != "AlreadyExists"
+    if status in _BUSY or status >= 500 or is_race:
+        wait = str(response.headers.get("Retry-After", ""))
+        seconds = float(wait) if wait.isdecimal() else None
+        return ApiUnavailable(f"{status} {reason}: {message}", retry_after_s=seconds)
+    return ApiRefused(status, reason, message)
+
+
+def _watch_event(content: Any) -> WatchEvent:
+    kind, thing = content["type"], content["object"]
+    if kind != "ERROR":
+        return WatchEvent(WatchKind(kind), thing)
+    message = str(thing.get("message", "the watch ended with an error"))
+    if thing.get("code") == 410:
+        raise Expired(message)
+    raise ApiUnavailable(f"{thing.get('code')} {thing.get('reason')}: {message}")
+
+
+def _lines(response: Any) -> Iterator[bytes]:
+    """The complete lines of a stream, each as soon as it is there."""
+    rest = bytearray()
+    while True:
+        piece = response.read1()
+        if not piece:
+            return
+        rest += piece
+        end = rest.rfind(b"\n")
+        if end >= 0:
+            complete = bytes(rest[:end])
+            del rest[: end + 1]
+            yield from (line for line in complete.split(b"\n") if line.strip())
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:300]

@@ -1,0 +1,101 @@
+"""Starting an operation as a Job, and stopping it.
+
+1. The ConfigMap with the operation, owned by the LakeTable. 2. The Job; one of that name means that
+the operation was started before. 3. The ConfigMap is handed over to the Job, so that it goes when
+the Job goes.
+
+A death between 1 and 2 leaves a ConfigMap that the next attempt to start finds and uses; between
+2 and 3 the driver runs all the same, and starting once more hands the ConfigMap over. So there is
+never a Job that waits for a ConfigMap that nobody makes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from tideline.errors import ConfigError
+from tideline.ingest.operation import Operation
+from tideline_operator.api_objects import CONFIG_MAPS, JOBS, ApiRefused, Created, Manifest
+from tideline_operator.kube import KubeApi
+from tideline_operator.launcher.driver_job import (
+    LaunchSettings,
+    driver_job,
+    job_name,
+    operation_config_map,
+    owner_reference,
+)
+from tideline_operator.resources.resolved import ResolvedTable
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The operation's Job is there; `is_new` when this call made it."""
+
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The operation cannot be started as things are: the message says what to change."""
+
+    message: str
+
+
+class JobLauncher:
+    """Starts and stops the Jobs of operations. Raises ApiUnavailable: trying again may help."""
+
+    def __init__(self, api: KubeApi, settings: LaunchSettings) -> None:
+        self._api = api
+        self._settings = settings
+
+    @property
+    def settings(self) -> LaunchSettings:
+        return self._settings
+
+    def ensure_started(
+        self, operation: Operation, table: ResolvedTable, attempt: int, owner: Manifest
+    ) -> Started | Refused:
+        """Start an attempt at `operation` unless it was started before.
+
+        `owner` is the LakeTable as the API server has it.
+        """
+        namespace = table.resource.metadata.namespace
+        settings = self._settings
+        try:
+            content = operation_config_map(
+                operation, table, attempt, owner=owner, settings=settings
+            )
+            job = driver_job(operation, table, attempt, owner=owner, settings=settings)
+        except ConfigError as error:
+            return Refused(str(error))
+        name = job_name(operation.id, attempt)
+        try:
+            self._api.create(CONFIG_MAPS, content, namespace)
+            made = self._api.create(JOBS, job, namespace)
+        except ApiRefused as error:
+            self._take_back(name, namespace)
+            return Refused(error.message)
+        started = made.object if isinstance(made, Created) else self._api.get(JOBS, name, namespace)
+        if started is not None:
+            self._hand_over(name, namespace, started)
+        return Started(is_new=isinstance(made, Created))
+
+    def stop(self, namespace: str, name: str) -> bool:
+        """Stop a Job: its driver gets SIGTERM and the grace period to undo its write.
+
+        The Job stays, as one that is being deleted, until its pod is gone. False when there is no
+        such Job.
+        """
+        return self._api.delete(JOBS, name, namespace, propagation="Foreground")
+
+    def _hand_over(self, name: str, namespace: str, job: Manifest) -> None:
+        owners = [owner_reference({**job, "apiVersion": JOBS.api_version, "kind": JOBS.kind})]
+        change = {"metadata": {"ownerReferences": owners}}
+        self._api.patch(CONFIG_MAPS, name, change, namespace)
+
+    def _take_back(self, name: str, namespace: str) -> None:
+        """Delete the ConfigMap of a Job that could not be made."""
+        with contextlib.suppress(ApiRefused):
+            if self._api.get(JOBS, name, namespace) is None:
+                self._api.delete(CONFIG_MAPS, name, namespace)

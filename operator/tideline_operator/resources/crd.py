@@ -1,0 +1,146 @@
+"""The CustomResourceDefinitions of LakeTable and LakeStore, made from the typed resources.
+
+    python -m tideline_operator.resources.crd            print them as YAML
+    python -m tideline_operator.resources.crd FOLDER     write each to a file there
+
+`make crds` writes them to charts/tideline/crds; a test fails while those differ.
+"""
+
+from __future__ import annotations
+
+import sys
+import typing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tideline_operator.resources.lake_store import LakeStore
+from tideline_operator.resources.lake_table import LakeTable
+from tideline_operator.resources.metadata import API_VERSION
+from tideline_operator.resources.openapi import Schema, object_schema
+
+Manifest = dict[str, Any]
+
+_GROUP, _VERSION = API_VERSION.split("/")
+_CATEGORY = "tideline"
+_AGE: Manifest = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of `kubectl get`; those of a `priority` above 0 come with `-o wide`."""
+
+    name: str
+    path: str
+    description: str
+    type: str = "string"
+    priority: int = 0
+
+    def to_json_object(self) -> Manifest:
+        column: Manifest = {
+            "name": self.name,
+            "type": self.type,
+            "description": self.description,
+            "jsonPath": self.path,
+        }
+        return {**column, "priority": self.priority} if self.priority else column
+
+
+_READY = '.status.conditions[?(@.type=="Ready")]'
+_TABLE_COLUMNS = (
+    Column("Type", ".spec.type", "Hudi table type."),
+    Column("Ready", f"{_READY}.status", "Whether the table is as asked for."),
+    Column("Latest", ".status.timeline.latest", "Newest completed instant."),
+    Column("Pending", ".status.timeline.pendingCount", "Pending instants.", type="integer"),
+    Column("Files", ".status.table.files", "Base files of the snapshot.", type="integer"),
+    Column("Lag", ".status.lagFiles", "Files that wait to be taken in.", type="integer"),
+    Column("Reason", f"{_READY}.reason", "Why it is ready or not.", priority=1),
+    Column("Location", ".spec.location", "Where the table lives.", priority=1),
+)
+_STORE_COLUMNS = (
+    Column("Endpoint", ".spec.endpoint", "URL of the S3 endpoint."),
+    Column("Region", ".spec.region", "Region requests are signed for."),
+)
+
+
+def custom_resource_definitions() -> tuple[Manifest, ...]:
+    """LakeStore's and LakeTable's, ready to be applied."""
+    return (
+        _definition(LakeStore, short_name="ls", columns=_STORE_COLUMNS),
+        _definition(LakeTable, short_name="lt", columns=_TABLE_COLUMNS),
+    )
+
+
+def file_name(definition: Manifest) -> str:
+    """The file in charts/tideline/crds that holds `definition`."""
+    return f"{definition['metadata']['name']}.yaml"
+
+
+def as_yaml(*manifests: Manifest) -> str:
+    """Manifests as a YAML stream, members in the order they have here."""
+    return "---\n".join(
+        yaml.safe_dump(item, sort_keys=False, width=100, allow_unicode=True) for item in manifests
+    )
+
+
+def _definition(
+    kind: type[LakeTable] | type[LakeStore], *, short_name: str, columns: tuple[Column, ...]
+) -> Manifest:
+    singular = kind.KIND.lower()
+    plural = f"{singular}s"
+    version: Manifest = {
+        "name": _VERSION,
+        "served": True,
+        "storage": True,
+        "additionalPrinterColumns": [*(column.to_json_object() for column in columns), _AGE],
+        "schema": {"openAPIV3Schema": _resource_schema(kind)},
+    }
+    if "status" in typing.get_type_hints(kind):
+        version["subresources"] = {"status": {}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.{_GROUP}",
+            "labels": {"app.kubernetes.io/name": "tideline", "app.kubernetes.io/component": "crd"},
+        },
+        "spec": {
+            "group": _GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": kind.KIND,
+                "listKind": f"{kind.KIND}List",
+                "plural": plural,
+                "singular": singular,
+                "shortNames": [short_name],
+                "categories": [_CATEGORY],
+            },
+            "versions": [version],
+        },
+    }
+
+
+def _resource_schema(kind: type[LakeTable] | type[LakeStore]) -> Schema:
+    schema = object_schema(kind, owner=kind.KIND)
+    members = schema["properties"]
+    # Kubernetes has the schema of metadata, and every object has it.
+    members["metadata"] = {"type": "object"}
+    schema["required"] = ["spec"]
+    status = typing.get_type_hints(kind).get("status")
+    if status is not None:
+        members["status"] = object_schema(status, owner=kind.KIND, has_defaults=False)
+    return schema
+
+
+def main(arguments: list[str]) -> None:
+    definitions = custom_resource_definitions()
+    if not arguments:
+        sys.stdout.write(as_yaml(*definitions))
+    for definition in definitions if arguments else ():
+        Path(arguments[0], file_name(definition)).write_text(as_yaml(definition), "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,38 @@
+"""Kubernetes quantities, such as `500m` of CPU and `2Gi` of memory, as numbers."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from tideline.errors import ConfigError
+
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
+_FACTORS = {
+    "m": Decimal("0.001"),
+    "": Decimal(1),
+    **{unit: Decimal(1000) ** power for power, unit in enumerate("kMGTP", start=1)},
+    **{
+        f"{unit}i": Decimal(1024) ** power
+        for power, unit in enumerate(("K", "M", "G", "T", "P"), start=1)
+    },
+}
+_MIB = 1024 * 1024
+
+
+def parse_quantity(text: str) -> Decimal:
+    """The number `text` stands for. Raises ConfigError when it is no quantity."""
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError("must be a Kubernetes quantity such as 500m or 2Gi", value=text)
+    return Decimal(match[1]) * _FACTORS[match[2] or ""]
+
+
+def memory_bytes(text: str) -> int:
+    """A quantity of memory in bytes, rounded down."""
+    return int(parse_quantity(text))
+
+
+def memory_text(size_bytes: int) -> str:
+    """Bytes as a quantity, in whole Mi where that is exact."""
+    return f"{size_bytes // _MIB}Mi" if size_bytes % _MIB == 0 else str(size_bytes)

@@ -1,0 +1,114 @@
+"""From the names in a LakeTable to the places they mean: paths, URIs and LakeStores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tideline.errors import ConfigError
+from tideline.ingest.operation import Place
+from tideline.storage.location import StoreLocation
+from tideline_operator.resources.lake_store import LakeStoreSpec
+from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
+from tideline_operator.resources.resolved import ResolvedTable
+
+S3_SCHEMES = ("s3://", "s3a://")
+
+
+def resolve_table(
+    table: LakeTable,
+    stores: Mapping[str, LakeStoreSpec],
+    *,
+    folder: Path | None = None,
+    ca_bundle: str | None = None,
+) -> ResolvedTable:
+    """`table` with every place it names; `stores` are the LakeStores of its namespace.
+
+    Relative paths are taken from `folder`, on a machine of its own. `ca_bundle` is the file with
+    the authorities that certificates are checked against: on a machine those of all stores, in a
+    cluster (no `folder`) those of stores with TLS settings. Raises ConfigError naming the field.
+    """
+    return _Resolver(table, stores, folder, ca_bundle).resolve()
+
+
+def store_names(spec: LakeTableSpec) -> tuple[str, ...]:
+    """The LakeStores that a table and its ingests refer to, each once."""
+    named = (spec.store_ref, *(ingest.source.store_ref for ingest in spec.ingest))
+    return tuple(dict.fromkeys(name for name in named if name is not None))
+
+
+def store_options(spec: LakeStoreSpec, *, ca_bundle: str | None) -> dict[str, str]:
+    """A LakeStore as the options of a StoreLocation."""
+    options = {"region": spec.region, "path_style": str(spec.path_style).lower()}
+    if spec.endpoint is not None:
+        options["endpoint"] = spec.endpoint.rstrip("/")
+        if spec.endpoint.startswith("http://"):
+            options["allow_http"] = "true"
+    if spec.create_buckets:
+        options["create_bucket"] = "true"
+    if ca_bundle is not None:
+        options["ca_bundle"] = ca_bundle
+    return options
+
+
+def overlaps(one: str, other: str) -> bool:
+    """Whether one of two places lies in the other, or is the other."""
+    first, second = one.rstrip("/") + "/", other.rstrip("/") + "/"
+    return first.startswith(second) or second.startswith(first)
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolver:
+    """Turns the names in one LakeTable into locations."""
+
+    table: LakeTable
+    stores: Mapping[str, LakeStoreSpec]
+    folder: Path | None
+    ca_bundle: str | None
+
+    def resolve(self) -> ResolvedTable:
+        spec = self.table.spec
+        location = self._locate(spec.location, spec.store_ref, "spec.location")
+        landings = {}
+        for position, ingest in enumerate(spec.ingest):
+            source = ingest.source
+            field = f"spec.ingest[{position}].source.path"
+            landing = self._locate(source.path, source.store_ref or spec.store_ref, field)
+            if overlaps(landing.uri, location.uri):
+                raise ConfigError(
+                    f"{field}: {source.path!r} and the table's location overlap; keep them apart"
+                )
+            landings[ingest.name] = landing
+        found = {name: self.stores[name] for name in store_names(spec) if name in self.stores}
+        return ResolvedTable(self.table, location, landings, found)
+
+    def _locate(self, text: str, store_ref: str | None, field: str) -> Place:
+        try:
+            if "://" not in text:
+                if self.folder is None:
+                    raise ConfigError(f"{text!r} is a folder of one machine; write s3://...")
+                return _place(str((self.folder / text).absolute()), {})
+            if not text.startswith(S3_SCHEMES):
+                return _place(text, {})
+            return _place(text, self._store_options(store_ref))
+        except ConfigError as error:
+            raise ConfigError(f"{field}: {error}") from error
+
+    def _store_options(self, store_ref: str | None) -> dict[str, str]:
+        if store_ref is None:
+            raise ConfigError("an s3:// location needs a storeRef that names a LakeStore")
+        store = self.stores.get(store_ref)
+        if store is None:
+            namespace, known = self.table.metadata.namespace, ", ".join(sorted(self.stores))
+            raise ConfigError(
+                f"there is no LakeStore {store_ref!r} in namespace {namespace}; "
+                f"there are: {known or 'none'}"
+            )
+        is_trusted = self.folder is not None or store.tls is not None
+        return store_options(store, ca_bundle=self.ca_bundle if is_trusted else None)
+
+
+def _place(uri: str, options: Mapping[str, str]) -> Place:
+    location = StoreLocation.of(uri, options)
+    return Place(location.uri, location.options)

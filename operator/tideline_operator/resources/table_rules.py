@@ -1,0 +1,113 @@
+"""What the Kubernetes API server refuses in the spec of a LakeTable, in CEL.
+
+The same as `LakeTableSpec.problems()` and the checks of resources/loading.py as far as CEL can say
+it. Every list and string in these rules is bounded, which keeps them inside the server's budget.
+"""
+
+from __future__ import annotations
+
+from tideline_operator.resources.field import CelRule, no_credentials_in
+
+EVENT_TIME = ("hoodie.record.merge.mode", "EVENT_TIME_ORDERING")
+SERVICE_NAMES = (
+    "compaction",
+    "logCompaction",
+    "clustering",
+    "cleaning",
+    "archiving",
+    "partitionTtl",
+)
+
+_COMPARISONS_MAX = 5_000
+_IS_S3 = "{0}.startsWith('s3://') || {0}.startsWith('s3a://')"
+_AS_FOLDER = "({0}.endsWith('/') ? {0} : {0} + '/')"
+_LOCATION, _LANDING = _AS_FOLDER.format("self.location"), _AS_FOLDER.format("i.source.path")
+
+
+def _distinct(field: str) -> CelRule:
+    """No column is named twice; the order of the list counts, so it is no set."""
+    return CelRule(
+        f"!has(self.{field}) || self.{field}.all(c, self.{field}.exists_one(d, c == d))",
+        "has a column twice",
+        field=field,
+    )
+
+
+def _declared(field: str, *, owner: str = "self") -> CelRule:
+    """Columns, or the structs that hold them, are in the schema when there is one.
+
+    Its names are made ready once, in a list of one list: CEL has no other way to name a value. In
+    very wide tables the operator looks for itself: the server gives up a rule that costs too much.
+    """
+    columns = f"{owner}.{field.rpartition('.')[2]}"
+    names = "[self.schema.map(c, c.name.lowerAscii() + '.')]"
+    # `a.b` is in struct a; `a:TIMESTAMP` is column a for a CUSTOM key generator.
+    is_declared = "names.exists(n, (k.lowerAscii() + '.').replace(':', '.').startsWith(n))"
+    return CelRule(
+        f"!has(self.schema) || !has({columns}) || "
+        f"self.schema.size() * {columns}.size() > {_COMPARISONS_MAX} || "
+        f"{names}.all(names, {columns}.all(k, {is_declared}))",
+        "spec.schema has no such column",
+        field=field,
+        found=f"{names}.map(names, {columns}.filter(k, !{is_declared})[0])[0]",
+    )
+
+
+TABLE_RULES = (
+    CelRule(
+        "self.format != 'Hudi' || (has(self.recordKey) && self.recordKey.size() > 0)",
+        "is needed: the columns that identify a row",
+        field="recordKey",
+    ),
+    CelRule(
+        "self.format != 'Iceberg' || !has(self.ingest) || self.ingest.size() == 0",
+        "an Iceberg table is only maintained; others write it",
+        field="ingest",
+    ),
+    CelRule(
+        f"has(self.storeRef) || !({_IS_S3.format('self.location')})",
+        "is needed for an s3:// location: name a LakeStore",
+        field="storeRef",
+    ),
+    CelRule(
+        "has(self.storeRef) || !has(self.ingest) || self.ingest.all(i, "
+        f"has(i.source.storeRef) || !({_IS_S3.format('i.source.path')}))",
+        "the source path of an ingest is in s3://: give the ingest's source or the table a "
+        "storeRef that names a LakeStore",
+        field="ingest",
+    ),
+    CelRule(
+        "!has(self.ingest) || self.ingest.all(i, "
+        f"!{_LANDING}.startsWith({_LOCATION}) && !{_LOCATION}.startsWith({_LANDING}))",
+        "a source path and the table's location overlap; keep them apart",
+        field="ingest",
+    ),
+    CelRule(
+        f"!has(self.properties) || !('{EVENT_TIME[0]}' in self.properties) || "
+        f"self.properties['{EVENT_TIME[0]}'] != '{EVENT_TIME[1]}' || "
+        "(has(self.ordering) && self.ordering.size() > 0)",
+        f"is needed for {EVENT_TIME[0]}: {EVENT_TIME[1]}",
+        field="ordering",
+    ),
+    _distinct("recordKey"),
+    _distinct("partitionBy"),
+    _distinct("ordering"),
+    _declared("recordKey"),
+    _declared("partitionBy"),
+    _declared("ordering"),
+    _declared("services.clustering.sortBy", owner="self.services.clustering"),
+    CelRule(
+        "!has(self.rerun) || self.rerun.all(name, "
+        f"name in {list(SERVICE_NAMES)} || "
+        "(has(self.ingest) && self.ingest.exists(i, i.name == name)))",
+        f"allowed: {', '.join(SERVICE_NAMES)} and the names of ingests",
+        field="rerun",
+    ),
+    CelRule(
+        "!has(self.properties) || self.properties.all(name, "
+        "name.startsWith('hoodie.') || name.startsWith('tideline.'))",
+        "only hoodie.* and tideline.* are handed through",
+        field="properties",
+    ),
+    no_credentials_in("properties"),
+)

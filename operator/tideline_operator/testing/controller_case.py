@@ -1,0 +1,204 @@
+"""A controller beside a test, in one namespace of a real API server, on tables in a folder."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from tideline_operator.api_objects import EVENTS, LAKE_TABLES, Manifest
+from tideline_operator.controller import figures
+from tideline_operator.controller.budgets import Limits
+from tideline_operator.controller.controller import Controller
+from tideline_operator.controller.job_starter import Launcher
+from tideline_operator.controller.settings import ControllerSettings
+from tideline_operator.launcher.driver_job import LaunchSettings
+from tideline_operator.testing.api_server import OPERATOR, ApiServer
+from tideline_operator.testing.eventually import eventually
+from tideline_operator.testing.pretended_cluster import PretendedCluster
+
+_SETTLED_AGE_S = 60.0
+
+
+def controller_settings(namespace: str, **given: Any) -> ControllerSettings:
+    """Settings of a controller that looks after one namespace only."""
+    return ControllerSettings(
+        **{
+            "launch": LaunchSettings(image="localhost/tideline-engine:dev"),
+            "namespaces": (namespace,),
+            "limits": Limits(operations_max=4),
+            "pod_name": "controller-0",
+            "pod_namespace": namespace,
+            **given,
+        }
+    )
+
+
+class ControllerCase:
+    """One controller, started and stopped at will, and a client to look at what it does."""
+
+    def __init__(self, server: ApiServer, namespace: str, folder: Path) -> None:
+        self.api = api = server.api()
+        self.operator_api = server.api(OPERATOR)
+        self.namespace = namespace
+        self.folder = folder
+        self.cluster = PretendedCluster(api, namespace)
+        self.controller: Controller | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self, *, launcher: Launcher | None = None, **settings: Any) -> Controller:
+        """Start a controller, with its caches filled."""
+        controller = Controller(
+            self.operator_api,
+            controller_settings(self.namespace, **settings),
+            launcher=launcher,
+            allows_local=True,
+        )
+        self.operator_api.on_request = lambda verb, resource, code: controller.metrics.add(
+            figures.API_REQUESTS, verb=verb, resource=resource, code=str(code)
+        )
+        assert controller.start(timeout_s=30.0)
+        self.controller = controller
+        return controller
+
+    def stop(self) -> None:
+        """Stop it as SIGTERM does."""
+        if self.controller is not None:
+            self.controller.stop(10.0)
+            self.controller = None
+        self.operator_api.on_request = None
+
+    def declare(self, name: str = "people", **spec: Any) -> Manifest:
+        """Create or change a LakeTable with one ingest, `spec` over it."""
+        content = {
+            "location": f"file://{self.folder}/{name}",
+            "recordKey": ["id"],
+            "ordering": ["ts"],
+            "schema": [{"name": "id", "type": "long"}, {"name": "ts", "type": "long"}],
+            "ingest": [
+                {
+                    "name": "landing",
+                    "source": {"format": "parquet", "path": f"file://{self.folder}/{name}-landing"},
+                    "trigger": {"every": "1s"},
+                    "maxFilesPerCommit": 2,
+                }
+            ],
+            **spec,
+        }
+        manifest: Manifest = {
+            "apiVersion": LAKE_TABLES.api_version,
+            "kind": LAKE_TABLES.kind,
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {key: value for key, value in content.items() if value is not None},
+        }
+        known = self.api.get(LAKE_TABLES, name, self.namespace)
+        if known is None:
+            self.api.create(LAKE_TABLES, manifest, self.namespace)
+        else:
+            self.change(name, {"spec": spec})
+        return self.table(name)
+
+    def change(self, name: str, change: Mapping[str, Any]) -> Manifest:
+        """Merge a change into a LakeTable."""
+        changed = self.api.patch(LAKE_TABLES, name, dict(change), self.namespace)
+        assert changed is not None
+        return changed
+
+    def land(self, *names: str, table: str = "people") -> None:
+        """Files that arrived in the landing prefix a while ago."""
+        folder = self.folder / f"{table}-landing"
+        folder.mkdir(exist_ok=True)
+        for name in names:
+            path = folder / name
+            path.write_bytes(b"rows")
+            moment = time.time() - _SETTLED_AGE_S
+            os.utime(path, (moment, moment))
+
+    def table(self, name: str = "people") -> Manifest:
+        found = self.api.get(LAKE_TABLES, name, self.namespace)
+        assert found is not None
+        return found
+
+    def status(self, name: str = "people") -> Manifest:
+        return dict(self.table(name).get("status") or {})
+
+    def condition(self, kind: str, name: str = "people") -> Manifest:
+        """One condition; empty when there is none of that type."""
+        found = (item for item in self.status(name).get("conditions", ()) if item["type"] == kind)
+        return next(found, {})
+
+    def operations(self, name: str = "people") -> list[Manifest]:
+        return list(self.status(name).get("operations", ()))
+
+    def event_reasons(self, name: str = "people") -> list[str]:
+        """Reasons of the table's events, sorted."""
+        events, _ = self.api.list(EVENTS, self.namespace)
+        return sorted(item["reason"] for item in events if item["involvedObject"]["name"] == name)
+
+    def event_notes(self, name: str = "people") -> str:
+        """What the table's events say, in one text."""
+        events, _ = self.api.list(EVENTS, self.namespace)
+        found = (item["message"] for item in events if item["involvedObject"]["name"] == name)
+        return "\n".join(found)
+
+    def until(self, probe: Callable[[], Any], what: str, timeout_s: float = 20.0) -> Any:
+        """Wait for something, and show the table's status when it does not come."""
+        try:
+            return eventually(probe, what, timeout_s=timeout_s)
+        except TimeoutError as error:
+            tables, _ = self.api.list(LAKE_TABLES, self.namespace)
+            shown = "\n".join(
+                f"{item['metadata']['name']}: {item.get('status')}" for item in tables
+            )
+            raise TimeoutError(f"{error}\n{shown}") from error
+
+    def until_job(self, kind: str = "", *, but: tuple[str, ...] = ()) -> Manifest:
+        """The first active Job of that kind, other than those named."""
+
+        def look() -> Manifest | None:
+            for job in self.cluster.active_jobs():
+                labels = job["metadata"]["labels"]
+                is_kind = kind in ("", labels["tideline.dev/kind"])
+                if is_kind and job["metadata"]["name"] not in but:
+                    return job
+            return None
+
+        found: Manifest = self.until(look, f"a Job of kind {kind or 'any'}")
+        return found
+
+    def until_ready(self, name: str = "people") -> Manifest:
+        """The table, once it is Ready for its newest spec."""
+
+        def is_ready() -> bool:
+            table = self.table(name)
+            seen = (table.get("status") or {}).get("observedGeneration")
+            is_current = seen == table["metadata"]["generation"]
+            return is_current and self.condition("Ready", name).get("status") == "True"
+
+        self.until(is_ready, f"{name} is Ready")
+        return self.table(name)
+
+    def requests(self, verb: str, resource: str) -> float:
+        """Requests of the controller that were answered, by verb and resource."""
+        assert self.controller is not None
+        return sum(
+            self.controller.metrics.value(
+                figures.API_REQUESTS, verb=verb, resource=resource, code=code
+            )
+            for code in ("200", "201", "403", "404", "409", "422")
+        )
+
+    def turns(self) -> float:
+        """Turns the controller has taken, whatever came of them."""
+        assert self.controller is not None
+        return sum(
+            self.controller.metrics.value(figures.RECONCILES, result=result)
+            for result in ("done", "stale", "unavailable", "refused", "error")
+        )

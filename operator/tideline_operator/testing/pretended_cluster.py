@@ -1,0 +1,251 @@
+"""The part of a cluster that an API server alone lacks: pods of Jobs, their ends, what is deleted.
+
+A test decides what becomes of each Job. `carry_out` does what the engine would do to the table, as
+far as the operator can tell: an instant appears, and with it the checkpoint moves on. No rows are
+written.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from tideline.clock import SystemClock
+from tideline.ingest.checkpoint import INGEST_KEY, advance, checkpoint_metadata, read_checkpoints
+from tideline.ingest.landing import list_landing
+from tideline.ingest.operation import CreateTable, IngestFiles, Operation, Place
+from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
+from tideline.table.create import TableDefinition, create_table
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.table_config import TableType
+from tideline.timeline.commit_metadata import CommitMetadata
+from tideline.timeline.instant import Action
+from tideline.timeline.instant_time import next_instant_time
+from tideline_operator.api_objects import CONFIG_MAPS, JOBS, PODS, Manifest
+from tideline_operator.kube import KubeApi
+from tideline_operator.launcher.driver_job import OPERATION_KEY, owner_reference
+
+_CLOCK = SystemClock()
+_CONTAINER = "engine"
+
+
+def open_locally(place: Place) -> ObjectStore:
+    """A place with the credentials of the environment."""
+    return StoreLocation.of(place.uri, dict(place.options)).open()
+
+
+class PretendedCluster:
+    """Plays the Job controller, the kubelet and the engine for the Jobs of one namespace."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        namespace: str,
+        open_store: Callable[[Place], ObjectStore] = open_locally,
+    ) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._open_store = open_store
+
+    def active_jobs(self) -> list[Manifest]:
+        """Jobs that have not ended, by name."""
+        jobs, _ = self._api.list(JOBS, self._namespace)
+        active = [job for job in jobs if not _has_ended(job)]
+        return sorted(active, key=lambda job: str(job["metadata"]["name"]))
+
+    def all_jobs(self) -> list[Manifest]:
+        """Every Job, by name."""
+        jobs, _ = self._api.list(JOBS, self._namespace)
+        return sorted(jobs, key=lambda job: str(job["metadata"]["name"]))
+
+    def operation_of(self, job: Manifest) -> Operation:
+        """What the Job is to do."""
+        held = self._api.get(CONFIG_MAPS, job["metadata"]["name"], self._namespace)
+        assert held is not None, f"Job {job['metadata']['name']} has no ConfigMap"
+        return Operation.from_json_object(json.loads(held["data"][OPERATION_KEY]))
+
+    def start_pod(
+        self, job: Manifest, *, phase: str = "Running", state: Manifest | None = None
+    ) -> Manifest:
+        """The Job's pod, running unless `phase` and its container's `state` say otherwise."""
+        name = f"{job['metadata']['name'][:50]}-pod"
+        pod: Manifest = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "labels": job["spec"]["template"]["metadata"]["labels"],
+                "ownerReferences": [
+                    owner_reference({**job, "apiVersion": "batch/v1", "kind": "Job"})
+                ],
+            },
+            "spec": job["spec"]["template"]["spec"],
+        }
+        self._api.create(PODS, pod, self._namespace)
+        self._set_pod(name, phase, state or {"running": {"startedAt": _now()}})
+        found = self._api.get(PODS, name, self._namespace)
+        assert found is not None
+        return found
+
+    def finish(self, job: Manifest, result: OperationResult) -> None:
+        """The Job's pod ends with `result`, and the Job with it."""
+        pod = self.start_pod(job)
+        failed = result.outcome is Outcome.FAILED
+        end = {
+            "exitCode": result.exit_code,
+            "reason": "Error" if failed else "Completed",
+            "message": result.to_json(),
+            "finishedAt": _now(),
+        }
+        self._set_pod(
+            pod["metadata"]["name"], "Failed" if failed else "Succeeded", {"terminated": end}
+        )
+        self._end_job(job, failed=failed)
+
+    def lose(self, job: Manifest, reason: str = "OOMKilled") -> None:
+        """The Job's pod is killed and says nothing."""
+        pod = self.start_pod(job)
+        end = {"exitCode": 137, "reason": reason, "finishedAt": _now()}
+        self._set_pod(pod["metadata"]["name"], "Failed", {"terminated": end})
+        self._end_job(job, failed=True)
+
+    def remove(self, job: Manifest) -> None:
+        """The Job is deleted with its pod, as `kubectl delete job` and the garbage collector do."""
+        name = job["metadata"]["name"]
+        self._api.delete(PODS, f"{name[:50]}-pod", self._namespace)
+        self._api.delete(JOBS, name, self._namespace)
+        self._api.patch(JOBS, name, {"metadata": {"finalizers": None}}, self._namespace)
+
+    def carry_out(self, job: Manifest) -> OperationResult:
+        """Do to the table what the engine would, and end the Job."""
+        operation = self.operation_of(job)
+        work, target = operation.work, operation.table
+        result = OperationResult(operation.id, Outcome.NOTHING)
+        if isinstance(work, CreateTable | IngestFiles):
+            location = StoreLocation.of(target.location.uri, dict(target.location.options))
+            store = self._open_store(target.location)
+            self._create(operation, store)
+            result = OperationResult(operation.id, Outcome.SUCCEEDED)
+            if isinstance(work, IngestFiles):
+                hoodie = HoodieTable.open(location, _CLOCK, store)
+                instant = self._ingest(hoodie, work)
+                result = OperationResult(
+                    operation.id,
+                    Outcome.SUCCEEDED,
+                    instant=instant,
+                    write_operation=work.write_operation,
+                    source_files=len(work.files),
+                )
+        self.finish(job, result)
+        return result
+
+    def _create(self, operation: Operation, store: ObjectStore) -> None:
+        if store.head(".hoodie/hoodie.properties") is not None:
+            return
+        target = operation.table
+        definition = TableDefinition(
+            name=target.name,
+            record_key=target.record_key,
+            partition_by=target.partition_by,
+            ordering=target.ordering,
+            table_type=TableType(target.table_type),
+        )
+        create_table(store, definition, _CLOCK)
+
+    def _ingest(self, hoodie: HoodieTable, work: IngestFiles) -> str:
+        landing = list_landing(self._open_store(work.landing), work.file_format)
+        timeline = hoodie.timeline()
+        before = read_checkpoints(
+            timeline,
+            lambda instant: hoodie.timelines.read_commit(instant).extra_metadata,
+            [work.name],
+        )
+        after = {**before, work.name: advance(before.get(work.name), landing, work.files)}
+        time = next_instant_time(_CLOCK.now_ms(), timeline.newest_time())
+        instant = hoodie.timelines.create_requested(time, Action.COMMIT)
+        instant = hoodie.timelines.to_inflight(instant)
+        extra = {INGEST_KEY: work.name, **checkpoint_metadata(after)}
+        hoodie.timelines.complete(instant, CommitMetadata({}, "UPSERT", extra).encode())
+        return str(time)
+
+    def _set_pod(self, name: str, phase: str, state: Manifest) -> None:
+        container = {
+            "name": _CONTAINER,
+            "state": state,
+            "ready": phase == "Running",
+            "restartCount": 0,
+            "image": "engine",
+            "imageID": "",
+        }
+        status = {"phase": phase, "containerStatuses": [container]}
+        self._api.patch(PODS, name, {"status": status}, self._namespace, subresource="status")
+
+    def _end_job(self, job: Manifest, *, failed: bool) -> None:
+        moment = _now()
+        first, last = ("FailureTarget", "Failed") if failed else ("SuccessCriteriaMet", "Complete")
+        status: Manifest = {
+            "startTime": moment,
+            "failed" if failed else "succeeded": 1,
+            "conditions": [
+                {
+                    "type": kind,
+                    "status": "True",
+                    "reason": "PodFailurePolicy" if failed else "CompletionsReached",
+                    "lastProbeTime": moment,
+                    "lastTransitionTime": moment,
+                }
+                for kind in (first, last)
+            ],
+        }
+        if not failed:
+            status["completionTime"] = moment
+        name = job["metadata"]["name"]
+        self._api.patch(JOBS, name, {"status": status}, self._namespace, subresource="status")
+
+
+class CarryingOut:
+    """Carries out every Job as it comes, in a thread, for the length of a `with` block."""
+
+    def __init__(self, cluster: PretendedCluster, *, pause_s: float = 0.05) -> None:
+        self._cluster = cluster
+        self._pause_s = pause_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pretended cluster", daemon=True)
+        self.results: list[OperationResult] = []
+
+    def __enter__(self) -> CarryingOut:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(10.0)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._pause_s):
+            for job in self._cluster.active_jobs():
+                if self._cluster_has(job):
+                    self.results.append(self._cluster.carry_out(job))
+
+    def _cluster_has(self, job: Manifest) -> bool:
+        """Whether the Job's ConfigMap is there, without which its pod would not start."""
+        try:
+            self._cluster.operation_of(job)
+        except AssertionError:
+            return False
+        return True
+
+
+def _has_ended(job: Manifest) -> bool:
+    conditions = job.get("status", {}).get("conditions") or ()
+    return any(
+        item["type"] in ("Complete", "Failed") and item["status"] == "True" for item in conditions
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

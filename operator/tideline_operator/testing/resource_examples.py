@@ -1,0 +1,71 @@
+"""LakeTables for tests: one that has every field, one that has only what is needed."""
+
+EVERYTHING = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeTable
+metadata:
+  name: flights
+  namespace: lake
+  labels: {team: air}
+  annotations: {tideline.dev/paused: "true"}
+spec:
+  storeRef: minio
+  location: s3://lake/flights
+  format: Hudi
+  type: MERGE_ON_READ
+  recordKey: [carrier, flight, origin, scheduled_departure]
+  partitionBy: [month]
+  ordering: [updated_at]
+  index: {type: BUCKET, buckets: 16}
+  keyGenerator: {hiveStyle: true, urlEncode: true}
+  schema:
+  - {name: carrier, type: string, nullable: false}
+  - {name: flight, type: int}
+  - {name: origin, type: string}
+  - {name: scheduled_departure, type: timestamp, description: as sold}
+  - {name: month, type: string}
+  - {name: updated_at, type: timestamp}
+  - {name: fares, type: "map<string,decimal(10,2)>"}
+  properties: {hoodie.parquet.max.file.size: "1048576"}
+  ingest:
+  - name: landing
+    source:
+      format: csv
+      path: s3://lake/landing/flights/
+      options: {sep: ";", nullValue: ""}
+    operation: upsert
+    transform: "select * from source where origin is not null"
+    deleteWhen: status = 'cancelled'
+    trigger: {cron: "*/5 * * * *"}
+    onBadFile: Fail
+    maxFilesPerCommit: 7
+  services:
+    mode: Auto
+    compaction: {trigger: {strategy: NUM_COMMITS, deltaCommits: 5}}
+    clustering: {enabled: true, sortBy: [carrier], everyCommits: 8}
+    cleaning: {policy: KEEP_LATEST_COMMITS, retain: 10}
+    archiving: {minCommits: 20, maxCommits: 30}
+    maintenanceWindow: "* 0-6 * * *"
+  savepoints: [{name: before-migration}]
+  restoreTo: null
+  rerun: {compaction: 3, landing: 1}
+  suspend: false
+  fenced: false
+  deletionPolicy: Delete
+  resources:
+    driver: {cpu: 500m, memory: 1Gi}
+    executor: {cpu: 500m, memory: 2Gi, min: 0, max: 4}
+  podTemplate: {spec: {nodeSelector: {disk: fast}}}
+"""
+
+MINIMAL = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeTable
+metadata: {name: people}
+spec:
+  location: table
+  recordKey: [id]
+  ingest:
+  - name: landing
+    source: {format: parquet, path: landing}
+"""
