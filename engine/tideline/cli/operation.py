@@ -78,7 +78,7 @@ class _Run:
             try:
                 result = self._execute()
                 if stop.is_requested and result.outcome is Outcome.FAILED:
-                    result = self._stopped(f"what it had begun was undone ({result.message})")
+                    result = self._stopped("what it had begun was undone")
             except KeyboardInterrupt:
                 if not stop.is_requested:
                     raise
