@@ -32,6 +32,8 @@ class Operator:
         for image in IMAGES.values():
             self._cluster.load_image(image)
         self.apply(path)
+        # In a cluster that was kept, the pods may still run an image that was built before.
+        self._cluster.kubectl("rollout", "restart", "-n", NAMESPACE, f"deploy/{DEPLOYMENT}")
         for name in _CUSTOM_RESOURCES:
             self._cluster.kubectl(
                 "wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s"

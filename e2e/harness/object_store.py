@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import secrets
 import subprocess
@@ -25,8 +26,7 @@ class ClusterMinio:
     """One MinIO for all tests; each makes its own buckets."""
 
     def __init__(self, cluster: Cluster) -> None:
-        values = (f"e2e-{secrets.token_hex(6)}", secrets.token_urlsafe(24))
-        self.credentials = dict(zip(SECRET_KEYS, values, strict=True))
+        self.credentials = _known_credentials(cluster) or _new_credentials()
         self.endpoint = f"http://minio.{NAMESPACE}.svc.cluster.local:9000"
         """As pods reach it."""
         self._cluster = cluster
@@ -92,8 +92,22 @@ class ClusterMinio:
         process, self._forward = self._forward, None
         if process is not None:
             process.kill()
+            if process.stdout is not None:
+                process.stdout.close()
             with suppress(subprocess.TimeoutExpired):
                 process.wait(10)
+
+
+def _new_credentials() -> dict[str, str]:
+    values = (f"e2e-{secrets.token_hex(6)}", secrets.token_urlsafe(24))
+    return dict(zip(SECRET_KEYS, values, strict=True))
+
+
+def _known_credentials(cluster: Cluster) -> dict[str, str]:
+    """Those of a cluster that was kept: its MinIO goes on running with them."""
+    secret = cluster.get("Secret", "minio", NAMESPACE) or {}
+    data = secret.get("data") or {}
+    return {name: base64.b64decode(data[name]).decode() for name in SECRET_KEYS if name in data}
 
 
 def _manifests(credentials: Mapping[str, str]) -> tuple[Manifest, ...]:

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+_CPU_SHARES = 4096
 _END_TIMEOUT_S = 30.0
 
 
@@ -33,6 +34,7 @@ class ControlGroups:
             (root / self.name).mkdir(exist_ok=True)
         self._daemons().mkdir(exist_ok=True)
         for root in _hierarchies():
+            _weigh(root / self.name)
             _hand_down_controllers(root)
             _hand_down_controllers(root / self.name)
 
@@ -73,6 +75,13 @@ class ControlGroups:
         for root in _hierarchies():
             for folder, _, _ in os.walk(root / self.name, topdown=False):
                 yield Path(folder)
+
+
+def _weigh(group: Path) -> None:
+    """Version 1: beside the machine's processes a group counts like one of them; a node is many."""
+    shares = group / "cpu.shares"
+    if shares.exists():
+        shares.write_text(str(_CPU_SHARES))
 
 
 def _hand_down_controllers(group: Path) -> None:
