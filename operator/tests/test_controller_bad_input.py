@@ -96,7 +96,7 @@ def test_wrong_credentials_and_a_missing_bucket_heal_when_they_are_put_right(
     case.until(lambda: ready(case)[1] == "SecretIncomplete", "the Secret lacks a key")
     assert "AWS_SECRET_ACCESS_KEY" in ready(case)[2]
     put_secret(case, AWS_ACCESS_KEY_ID="x", AWS_SECRET_ACCESS_KEY="wrong")
-    case.until(lambda: "credentials" in ready(case)[2], "the credentials are refused")
+    case.until(lambda: "access denied" in ready(case)[2], "the credentials are refused")
     assert_calm(case)
     put_secret(
         case,
