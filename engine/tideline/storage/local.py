@@ -206,7 +206,7 @@ class LocalStore:
         folder = self._file(path).parent
         temporary = folder / f"{TEMPORARY_PREFIX}{uuid.uuid4()}"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            _make_folder(folder)
             with temporary.open("xb", buffering=0) as file, _held(file):
                 if body:
                     _write_all(file, body)
@@ -365,6 +365,18 @@ def _flush_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+def _make_folder(folder: Path) -> None:
+    """Make it with all above it. One that others remove at that moment is there, and then is not,
+    for `mkdir`, which takes it for a file."""
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            return
+        except FileExistsError:
+            if folder.is_file() or folder.is_symlink():
+                raise
+
+
 def _remove_tree(folder: Path) -> None:
     if folder.is_symlink():
         folder.unlink()
@@ -425,7 +437,7 @@ class _Upload:
 
     def __enter__(self) -> BinaryIO:
         with self._store._writing(self._path):
-            self._file.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(self._file.parent)
             _checksum_sidecar(self._file).unlink(missing_ok=True)
             self._stream = io.BufferedWriter(_File(self._file, "wb"), _BUFFER_SIZE_BYTES)
             return self._stream
