@@ -12,6 +12,11 @@ from e2e.harness.object_store import ClusterMinio
 DRIVER = "tideline.dev/role=driver"
 EXECUTOR = "tideline.dev/role=executor"
 MANY = 200_000
+QUICKLY_DEAD = {
+    "hoodie.client.heartbeat.interval_in_ms": "2000",
+    "hoodie.client.heartbeat.tolerable.misses": "5",
+}
+"""A writer that is silent for ten seconds counts as dead, instead of ten minutes."""
 
 
 def some_rows(ids: Sequence[int], ts: int = 1) -> list[Row]:
@@ -48,7 +53,7 @@ def test_a_driver_killed_while_it_writes_is_rolled_back_and_its_files_taken_in_o
     lake: Lake,
 ) -> None:
     lake.land("people", "many", some_rows(range(MANY)))
-    lake.apply_table("people")
+    lake.apply_table("people", properties=QUICKLY_DEAD)
     instant = wait_for_inflight(lake, "people")
     kill_processes(lake.cluster, wait_for_pod(lake, DRIVER))
     lost = lake.wait_for_operation("people", "ingest", "Failed")
@@ -56,7 +61,7 @@ def test_a_driver_killed_while_it_writes_is_rolled_back_and_its_files_taken_in_o
     lake.wait_for_operation("people", "rollback")
     done = lake.wait_for_operation("people", "ingest")
     assert done["instant"] != instant
-    assert done["attempt"] == 2
+    assert done.get("attempt", 1) == 2
     assert sorted(lake.by_id("people")) == list(range(MANY))
     left = [path for path in lake.paths("people/") if instant in path and ".hoodie" not in path]
     assert left == []
@@ -96,7 +101,7 @@ def test_an_operation_written_before_its_job_was_created_is_started_by_the_next_
     operator.scale(1)
     lake.wait_for_ids("people", range(10))
     done = lake.wait_for_operation("people", "ingest")
-    assert (done["id"], done["attempt"]) == (refused["id"], 1)
+    assert (done["id"], done.get("attempt", 1)) == (refused["id"], 1)
     assert [job["metadata"]["name"] for job in lake.jobs("people")] == [f"{refused['id']}-1"]
 
 
@@ -114,7 +119,7 @@ def test_jobs_go_on_while_no_operator_runs_and_are_not_started_again(
     )
     operator.scale(1)
     done = lake.wait_for_operation("people", "ingest")
-    assert done["attempt"] == 1
+    assert done.get("attempt", 1) == 1
     assert sorted(lake.by_id("people")) == list(range(MANY))
     assert len([job for job in lake.jobs("people") if "-ingest-" in job["metadata"]["name"]]) == 1
 
@@ -147,7 +152,7 @@ def test_tables_go_on_after_the_object_store_was_away(lake: Lake, minio: Cluster
 
 def test_a_job_that_is_deleted_by_hand_is_done_again(lake: Lake) -> None:
     lake.land("people", "many", some_rows(range(MANY)))
-    lake.apply_table("people")
+    lake.apply_table("people", properties=QUICKLY_DEAD)
     wait_for_inflight(lake, "people")
     for job in lake.jobs("people"):
         lake.cluster.delete("Job", job["metadata"]["name"], lake.namespace)
