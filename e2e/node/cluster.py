@@ -134,9 +134,18 @@ def _start_first_process(folder: NodeFolder, groups: ControlGroups) -> int:
 
 def _wait_until_ready(folder: NodeFolder, groups: ControlGroups) -> None:
     kubectl = [f"{kubernetes_folder()}/kubectl", f"--kubeconfig={folder.kubeconfig}"]
-    wait = [*kubectl, "wait", "--for=condition=Ready", f"node/{folder.node_name}", "--timeout=5s"]
+    questions = (
+        ["wait", "--for=condition=Ready", f"node/{folder.node_name}", "--timeout=5s"],
+        # No pod can be created before there is an account for it.
+        ["get", "serviceaccount", "default"],
+    )
+
+    def is_ready() -> bool:
+        asked = (subprocess.run([*kubectl, *words], capture_output=True) for words in questions)
+        return all(answer.returncode == 0 for answer in asked)
+
     deadline_s = time.monotonic() + _READY_TIMEOUT_S
-    while subprocess.run(wait, capture_output=True).returncode != 0:
+    while not is_ready():
         if not groups.daemons():
             raise NodeError("a daemon ended")
         if time.monotonic() > deadline_s:
