@@ -43,6 +43,7 @@ class StopSignal:
         self._is_over = threading.Event()
         self._requested = threading.Event()
         self._previous: Any = None
+        self._previous_interrupt: Any = None
         self._previous_wakeup = -1
 
     @property
@@ -55,6 +56,8 @@ class StopSignal:
         self._heard, self._told = socket.socketpair()
         self._told.setblocking(False)
         self._previous = signal.signal(signal.SIGTERM, _do_nothing)
+        # Who is started in the background of a shell inherits that this one is ignored.
+        self._previous_interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
         self._previous_wakeup = signal.set_wakeup_fd(self._told.fileno())
         threading.Thread(target=self._listen, name="stop-signal", daemon=True).start()
         return self
@@ -68,6 +71,7 @@ class StopSignal:
         self.settled()
         signal.set_wakeup_fd(self._previous_wakeup)
         signal.signal(signal.SIGTERM, self._previous)
+        signal.signal(signal.SIGINT, self._previous_interrupt)
         self._told.close()
 
     def settled(self) -> None:
