@@ -35,7 +35,7 @@ DOCKERFILES = {
     for name in ("operator", "engine", "minio")
 }
 MINIO_IMAGE = "localhost/tideline-minio:dev"
-"""Its Dockerfile starts from Go's image; without a registry the program that other tests use, built
+"""Its Dockerfile compiles for minutes; without Docker the program that other tests use, compiled
 from the same module, is put into an image as it is."""
 
 _PIP_SETTINGS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "find-links")
