@@ -157,13 +157,9 @@ def create(location: StoreLocation) -> SmallTable:
     return SmallTable.create(location, table_type=TableType.MERGE_ON_READ)
 
 
-# Now and then check reports an error after a clustering that an update withdrew while it ran.
 POLICIES = pytest.mark.parametrize(
     "options",
-    [
-        pytest.param(REJECTS, id="reject"),
-        pytest.param(LETS_UPDATES_WIN, id="update wins", marks=pytest.mark.xfail(strict=False)),
-    ],
+    [pytest.param(REJECTS, id="reject"), pytest.param(LETS_UPDATES_WIN, id="update wins")],
 )
 
 
