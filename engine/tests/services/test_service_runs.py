@@ -27,16 +27,21 @@ from tideline.services.log_compaction.execute import (
     schedule_log_compaction,
 )
 from tideline.services.log_compaction.plan import LogCompactionConfig, LogCompactionPlan
+from tideline.services.rollback.undo import instants_in_log
+from tideline.services.service import Service
 from tideline.storage.heartbeat import Heartbeat
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.markers import Marker, MarkerKind, create_marker
 from tideline.table.row_layout import RowLayout
 from tideline.table.table_config import TableType
+from tideline.testing.faulty_store import FaultyStore
 from tideline.testing.local_service_engine import LocalServiceEngine
+from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh, traces_of
 from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
+from tideline.timeline.layout_v1 import LAYOUT_V1
 from tideline.write.config import WriteConfig
 
 ONE_COMMIT = CompactionConfig(delta_commits_max=1)
@@ -343,6 +348,33 @@ def test_a_clustering_withdrawn_while_it_writes_leaves_nothing_and_says_so(cow: 
     assert cow.store().head(late[0]) is None
     assert not len(hoodie(cow).timeline().pending())
     assert cow.lake().check(keys=True) == ()
+
+
+def test_a_plan_withdrawn_before_it_could_be_read_is_a_conflict(cow: SmallTable) -> None:
+    instant = schedule(
+        cow, lambda fresh: schedule_clustering(fresh, ClusteringConfig(), commits_max=1)
+    )
+    path = LAYOUT_V1.path(instant)
+
+    class Withdrawing(FaultyStore):
+        """The plan is there when it is looked for, and gone when it is to be run."""
+
+        def get(self, wanted: str) -> bytes:
+            body = super().get(wanted)
+            if wanted == path:
+                cow.store().delete(path)
+            return body
+
+    services = local_services(cow, {}, Withdrawing(cow.store()))
+    with pytest.raises(Conflict, match="withdrawn by another process"):
+        services.run_pending(Service.CLUSTERING)
+
+
+def test_a_log_that_is_gone_holds_nothing_to_undo(mor: SmallTable) -> None:
+    log = hoodie(mor).list_log_files()[0]
+    assert instants_in_log(mor.store(), log)
+    mor.store().delete(log.path)
+    assert instants_in_log(mor.store(), log) is None
 
 
 def test_a_withdrawn_clustering_never_counts_as_archived_while_it_writes(cow: SmallTable) -> None:

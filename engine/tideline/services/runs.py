@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from tideline.errors import ConfigError
+from tideline.errors import ConfigError, Conflict, ObjectNotFound
 from tideline.services.archival.config import ArchivalConfig
 from tideline.services.archival.execute import execute_archival, plan_table_archival
 from tideline.services.cleaning.config import CleaningConfig
@@ -269,13 +269,22 @@ class TableServices:
             Service.LOG_COMPACTION: execute_log_compaction,
             Service.CLUSTERING: execute_clustering,
         }[service]
-        return execute(
-            self.table,
-            instant,
-            EngineOnDemand(self._open_engine),
-            config=self.config,
-            write_config=self._write_config,
-        )
+        try:
+            return execute(
+                self.table,
+                instant,
+                EngineOnDemand(self._open_engine),
+                config=self.config,
+                write_config=self._write_config,
+            )
+        except ObjectNotFound as gone:
+            if self.table.timeline().find(instant.time) is not None:
+                raise
+            raise Conflict(
+                "the plan of this service was withdrawn by another process meanwhile",
+                table=self.table.location.uri,
+                instant=instant,
+            ) from gone
 
     def _archive(self) -> ServiceRun:
         config = ArchivalConfig.from_settings(self.settings)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
 from tideline.formats.log_block import (
     BlockFrame,
     HeaderKey,
@@ -78,14 +78,15 @@ def undo_files(table: HoodieTable, plan: RollbackPlan, rollback: InstantTime) ->
 
 
 def instants_in_log(store: ObjectStore, log: LogFile) -> frozenset[str] | None:
-    """The instants whose data and delete blocks a log file holds; None when it cannot be read."""
+    """The instants whose data and delete blocks a log file holds; None when it cannot be read, or
+    is gone."""
 
     def read_range(offset: int, length: int) -> bytes:
         return store.get_range(log.path, offset=offset, length=length)
 
     try:
         frames = read_frames(read_range, log.size_bytes, path=log.path)
-    except (CorruptTable, UnsupportedTable):
+    except (CorruptTable, ObjectNotFound, UnsupportedTable):
         return None
     return frozenset(_instants(frames))
 
