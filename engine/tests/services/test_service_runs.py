@@ -161,6 +161,40 @@ def test_writes_go_on_above_a_pending_compaction(mor: SmallTable) -> None:
     assert mor.merged_values() == seen == mor.values()
 
 
+@pytest.mark.parametrize("is_deleted_again", [False, True])
+def test_a_key_deleted_before_a_pending_compaction_and_written_after_it_is_there_once(
+    mor: SmallTable, is_deleted_again: bool
+) -> None:
+    """The compacted base file lacks the key, so it must not be in a log on top of it alone."""
+    mor.write("delete", batch([1], 0))
+    instant = schedule(mor, lambda fresh: schedule_compaction(fresh, ONE_COMMIT))
+    mor.write("upsert", batch([1], 8))
+    if is_deleted_again:
+        mor.write("delete", batch([1], 0))
+        mor.write("upsert", batch([1], 8))
+    assert mor.merged_values().count(("k001", 8)) == 1
+    run_compaction(mor, instant)
+    mor.write("upsert", batch([1], 9))
+    compact(mor)
+    mor.write("upsert", batch([1], 10))
+    assert [row for row in mor.values() if row[0] == "k001"] == [("k001", 10)]
+    assert mor.lake().check(keys=True) == ()
+
+
+def test_a_key_deleted_while_a_compaction_is_pending_is_there_once_when_it_comes_back(
+    mor: SmallTable,
+) -> None:
+    """Here the compacted base file has it, under a log that deletes it."""
+    instant = schedule(mor, lambda fresh: schedule_compaction(fresh, ONE_COMMIT))
+    mor.write("delete", batch([1], 0))
+    mor.write("upsert", batch([1], 8))
+    run_compaction(mor, instant)
+    mor.write("delete", batch([1], 0))
+    mor.write("upsert", batch([1], 9))
+    assert [row for row in mor.values() if row[0] == "k001"] == [("k001", 9)]
+    assert mor.lake().check(keys=True) == ()
+
+
 def test_a_second_plan_leaves_the_groups_of_a_pending_one_alone(mor: SmallTable) -> None:
     schedule(mor, lambda fresh: schedule_compaction(fresh, ONE_COMMIT))
     mor.write("upsert", batch([1, 5], 7))

@@ -62,6 +62,14 @@ def test_keys_are_looked_up_in_base_files_and_in_groups_of_logs_alone() -> None:
     assert alone.base_file is not None
 
 
+def test_keys_of_a_group_under_compaction_are_those_that_the_compaction_will_leave() -> None:
+    appended = log("a", 1, PENDING)
+    shown = view(base("a", 10), log("a"), appended, log("b"), compacting=("a", "b"))
+    found = {piece.file_id: piece for piece in lookup_candidates(shown, MOR, is_global=False)}
+    assert [one.instant for one in found["a-0"].log_files] == [T1]
+    assert [one.instant for one in found["b-0"].log_files] == [T1]
+
+
 def test_inserts_go_to_the_smallest_group_without_logs() -> None:
     shown = view(base("a", 90), base("b", 20), base("c", 10), log("c"), base("d", 200))
     assert [one.file_id for one in small_files(shown, inserting(), CONFIG, MOR)["p"]] == ["b-0"]

@@ -15,6 +15,7 @@ SparkUpsertDeltaCommitPartitioner, BaseSparkDeltaCommitActionExecutor.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tideline.index.bucket import file_ids_by_bucket
@@ -36,14 +37,17 @@ def lookup_candidates(
 ) -> tuple[FileSlice, ...]:
     """The file slices an index that reads files looks into; without logs where the base tells all.
 
-    A base file that a pending compaction or a writer has not committed is not among them.
+    A base file that a pending compaction or a writer has not committed is not among them. Of a
+    group under pending compaction it is the slice that is compacted, with its logs: a key deleted
+    there is not in the base file to come, so a row of that key, appended on top, would be found by
+    nobody, and the next one inserted beside it. Hudi looks into the base file alone.
     """
     slices = (piece for partition in view.partitions for piece in view.latest_slices(partition))
     if table_type is TableType.COPY_ON_WRITE:
         return tuple(piece for piece in slices if piece.base_file is not None)
-    return tuple(
-        piece if is_global or piece.base_file is None else _base_alone(piece) for piece in slices
-    )
+    if is_global:
+        return tuple(slices)
+    return tuple(_looked_up(piece, view.pending_compaction.get(piece.group)) for piece in slices)
 
 
 def small_files(
@@ -122,6 +126,13 @@ def held_groups(
         if group in held:
             found.setdefault(held[group], group)
     return found
+
+
+def _looked_up(piece: FileSlice, compaction: InstantTime | None) -> FileSlice:
+    if compaction is not None:
+        compacted = tuple(log for log in piece.log_files if log.instant < compaction)
+        return replace(piece, log_files=compacted)
+    return piece if piece.base_file is None else _base_alone(piece)
 
 
 def _base_alone(piece: FileSlice) -> FileSlice:
