@@ -24,7 +24,6 @@ path-exclude /usr/share/man/*
 path-exclude /usr/share/locale/*
 path-include /usr/share/doc/*/copyright
 """
-_DEFAULT_MIRROR = "http://deb.debian.org/debian"
 
 
 def build_base(buildah: Buildah) -> str:
@@ -49,7 +48,7 @@ def _bootstrap(archive: Path) -> None:
         # debootstrap mounts in its target; the namespace takes that along when it ends.
         subprocess.run(
             ["unshare", "--mount", "debootstrap", "--variant=minbase",
-             f"--include={','.join(_INCLUDED)}", DEBIAN, str(root), _mirror()],
+             f"--include={','.join(_INCLUDED)}", DEBIAN, str(root), *_mirror()],
             check=True,
             stdout=subprocess.DEVNULL,
         )  # fmt: skip
@@ -75,12 +74,13 @@ def _slim(root: Path) -> None:
                 path.unlink()
 
 
-def _mirror() -> str:
-    """Where this machine's apt gets this Debian from, or Debian's own."""
+def _mirror() -> list[str]:
+    """Where this machine's apt gets this Debian from; nothing where it does not say, for
+    debootstrap knows Debian's own."""
     listing = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(SITE) $(CODENAME) $(COMPONENT)",
          "Created-By: Packages"],
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
     rows = (line.split() for line in listing.splitlines())
-    return next((row[0] for row in rows if row[1:] == [DEBIAN, "main"]), _DEFAULT_MIRROR)
+    return [row[0] for row in rows if row[1:] == [DEBIAN, "main"]][:1]
