@@ -27,7 +27,6 @@ from tideline.timeline.archived import ArchivedEntry, ArchiveFile
 from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.timeline.instant_time import InstantTime, is_instant_time
-from tideline.timeline.layout_v1 import LAYOUT_V1
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +116,8 @@ class Inspection:
 def inspect_table(table: HoodieTable) -> Inspection:
     """Read the table. Raises only for a store that does not answer."""
     objects = {info.path: info for info in table.store.list()}
-    states = tuple(_list_states(table))
-    timeline = ActiveTimeline(states, has_archive=table.timeline().has_archive)
+    listing = table.timelines.listing()
+    states, timeline = table.timelines.states_in(listing), table.timelines.timeline_of(listing)
     commits, unreadable = _read_commits(table, timeline)
     archive = _read_archive(table, frozenset(objects))
     return Inspection(
@@ -131,13 +130,6 @@ def inspect_table(table: HoodieTable) -> Inspection:
         archive,
         _view(table, objects, timeline, commits, unreadable),
     )
-
-
-def _list_states(table: HoodieTable) -> Iterator[Instant]:
-    for info in table.timelines.listing().objects:
-        instant = LAYOUT_V1.parse(info.path.rpartition("/")[2])
-        if instant is not None:
-            yield instant
 
 
 def _read_commits(

@@ -114,6 +114,12 @@ def has_markers(store: ObjectStore, instant: InstantTime | str) -> bool:
     return next(iter(store.list(_directory(instant))), None) is not None
 
 
+def marked_names(store: ObjectStore) -> frozenset[str]:
+    """The names of the marker folders: of instants that wrote files, or are writing them."""
+    directories = store.list_directory(MARKER_DIRECTORY).directories
+    return frozenset(directory.rpartition("/")[2] for directory in directories)
+
+
 def delete_markers(store: ObjectStore, instant: InstantTime | str) -> None:
     """Delete the instant's marker directory; fine if there is none.
 

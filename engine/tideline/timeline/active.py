@@ -152,12 +152,17 @@ class TimelineStore:
 
     def load(self) -> ActiveTimeline:
         """The timeline as it is now; empty when there is none."""
-        listing = self.listing()
+        return self.timeline_of(self.listing())
+
+    def timeline_of(self, listing: Listing) -> ActiveTimeline:
+        """The timeline that a listing shows."""
+        has_archive = any(_may_be_archive(directory) for directory in listing.directories)
+        return ActiveTimeline(self.states_in(listing), has_archive=has_archive)
+
+    def states_in(self, listing: Listing) -> tuple[Instant, ...]:
+        """Every state of every instant that a listing shows."""
         parsed = (self.layout.parse(item.path.rpartition("/")[2]) for item in listing.objects)
-        return ActiveTimeline(
-            tuple(instant for instant in parsed if instant is not None),
-            has_archive=any(_may_be_archive(directory) for directory in listing.directories),
-        )
+        return tuple(instant for instant in parsed if instant is not None)
 
     def listing(self) -> Listing:
         """The timeline's objects at one moment.

@@ -41,7 +41,7 @@ from tideline.storage.object_store import AlreadyExists, ObjectInfo
 from tideline.table.file_group import FileGroupId
 from tideline.table.file_system_view import parse_data_file
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.markers import MARKER_DIRECTORY, delete_markers
+from tideline.table.markers import delete_markers, marked_names
 from tideline.table.table_config import TableType
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.archived import ArchivedTimeline
@@ -169,7 +169,7 @@ def _read_facts(table: HoodieTable, timeline: ActiveTimeline) -> ArchivalFacts:
 
 def _undone(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[InstantTime]:
     """Instants that left markers or a heartbeat, and that the timeline lacks where it would be."""
-    traces = _marked(table) | list_heartbeats(table.store)
+    traces = marked_names(table.store) | list_heartbeats(table.store)
     times = (InstantTime(name) for name in traces if is_instant_time(name))
     start = timeline.start
     return frozenset(
@@ -303,7 +303,7 @@ def _remove(table: HoodieTable, instants: tuple[Instant, ...], states: Iterable[
     if not instants:
         return 0
     objects = _states_of(instants, states)
-    marked = _marked(table)
+    marked = marked_names(table.store)
     for instant in instants:
         if str(instant.time) in marked:
             delete_markers(table.store, instant.time)
@@ -314,12 +314,6 @@ def _remove(table: HoodieTable, instants: tuple[Instant, ...], states: Iterable[
     for instant in sorted(instants):
         table.timelines.remove(instant)
     return len(pending) + len(instants)
-
-
-def _marked(table: HoodieTable) -> set[str]:
-    """The names of the marker folders: instants that wrote, or are writing, files."""
-    directories = table.store.list_directory(MARKER_DIRECTORY).directories
-    return {directory.rpartition("/")[2] for directory in directories}
 
 
 def _chunks(items: tuple[Any, ...], size: int) -> Iterator[tuple[Any, ...]]:

@@ -25,7 +25,7 @@ from tideline.storage.heartbeat import (
 )
 from tideline.storage.local import remove_unfinished
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.markers import MARKER_DIRECTORY, delete_markers, list_markers
+from tideline.table.markers import delete_markers, list_markers, marked_names
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant_time import InstantTime, is_instant_time
 
@@ -36,9 +36,8 @@ def sweep_leftovers(
     """Remove what dead writers left beside the timeline; returns the instants it was found of."""
     for place in (table.timelines.layout.directory, HEARTBEAT_DIRECTORY):
         remove_unfinished(table.store, place)
-    directories = table.store.list_directory(MARKER_DIRECTORY).directories
-    marked = {directory.rpartition("/")[2] for directory in directories}
-    names = sorted(filter(is_instant_time, marked | list_heartbeats(table.store)))
+    traces = marked_names(table.store) | list_heartbeats(table.store)
+    names = sorted(filter(is_instant_time, traces))
     found = [InstantTime(name) for name in names if not _is_pending(timeline, InstantTime(name))]
     if not found:
         return ()
