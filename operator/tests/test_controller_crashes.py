@@ -70,6 +70,14 @@ def start_mortal(
     return controller, api
 
 
+def replace_dead(case: ControllerCase, mortal: Controller, api: MortalApi) -> None:
+    """Let it die, at the latest now: the last deaths of a series may not come about."""
+    api.died.wait(2.0)
+    api.died.set()
+    mortal.stop(5.0)
+    case.start()
+
+
 def jobs_per_operation(case: ControllerCase) -> dict[str, int]:
     found: dict[str, int] = {}
     for job in case.cluster.all_jobs():
@@ -85,11 +93,7 @@ def test_a_death_at_any_write_of_a_start_leaves_one_job(
 ) -> None:
     case.declare(deletionPolicy="Delete")
     mortal, api = start_mortal(case, api_server, writes, last_arrives=last_arrives)
-    # A start has no more writes than these; the last deaths may not come about.
-    api.died.wait(2.0)
-    api.died.set()
-    mortal.stop(5.0)
-    case.start()
+    replace_dead(case, mortal, api)
     job = case.until_job("create")
     case.until(lambda: case.operations()[-1]["phase"] == "Running", "the Job was seen")
     case.cluster.carry_out(job)
@@ -113,10 +117,7 @@ def test_a_death_at_any_write_after_an_end_loses_no_result(
     case.cluster.carry_out(ingest)
     case.land("b.parquet")
     mortal, api = start_mortal(case, api_server, writes, last_arrives=last_arrives)
-    api.died.wait(2.0)
-    api.died.set()
-    mortal.stop(5.0)
-    case.start()
+    replace_dead(case, mortal, api)
     following = case.until_job("ingest")
     case.cluster.carry_out(following)
     case.until(lambda: case.status().get("timeline", {}).get("completed") == 2, "two commits")

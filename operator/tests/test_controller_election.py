@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -28,6 +27,7 @@ from tideline_operator.controller.status_writer import StaleStatus, StatusWriter
 from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
+from tideline_operator.testing.free_ports import free_ports
 from tideline_operator.testing.pretended_cluster import PretendedCluster
 
 pytestmark = pytest.mark.api_server
@@ -128,16 +128,6 @@ def without_engine(folder: Path) -> Path:
     for name in ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "minio"):
         (hidden / f"{name}.py").write_text("raise ImportError('not in the operator image')\n")
     return hidden
-
-
-def free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [int(probe.getsockname()[1]) for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 def holder(case: ControllerCase) -> str:

@@ -73,6 +73,16 @@ class Driver:
         assert code == result.exit_code
         return result
 
+    def stop_mid_write(self, process: subprocess.Popen[bytes]) -> int:
+        """Send SIGTERM once a data file is there; the exit code."""
+        deadline = time.monotonic() + WAIT_S
+        while not self.data_files():
+            assert process.poll() is None, "it ended before it wrote a file"
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        process.send_signal(signal.SIGTERM)
+        return process.wait(WAIT_S)
+
     @property
     def message(self) -> Path:
         return self.folder / "termination-log"
@@ -108,13 +118,7 @@ def landed(folder: Path) -> IngestFiles:
 def test_a_write_that_is_told_to_stop_is_undone_and_may_be_run_again(driver: Driver) -> None:
     ingest = landed(driver.folder)
     with driver.start(ingest) as process:
-        deadline = time.monotonic() + WAIT_S
-        while not driver.data_files():
-            assert process.poll() is None, "it ended before it wrote a file"
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        process.send_signal(signal.SIGTERM)
-        code = process.wait(WAIT_S)
+        code = driver.stop_mid_write(process)
     result = driver.result()
     assert (code, result.outcome, result.error) == (143, Outcome.FAILED, STOPPED)
     assert result.is_safe_to_retry
@@ -127,13 +131,7 @@ def test_a_write_that_is_told_to_stop_is_undone_and_may_be_run_again(driver: Dri
 def test_a_write_that_runs_out_of_time_leaves_what_rollback_recognises(driver: Driver) -> None:
     ingest = landed(driver.folder)
     with driver.start(ingest, grace_s=0.02) as process:
-        deadline = time.monotonic() + WAIT_S
-        while not driver.data_files():
-            assert process.poll() is None, "it ended before it wrote a file"
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        process.send_signal(signal.SIGTERM)
-        code = process.wait(WAIT_S)
+        code = driver.stop_mid_write(process)
     result = driver.result()
     assert (code, result.exit_code, result.error) == (143, 143, STOPPED)
     pending = [str(instant.time) for instant in LakeTable.open(str(driver.table)).timeline()

@@ -14,7 +14,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -32,6 +31,7 @@ from typing import Any, Self
 from Crypto.PublicKey import RSA
 
 from tideline_operator.kube import KubeApi
+from tideline_operator.testing.free_ports import free_ports
 
 ADMIN = "admin"
 OPERATOR = "system:serviceaccount:tideline-system:tideline-operator"
@@ -181,7 +181,7 @@ class ApiServer:
         return self._folder / "certificates" / "apiserver.crt"
 
     def _start(self, programs: Path) -> None:
-        etcd_port, peer_port, self._port = _free_ports(3)
+        etcd_port, peer_port, self._port = free_ports(3)
         etcd_url, peer_url = f"http://127.0.0.1:{etcd_port}", f"http://127.0.0.1:{peer_port}"
         self._launch(
             programs / "etcd",
@@ -264,16 +264,6 @@ def _token_line(user: str, token: str) -> str:
 def _version(folder: Path) -> tuple[int, ...]:
     words = folder.parent.name.removeprefix("kubernetes-").split(".")
     return tuple(int(word) for word in words if word.isdecimal())
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [int(probe.getsockname()[1]) for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 def main() -> None:
