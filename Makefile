@@ -55,7 +55,7 @@ interop: setup peers ## Run only the tests against Hudi's own engines.
 .PHONY: e2e
 e2e: setup peers ## Test on a real Kubernetes, built from nothing if need be (as root, or with kind).
 	@$(BIN)/python -m e2e.build all
-	@$(BIN)/python -m pytest -c e2e/pytest.ini $(TESTS)
+	@$(BIN)/python -m pytest -c e2e/pytest.ini $(or $(TESTS),e2e/tests)
 
 .PHONY: lint
 lint: setup ## Check style, types, imports and sizes.

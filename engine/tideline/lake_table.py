@@ -7,7 +7,7 @@ It joins what the layers below keep apart: writing (tideline.write), the engine 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -327,15 +327,18 @@ class LakeTable:
         failed = find_failed_writes(table, table.timeline(), policy)
         return tuple(plan_instant_rollback(table, instant) for instant in failed)
 
-    def recover(self) -> tuple[RolledBack, ...]:
+    def recover(self, *, gone: Iterable[str] = ()) -> tuple[RolledBack, ...]:
         """Roll back what dead writers left. Writers do this by themselves before they start.
 
+        `gone` names writers that have ended for certain, so that their heartbeats need not expire.
         Clusterings and log compactions go as well that nobody can run, because their plans cannot
         be read; those stop a writer with CorruptTable.
         """
         table = self.hoodie_table
         config = self.write_config(None)
-        policy = replace(self._failed_writes(config), gives_up_unreadable=True)
+        policy = replace(
+            self._failed_writes(config), gives_up_unreadable=True, gone=frozenset(gone)
+        )
         with table.lock().acquire(timeout_s=config.lock_timeout_s):
             timeline = table.timeline()
             done = execute_failed_writes_rollback(table, timeline, policy)

@@ -36,7 +36,7 @@ OPERATOR_RIGHTS = {
     "lakestores.tideline.dev": ("list", "watch"),
     "jobs.batch": (*READ, "create", "delete"),
     "pods": ("list", "watch"),
-    "configmaps": ("create", "patch", "delete"),
+    "configmaps": ("create",),
     "secrets": ("get",),
     "namespaces": ("get",),
     "events": ("create", "list"),

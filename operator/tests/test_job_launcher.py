@@ -8,12 +8,18 @@ from dataclasses import replace
 import pytest
 
 from tideline.ingest.operation import CreateTable, Operation, Place, TableTarget
-from tideline_operator.api_objects import CONFIG_MAPS, JOBS, Manifest
+from tideline_operator.api_objects import (
+    CONFIG_MAPS,
+    JOBS,
+    ROLE_BINDINGS,
+    ApiResource,
+    Manifest,
+)
 from tideline_operator.kube import KubeApi
-from tideline_operator.launcher.driver_job import LaunchSettings, driver_job, operation_config_map
+from tideline_operator.launcher.driver_job import LaunchSettings, driver_job
 from tideline_operator.launcher.job_launcher import JobLauncher, Refused, Started
 from tideline_operator.resources.resolved import ResolvedTable
-from tideline_operator.testing.api_server import ApiServer
+from tideline_operator.testing.api_server import STRANGER, ApiServer
 from tideline_operator.testing.table_states import resolved
 
 pytestmark = pytest.mark.api_server
@@ -22,6 +28,7 @@ SETTINGS = LaunchSettings("localhost/tideline-engine:dev")
 OPERATION = Operation(
     "people-create-0a1b2c", TableTarget("people", Place("s3://lake/people"), ("id",)), CreateTable()
 )
+ROLES = ApiResource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 NAME = "people-create-0a1b2c-1"
 
 
@@ -69,20 +76,46 @@ def test_an_operation_is_started_once(api: KubeApi, table: ResolvedTable, owner:
     assert launcher.ensure_started(OPERATION, table, 2, owner) == Started(is_new=True)
 
 
-@pytest.mark.parametrize("creates_job", [False, True])
 def test_a_death_in_the_middle_is_made_good_by_starting_again(
-    api: KubeApi, table: ResolvedTable, owner: Manifest, namespace: str, creates_job: bool
+    api: KubeApi, table: ResolvedTable, owner: Manifest, namespace: str
 ) -> None:
-    content = operation_config_map(OPERATION, table, 1, owner=owner, settings=SETTINGS)
-    api.create(CONFIG_MAPS, content, namespace)
-    if creates_job:
-        job = driver_job(OPERATION, table, 1, owner=owner, settings=SETTINGS)
-        api.create(JOBS, job, namespace)
+    job = driver_job(OPERATION, table, 1, owner=owner, settings=SETTINGS)
+    api.create(JOBS, job, namespace)
     launcher = JobLauncher(api, SETTINGS)
-    assert launcher.ensure_started(OPERATION, table, 1, owner) == Started(is_new=not creates_job)
-    found = api.get(CONFIG_MAPS, NAME, namespace)
+    assert launcher.ensure_started(OPERATION, table, 1, owner) == Started(is_new=False)
+    found, known = api.get(CONFIG_MAPS, NAME, namespace), api.get(JOBS, NAME, namespace)
     assert found is not None
-    assert [item["kind"] for item in found["metadata"]["ownerReferences"]] == ["Job"]
+    assert known is not None
+    (holder,) = found["metadata"]["ownerReferences"]
+    assert (holder["kind"], holder["uid"]) == ("Job", known["metadata"]["uid"])
+
+
+def test_a_job_whose_operation_cannot_be_stored_is_taken_back(
+    api_server: ApiServer, table: ResolvedTable, owner: Manifest, namespace: str
+) -> None:
+    api, allowed = api_server.api(), "rbac.authorization.k8s.io"
+    verbs = ["get", "create", "delete"]
+    role = {
+        "apiVersion": f"{allowed}/v1",
+        "kind": "Role",
+        "metadata": {"name": "jobs-only"},
+        "rules": [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": verbs}],
+    }
+    api.create(ROLES, role, namespace)
+    binding = {
+        "apiVersion": f"{allowed}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "jobs-only"},
+        "roleRef": {"apiGroup": allowed, "kind": "Role", "name": "jobs-only"},
+        "subjects": [{"kind": "User", "name": STRANGER, "apiGroup": allowed}],
+    }
+    api.create(ROLE_BINDINGS, binding, namespace)
+    launcher = JobLauncher(api_server.api(STRANGER), SETTINGS)
+    refused = launcher.ensure_started(OPERATION, table, 1, owner)
+    assert isinstance(refused, Refused)
+    assert "configmaps" in refused.message
+    job = api.get(JOBS, NAME, namespace)
+    assert job is None or job["metadata"].get("deletionTimestamp")
 
 
 def test_what_the_api_server_refuses_is_told_and_leaves_nothing(

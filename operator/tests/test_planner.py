@@ -16,6 +16,7 @@ from tideline_operator.observed import (
     Observed,
     ObservedTable,
     Problem,
+    WriterFate,
 )
 from tideline_operator.planner import CHANGED_PAUSE_MS, OBSERVE_RETRY_MS, plan
 from tideline_operator.resources.resolved import ResolvedTable
@@ -180,6 +181,21 @@ def test_dead_writers_are_rolled_back_before_anything_builds_on_the_table() -> N
     table = replace(TABLE, pending=(pending("1", is_dead=True), pending("2", is_dead=True)))
     (start,) = starts(plan(resolved(), EMPTY, seen(*FILES, table=table), NOW_MS))
     assert start.operation.work == RollBack(("1", "2"))
+
+
+def test_the_rollback_of_a_writer_that_is_gone_names_it_as_the_proof() -> None:
+    gone = replace(pending("1", is_dead=True), writer="op/pod", fate=WriterFate.GONE)
+    table = replace(TABLE, pending=(gone, pending("2", is_dead=True)))
+    (start,) = starts(plan(resolved(), EMPTY, seen(*FILES, table=table), NOW_MS))
+    assert start.operation.work == RollBack(("1", "2"), ("op/pod",))
+
+
+def test_nothing_begins_while_the_last_pods_of_a_dead_writer_end() -> None:
+    ending = replace(pending("1", dead_at_ms=NOW_MS + 9), writer="op/pod", fate=WriterFate.ENDING)
+    table = replace(TABLE, pending=(ending,))
+    (wait,) = plan(resolved(), EMPTY, seen(*FILES, table=table), NOW_MS)
+    assert isinstance(wait, Wait)
+    assert (wait.kind, wait.until_ms) == (WaitKind.HEARTBEAT, NOW_MS + 10)
 
 
 def test_a_live_writer_is_left_alone_and_nothing_waits_for_it() -> None:

@@ -1,7 +1,7 @@
 """Looking at a table: its properties, timeline and landing prefixes, as an `Observed`. Reads only.
 
 A look costs one request for the properties, one listing of the timeline, one read per commit not
-seen before (usually one), one or two per pending instant, and one listing per landing prefix that
+seen before (usually one), up to three per pending instant, and one listing per landing prefix that
 is due. The table's files are counted only after something completed, and never more often than
 makes counting a small part of the time.
 """
@@ -9,7 +9,7 @@ makes counting a small part of the time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tideline.clock import Clock
@@ -24,7 +24,7 @@ from tideline.services.rollback.execute import FailedWrites, find_failed_writes
 from tideline.services.savepoint.record import read_savepoint
 from tideline.services.service import Service
 from tideline.services.table_history import CLUSTER, LOG_COMPACT, clusterings
-from tideline.storage.heartbeat import heartbeat_age_ms
+from tideline.storage.heartbeat import heartbeat_age_ms, heartbeat_writer
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3_errors import MissingBucket
@@ -196,9 +196,17 @@ class Observer:
         policy = _failed_writes(hoodie)
         dead = {instant.time for instant in find_failed_writes(hoodie, timeline, policy)}
         dead |= {instant.time for instant in timeline.pending().of(Action.ROLLBACK)}
-        return tuple(
+        seen = tuple(
             self._one_pending(hoodie, instant, policy, found, is_dead=instant.time in dead)
             for instant in timeline.pending()
+        )
+        if policy.never:
+            return seen
+        return tuple(
+            replace(one, writer=heartbeat_writer(hoodie.store, one.time))
+            if one.dead_at_ms is not None and one.service is None
+            else one
+            for one in seen
         )
 
     def _one_pending(

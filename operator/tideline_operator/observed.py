@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from tideline.ingest.checkpoint import Checkpoint
 from tideline.ingest.landing import Landing
@@ -13,13 +14,24 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant_time import InstantTime
 
 
+class WriterFate(Enum):
+    """What is known of a writer beside its heartbeat.
+
+    ENDING: its driver has ended, but a pod that wrote for it may still run. GONE: all have ended.
+    """
+
+    UNKNOWN = "unknown"
+    ENDING = "ending"
+    GONE = "gone"
+
+
 @dataclass(frozen=True, slots=True)
 class ObservedPending:
     """An instant under way, or left behind.
 
     `dead_at_ms` is when its heartbeat counts as dead if it is not renewed; None where there is no
-    heartbeat. A dead write is rolled back; a table `service` that `is_idle` has a plan which nobody
-    runs, to be resumed.
+    heartbeat. `fate` is what else is known of the `writer` that the heartbeat names. A dead write
+    is rolled back; a table `service` that `is_idle` has a plan which nobody runs, to be resumed.
     """
 
     time: str
@@ -29,6 +41,8 @@ class ObservedPending:
     dead_at_ms: int | None = None
     service: Service | None = None
     is_idle: bool = False
+    writer: str = ""
+    fate: WriterFate = WriterFate.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,9 +45,11 @@ def create_operation(table: ResolvedTable) -> Operation:
     return _operation(table, CreateTable())
 
 
-def rollback_operation(table: ResolvedTable, instants: tuple[str, ...]) -> Operation:
-    """Roll back these instants of dead writers."""
-    return _operation(table, RollBack(instants))
+def rollback_operation(
+    table: ResolvedTable, instants: tuple[str, ...], gone: tuple[str, ...] = ()
+) -> Operation:
+    """Roll back these instants of dead writers; the processes named in `gone` have ended."""
+    return _operation(table, RollBack(instants, gone))
 
 
 def ingest_operation(

@@ -5,7 +5,8 @@ the status, and losing that only means looking again.
 
 1. Suspended: nothing. Not observable: try again. Not ours to touch: say why.
 2. No bucket, or no table and a declared schema: create it. Otherwise the first batch creates it.
-3. Roll back what dead writers left, before anything builds on the table.
+3. Roll back what dead writers left, before anything builds on the table. Where the last pods of a
+   dead writer are still ending, that is waited for.
 4. Go back to the savepoint that `restoreTo` names; make the savepoints that are missing.
 5. For each ingest whose landing prefix was looked at: take the next files in, in order of arrival.
 6. Run the table services that are due: urgent ones before ingests, the others after them.
@@ -22,7 +23,7 @@ from tideline.ingest.plan import Batch, plan_batch
 from tideline.timeline.instant import COMMIT_ACTIONS
 from tideline.timeline.instant_time import InstantTime, is_instant_time
 from tideline_operator.actions import Action, Advise, Blocked, Priority, Start, Wait, WaitKind
-from tideline_operator.observed import Observed, ObservedLanding, ObservedTable
+from tideline_operator.observed import Observed, ObservedLanding, ObservedTable, WriterFate
 from tideline_operator.operation import (
     create_operation,
     ingest_operation,
@@ -160,7 +161,7 @@ class _Planner:
             message = "there is no table at the location, and neither spec.schema nor spec.ingest"
             return [Blocked("NoTable", f"{message} to make one from")]
         first = self._roll_back()
-        if _has_start(first):
+        if _has_start(first) or self._has_ending_writer():
             return first
         restore = self._restore()
         if restore:
@@ -171,6 +172,7 @@ class _Planner:
     def _roll_back(self) -> list[Action]:
         pending = self._observed.table.pending if self._observed.table is not None else ()
         dead = tuple(instant.time for instant in pending if instant.is_dead)
+        gone = tuple(one.writer for one in pending if one.fate is WriterFate.GONE)
         actions: list[Action] = []
         for instant in pending:
             if not instant.is_dead and instant.dead_at_ms is not None:
@@ -178,9 +180,15 @@ class _Planner:
                 actions.append(Wait("", WaitKind.HEARTBEAT, instant.dead_at_ms + 1, reason))
         if dead and not self._observed.running:
             reason = f"the writer of {', '.join(dead)} is gone"
-            operation = rollback_operation(self._table, dead)
+            operation = rollback_operation(self._table, dead, gone)
             actions += self._admit(operation, Priority.ROLLBACK, reason)
         return actions
+
+    def _has_ending_writer(self) -> bool:
+        """Whether what a dead driver left can be rolled back in a moment, so that nothing else
+        begins before; its heartbeat is a limit to that."""
+        pending = self._observed.table.pending if self._observed.table is not None else ()
+        return any(instant.fate is WriterFate.ENDING for instant in pending)
 
     def _restore(self) -> list[Action]:
         wanted, table = self._spec.restore_to, self._observed.table

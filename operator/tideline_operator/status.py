@@ -7,7 +7,7 @@ from dataclasses import replace
 from tideline.ingest.operation import Operation, OperationKind, RunService
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline_operator.actions import Action, Blocked, Wait
-from tideline_operator.observed import FileCounts, Observed
+from tideline_operator.observed import FileCounts, Observed, WriterFate
 from tideline_operator.planner import batch_of
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.resolved import ResolvedTable
@@ -278,7 +278,8 @@ def _conditions(
     blocked = [action for action in actions if isinstance(action, Blocked)]
     stuck = next((action for action in blocked if action.exit_code), None)
     failing = next(iter(unresolved_failures(status)), None)
-    dead = [item.time for item in observed.table.pending if item.is_dead] if observed.table else []
+    pending = observed.table.pending if observed.table else ()
+    dead = [one.time for one in pending if one.is_dead or one.fate is WriterFate.ENDING]
     found = [
         _condition(ConditionType.SPEC_VALID, True, "Valid", ""),
         _condition(

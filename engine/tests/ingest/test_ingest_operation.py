@@ -65,7 +65,7 @@ SERVICES = [
     "work",
     [
         CreateTable(),
-        RollBack((INSTANT,)),
+        RollBack((INSTANT,), ("people-ingest-1/6f1c",)),
         INGEST,
         MakeSavepoint("a", INSTANT),
         RestoreTable(INSTANT, INSTANT, {"hoodie.x": "1"}),

@@ -12,6 +12,7 @@ from tideline.heartbeat_limits import HeartbeatLimits
 from tideline.storage.heartbeat import (
     Heartbeat,
     heartbeat_age_ms,
+    heartbeat_writer,
     is_heartbeat_dead,
 )
 from tideline.storage.local import LocalStore
@@ -41,7 +42,7 @@ def is_dead(store: FaultyStore, clock: FakeClock) -> bool:
     return is_heartbeat_dead(store, INSTANT, clock, LIMITS)
 
 
-def test_the_heartbeat_is_an_empty_object_for_as_long_as_the_block(
+def test_without_a_name_it_is_an_empty_object_for_as_long_as_the_block(
     store: FaultyStore, clock: FakeClock
 ) -> None:
     with Heartbeat(store, INSTANT, clock, LIMITS) as heartbeat:
@@ -49,6 +50,18 @@ def test_the_heartbeat_is_an_empty_object_for_as_long_as_the_block(
         assert not heartbeat.is_expired()
         assert not is_dead(store, clock)
     assert store.head(PATH) is None
+
+
+def test_it_carries_its_writers_name_until_that_is_withdrawn(
+    store: FaultyStore, clock: FakeClock
+) -> None:
+    with Heartbeat(store, INSTANT, clock, LIMITS, writer="people-ingest-1/6f1c") as heartbeat:
+        assert heartbeat_writer(store, INSTANT) == "people-ingest-1/6f1c"
+        heartbeat.withdraw_name()
+        assert heartbeat_writer(store, INSTANT) == ""
+        assert heartbeat.renew()
+        assert heartbeat_writer(store, INSTANT) == ""
+    assert heartbeat_writer(store, INSTANT) == ""
 
 
 def test_a_missing_heartbeat_is_dead(store: FaultyStore, clock: FakeClock) -> None:

@@ -5,7 +5,9 @@ stdout and, in a pod, its termination message: the file that TIDELINE_TERMINATIO
 Kubernetes' own. Every end that Python lives to see has a result: errors nobody foresaw, a Java that
 died, and SIGTERM, after which TIDELINE_GRACE_S seconds are left.
 
-With TIDELINE_SPARK_PODS in the environment Spark runs on Kubernetes, with executors in pods.
+In a pod its heartbeats carry a name made of the operation and POD_UID, so that the operator can
+tell which instants a dead pod left. With TIDELINE_SPARK_PODS in the environment Spark runs on
+Kubernetes, with executors in pods.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from tideline.ingest.kubernetes_pods import (
     ThisPod,
     spark_settings,
 )
-from tideline.ingest.operation import Operation
+from tideline.ingest.operation import Operation, writer_name
 from tideline.ingest.operation_result import STOPPED, WORKER_DIED, OperationResult, Outcome
 from tideline.storage.location import StoreLocation
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 TERMINATION_LOG_VARIABLE = "TIDELINE_TERMINATION_LOG"
 GRACE_VARIABLE = "TIDELINE_GRACE_S"
+POD_UID_VARIABLE = "POD_UID"
 
 _TERMINATION_LOG = Path("/dev/termination-log")
 _GRACE_S = 30.0
@@ -47,6 +50,8 @@ _STOP_S_MAX = 20.0
 def run_operation(path: str, environment: Mapping[str, str] = os.environ) -> int:
     """Carry out the operation in the file; returns the exit code of its result."""
     operation = read_operation(Path(path))
+    if uid := environment.get(POD_UID_VARIABLE):
+        operation = replace(operation, writer=writer_name(operation.id, uid))
     run = _Run(operation, environment)
     result = run.carry_out()
     if run.is_on_kubernetes:

@@ -42,7 +42,7 @@ def execute_operation(
             case CreateTable():
                 return _create(operation)
             case RollBack():
-                return _roll_back(operation)
+                return _roll_back(operation, operation.work)
             case RunService():
                 return execute_service(
                     operation,
@@ -98,9 +98,9 @@ def _create(operation: Operation) -> OperationResult:
     return OperationResult(operation.id, Outcome.SUCCEEDED, "created the table")
 
 
-def _roll_back(operation: Operation) -> OperationResult:
-    table = open_table(operation.table)
-    undone = table.recover() if table is not None else ()
+def _roll_back(operation: Operation, work: RollBack) -> OperationResult:
+    table = open_table(operation.table, operation.writer)
+    undone = table.recover(gone=work.gone) if table is not None else ()
     if not undone:
         return OperationResult(operation.id, Outcome.NOTHING, "nothing to roll back")
     return OperationResult(

@@ -95,7 +95,7 @@ def execute_ingest(
 
     Raises InvalidData naming the file or the rows, ConfigError, Conflict, StorageUnavailable.
     """
-    table = open_table(operation.table)
+    table = open_table(operation.table, operation.writer)
     checkpoints = current_checkpoints(table, work.name)
     checkpoint = checkpoints.get(work.name)
     generation = checkpoint.generation if checkpoint else 0
@@ -272,7 +272,8 @@ class _Attempt:
         if schema is None:
             self._require_rows(rows)
         columns = column_types(source) if self._remembers_columns else ()
-        table = self.table or open_table(target) or create_declared_table(target)
+        writer = self.operation.writer
+        table = self.table or open_table(target, writer) or create_declared_table(target, writer)
         self.progress(f"writing {len(self.files)} files")
         return table.write(
             rows,

@@ -87,9 +87,14 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class RollBack:
-    """Roll back what dead writers left; `instants` are those seen when planning."""
+    """Roll back what dead writers left; `instants` are those seen when planning.
+
+    `gone` are the writers of some of them, by the names in their heartbeats: who planned this knows
+    that these processes have ended.
+    """
 
     instants: tuple[str, ...]
+    gone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +155,16 @@ Work = CreateTable | IngestFiles | RollBack | RunService | MakeSavepoint | Resto
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One piece of work on one table."""
+    """One piece of work on one table.
+
+    `writer` names the process that carries it out, where others can tell when that is gone; it is
+    no part of the plan.
+    """
 
     id: str
     table: TableTarget
     work: Work
+    writer: str = ""
 
     @property
     def kind(self) -> OperationKind:
@@ -216,6 +226,17 @@ def operation_id(table_name: str, kind: OperationKind, *basis: object) -> str:
     return f"{readable}-{kind.value}-{digest.hexdigest()}"
 
 
+def writer_name(operation_id: str, pod_uid: str) -> str:
+    """What the heartbeats of an operation's driver say: there is one such process, ever."""
+    return f"{operation_id}/{pod_uid}"
+
+
+def parse_writer_name(name: str) -> tuple[str, str] | None:
+    """Operation and pod of a writer, None where it is not one of ours in a pod."""
+    operation_id, slash, pod_uid = name.partition("/")
+    return (operation_id, pod_uid) if operation_id and slash and pod_uid else None
+
+
 def _table_object(table: TableTarget) -> dict[str, Any]:
     return {
         "name": table.name,
@@ -249,7 +270,7 @@ def _work_object(work: Work) -> dict[str, Any]:
         case CreateTable():
             return {}
         case RollBack():
-            return {"instants": list(work.instants)}
+            return {"instants": list(work.instants), "gone": list(work.gone)}
         case RunService():
             return {
                 "service": work.service.value,
@@ -296,7 +317,7 @@ def _read_work(kind: OperationKind, content: Any) -> Work:
         case OperationKind.CREATE:
             return CreateTable()
         case OperationKind.ROLLBACK:
-            return RollBack(_texts(content["instants"]))
+            return RollBack(_texts(content["instants"]), _texts(content.get("gone", ())))
         case OperationKind.SAVEPOINT:
             return MakeSavepoint(str(content["name"]), str(content["instant"]))
         case OperationKind.RESTORE:

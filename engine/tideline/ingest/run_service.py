@@ -51,7 +51,7 @@ def execute_service(
 
     Raises Conflict when another process got in the way, CorruptTable, StorageUnavailable.
     """
-    table = open_table(operation.table)
+    table = open_table(operation.table, operation.writer)
     if table is None:
         return OperationResult(operation.id, Outcome.NOTHING, "there is no table")
     started_s = clock.monotonic_s()
@@ -65,7 +65,7 @@ def execute_service(
 
 def execute_savepoint(operation: Operation, work: MakeSavepoint) -> OperationResult:
     """Make the savepoint. Raises ConfigError when files of the instant have been cleaned."""
-    table = open_table(operation.table)
+    table = open_table(operation.table, operation.writer)
     if table is None:
         return OperationResult(operation.id, Outcome.NOTHING, "there is no table")
     made = create_savepoint(
@@ -87,7 +87,7 @@ def execute_savepoint(operation: Operation, work: MakeSavepoint) -> OperationRes
 
 def execute_restore(operation: Operation, work: RestoreTable) -> OperationResult:
     """Go back to the savepoint, or finish going there. Raises as restore_table does."""
-    table = open_table(operation.table)
+    table = open_table(operation.table, operation.writer)
     if table is None:
         return OperationResult(operation.id, Outcome.NOTHING, "there is no table")
     done = restore_table(table.hoodie_table, InstantTime.parse(work.instant))

@@ -26,26 +26,29 @@ def locate(place: Place) -> StoreLocation:
     return StoreLocation.of(place.uri, dict(place.options))
 
 
-def open_table(target: TableTarget) -> LakeTable | None:
-    """The table, or None when there is none.
+def open_table(target: TableTarget, writer: str = "") -> LakeTable | None:
+    """The table, or None when there is none; `writer` is what its heartbeats call this process.
 
     Raises ConfigError when there is no bucket either, unless creating the table may create it.
     """
+    options = dict(target.location.options)
     try:
-        return LakeTable.open(target.location.uri, storage_options=dict(target.location.options))
+        table = LakeTable.open(target.location.uri, storage_options=options)
     except ObjectNotFound:
         return None
     except MissingBucket:
         if locate(target.location).creates_bucket:
             return None
         raise
+    table.hoodie_table.writer = writer
+    return table
 
 
-def create_declared_table(target: TableTarget) -> LakeTable:
+def create_declared_table(target: TableTarget, writer: str = "") -> LakeTable:
     """Create the table; without a declared schema the first write decides it."""
     from tideline.ingest.arrow_schema import arrow_schema
 
-    return LakeTable.create(
+    table = LakeTable.create(
         target.location.uri,
         name=target.name,
         record_key=target.record_key,
@@ -56,3 +59,5 @@ def create_declared_table(target: TableTarget) -> LakeTable:
         properties=target.creation_properties,
         storage_options=dict(target.location.options),
     )
+    table.hoodie_table.writer = writer
+    return table

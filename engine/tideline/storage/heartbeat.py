@@ -1,9 +1,13 @@
 """Heartbeats tell a live writer from a dead one.
 
-`.hoodie/.heartbeat/<instant>` is an empty object, rewritten at an interval; its age is the time
-since the store last saw it written. A writer whose heartbeat lapsed may be rolled back by anybody,
-so it must not complete its instant. On a local folder the kernel also says at once when a writer's
-process is gone; see `liveness`. Source: Hudi `HoodieHeartbeatClient`, `HeartbeatUtils`.
+`.hoodie/.heartbeat/<instant>` is an object rewritten at an interval; its age is the time since the
+store last saw it written. A writer whose heartbeat lapsed may be rolled back by anybody, so it must
+not complete its instant. On a local folder the kernel also says at once when a writer's process is
+gone; see `liveness`. Source: Hudi `HoodieHeartbeatClient`, `HeartbeatUtils`.
+
+The object holds the writer's name, or nothing: who can tell that this very process is gone need not
+wait. Before its completing request a writer takes the name back, because a request may outlive its
+sender; from then on only age counts.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from tideline.clock import Clock
-from tideline.errors import StorageUnavailable, TidelineError
+from tideline.errors import ObjectNotFound, StorageUnavailable, TidelineError
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
 from tideline.storage.liveness import (
     WriterLock,
@@ -43,9 +47,12 @@ class Heartbeat:
         name: str,
         clock: Clock,
         limits: HeartbeatLimits = DEFAULT_LIMITS,
+        *,
+        writer: str = "",
     ) -> None:
         self._store = store
         self._name = name
+        self._writer = writer
         self._path = heartbeat_path(name)
         self._clock = clock
         self._limits = limits
@@ -109,6 +116,16 @@ class Heartbeat:
                 _log.warning("Cannot renew the heartbeat, will retry: %s", error)
             return True
 
+    def withdraw_name(self) -> None:
+        """From here on the writer's end says nothing about its instant.
+
+        Raises StorageUnavailable when the store does not take that in.
+        """
+        with self._beating:
+            if self._writer:
+                self._writer = ""
+                self._beat()
+
     def is_expired(self) -> bool:
         """Whether others may already take this writer for dead; True before `start`, too."""
         if self._expired or self._beaten is None:
@@ -135,7 +152,7 @@ class Heartbeat:
     def _beat(self) -> None:
         # Both clocks, from before the write: a machine that slept is noticed by one of them.
         beaten = (self._clock.now_ms(), self._clock.monotonic_s())
-        self._store.put(self._path, b"")
+        self._store.put(self._path, self._writer.encode())
         self._beaten = beaten
 
 
@@ -148,6 +165,14 @@ def heartbeat_age_ms(store: ObjectStore, name: str, clock: Clock) -> int | None:
     """How long the heartbeat has been silent by the store's time stamp; None when there is none."""
     found = store.head(heartbeat_path(name))
     return None if found is None else max(0, clock.now_ms() - found.modified_ms)
+
+
+def heartbeat_writer(store: ObjectStore, name: str) -> str:
+    """The name of the writer whose end would be the end of its instant; empty if there is none."""
+    try:
+        return store.get(heartbeat_path(name)).decode("utf-8", "replace")
+    except ObjectNotFound:
+        return ""
 
 
 def is_heartbeat_dead(store: ObjectStore, name: str, clock: Clock, limits: HeartbeatLimits) -> bool:

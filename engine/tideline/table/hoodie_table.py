@@ -50,6 +50,8 @@ class HoodieTable:
         self.store = store
         self.config = config
         self.clock = clock
+        self.writer = ""
+        """What heartbeats of this process name it; see `tideline.storage.heartbeat`."""
         self.timelines = TimelineStore(store, LAYOUT_V1, clock)
         # Instants and their plans never change, so what was read of one is kept.
         self._replaced_by: dict[InstantTime, tuple[FileGroupId, ...]] = {}

@@ -51,6 +51,7 @@ class InstantCompletion:
         instant or took it away; StorageUnavailable when the store went away.
         """
         require_alive(self._heartbeat, self._table, pending.time)
+        self._heartbeat.withdraw_name()
         require_lease(lease, self._table, pending.time)
         token = uuid4().hex
         self.is_sent = True

@@ -127,7 +127,9 @@ class WriteTransaction:
             _refuse_blocked(table, timeline)
             schema_json = table.table_schema_json(timeline)
             time = next_instant_time(table.clock.now_ms(), timeline.newest_time())
-            heartbeat = Heartbeat(table.store, str(time), table.clock, config.heartbeat)
+            heartbeat = Heartbeat(
+                table.store, str(time), table.clock, config.heartbeat, writer=table.writer
+            )
             heartbeat.start()
             try:
                 action = operation.action(table.config.table_type)

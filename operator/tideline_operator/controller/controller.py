@@ -40,6 +40,7 @@ from tideline_operator.controller.settlement import Settler
 from tideline_operator.controller.status_writer import StaleStatus, StatusWriter
 from tideline_operator.controller.table_source import TableSource
 from tideline_operator.controller.work_queue import Key, WorkQueue
+from tideline_operator.controller.writer_fate import WriterFates
 from tideline_operator.kube import KubeApi
 from tideline_operator.launcher.driver_job import MANAGED_BY, MANAGED_BY_LABEL, TABLE_LABEL
 from tideline_operator.launcher.job_launcher import JobLauncher
@@ -90,8 +91,9 @@ class Controller:
             Parts(
                 tables=self.tables,
                 source=source,
-                settler=Settler(api, self._jobs, self._pods),
+                settler=Settler(api, self._jobs, self._pods, settings.start_deadline_s),
                 observer=Observer(clock, source.open_store),
+                fates=WriterFates(api, self._pods),
                 starter=starter,
                 budgets=self.budgets,
                 writer=StatusWriter(api, self.tables),

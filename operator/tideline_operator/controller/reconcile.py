@@ -2,10 +2,10 @@
 
 1. Resolve what is declared. What cannot be resolved is said in the conditions, and that is all.
 2. Settle the operations under way by their Jobs; what ended goes into events and the status.
-3. Look at the table and plan.
+3. Look at the table, learn which writers' pods have ended, and plan.
 4. If the plan starts something and there is a place for it: write it into the status, which only
    one controller can do, and then create its Job. A death in between means that the next turn makes
-   the same plan and creates the same Job.
+   the same plan and creates the same Job, or what is lacking beside it.
 5. Write the status if it changed, and say when to look again.
 """
 
@@ -41,6 +41,8 @@ from tideline_operator.controller.table_source import (
     declared_table,
 )
 from tideline_operator.controller.work_queue import Key
+from tideline_operator.controller.writer_fate import WriterFates
+from tideline_operator.launcher.driver_job import job_name
 from tideline_operator.launcher.job_launcher import Refused
 from tideline_operator.observation import Observer
 from tideline_operator.observed import Observed
@@ -104,6 +106,7 @@ class Parts:
     source: TableSource
     settler: Settler
     observer: Observer
+    fates: WriterFates
     starter: JobStarter
     budgets: Budgets
     writer: StatusWriter
@@ -222,14 +225,20 @@ class TableReconciler:
             before = without_entry(before, settled.pending.id)
         running = frozenset(settled.running)
         observed = parts.observer.observe(table, before, running=running)
+        observed = parts.fates.judge(turn.key, before, observed)
         turn.now_ms = parts.clock.now_ms()
         actions = plan(table, before, observed, turn.now_ms)
         self._note_polls(turn, table, observed)
         status = observed_status(table, before, observed, actions, turn.now_ms)
         turn.status = self._with_notes(turn, settled, status)
         start = _chosen(actions, settled)
-        if start is not None:
+        half_started = settled.pending if settled.is_half_started else None
+        if half_started is not None and (start is None or start.operation.id != half_started.id):
+            self._take_back(turn, half_started)
+        elif start is not None:
             self._start(turn, table, start, settled.pending)
+            if half_started is not None and not _is_noted(turn.status, half_started):
+                turn.status = with_entry(turn.status, half_started)
         elif not running:
             parts.budgets.release(turn.key)
         self._publish(turn)
@@ -275,6 +284,15 @@ class TableReconciler:
             note = f"{operation.kind} {operation.subject}".strip() + f": {outcome.message}"
             event = TableEvent("OperationRefused", f"{operation.id}-{start.attempt}", note, True)
             parts.events.tell(turn.item, event)
+            return
+        started = replace(turn.status.operations[-1], phase=OperationPhase.RUNNING)
+        turn.status = with_entry(turn.status, started)
+
+    def _take_back(self, turn: _Turn, half_started: OperationStatus) -> None:
+        """Remove the Job of an operation that is not wanted any more."""
+        self._parts.starter.stop(turn.key[0], job_name(half_started.id, half_started.attempt))
+        stopping = replace(half_started, phase=OperationPhase.RUNNING)
+        turn.status = with_entry(turn.status, stopping)
 
     def _rest(self, turn: _Turn, settled: Settlement, unresolved: Unresolved) -> float:
         """Nothing can be done: say why, and when to look again."""
@@ -302,6 +320,8 @@ class TableReconciler:
         turn.status = self._with_spec_condition(turn, status)
         if settled.stuck is not None:
             self._note_ready(turn, "OperationStuck", settled.stuck)
+            event = TableEvent("OperationStuck", settled.stuck, settled.stuck, is_warning=True)
+            self._parts.events.tell(turn.item, event)
         return turn.status
 
     def _with_spec_condition(self, turn: _Turn, status: LakeTableStatus) -> LakeTableStatus:
@@ -372,6 +392,8 @@ class TableReconciler:
             if wait.kind is WaitKind.POLL:
                 delay_s = parts.pacing.stretched(turn.key, delay_s)
             delays.append(delay_s)
+        if settled.late_at_ms is not None:
+            delays.append(max(0.0, (settled.late_at_ms - turn.now_ms) / 1000) + 1)
         if settled.running:
             delays.append(STUCK_LOOK_S if settled.stuck or not waits else parts.resync_s)
         return _jittered(min(delays))
@@ -397,6 +419,10 @@ def _chosen(actions: tuple[Action, ...], settled: Settlement) -> Start | None:
     first = starts[0]
     used = settled.attempts.get(first.operation.id, 0)
     return replace(first, attempt=max(first.attempt, used + 1))
+
+
+def _is_noted(status: LakeTableStatus, entry: OperationStatus) -> bool:
+    return any(item.id == entry.id for item in status.operations)
 
 
 def _about(turn: _Turn, entry: OperationStatus, seconds: float | None = None) -> dict[str, object]:

@@ -28,6 +28,7 @@ class ControllerSettings:
     resync_s: float = 300.0
     idle_polls_per_s: float = 5.0
     deletion_deadline_s: float = 600.0
+    start_deadline_s: float = 900.0
     pod_name: str = ""
     pod_namespace: str = DEFAULT_NAMESPACE
     metrics_port: int = 8080
@@ -67,6 +68,7 @@ class ControllerSettings:
             resync_s=read.seconds("TIDELINE_RESYNC", 300.0),
             idle_polls_per_s=float(read.number("TIDELINE_IDLE_POLLS_PER_SECOND", 5)),
             deletion_deadline_s=read.seconds("TIDELINE_DELETION_DEADLINE", 600.0),
+            start_deadline_s=read.seconds("TIDELINE_START_DEADLINE", 900.0),
             pod_name=read.text("POD_NAME") or socket.gethostname(),
             pod_namespace=read.text("POD_NAMESPACE") or DEFAULT_NAMESPACE,
             metrics_port=read.number("TIDELINE_METRICS_PORT", 8080),

@@ -1,11 +1,16 @@
 """What became of the operations that a table's status names as under way.
 
-1. An operation is PENDING once it is written down and RUNNING once its Job was seen.
+1. An operation is PENDING once it is written down and RUNNING once all it needs was made, or seen
+   at work.
 2. PENDING without a Job: it has not started. It may be dropped, or started under the same name.
+   PENDING with a Job whose pod waits: that pod may lack its ConfigMap. It is started once more, or
+   else the Job is taken away.
 3. RUNNING without a Job: somebody deleted it. It counts as lost once its pods are gone too.
 4. A Job that ended gives its result. One that seems lost is looked at again, past the caches,
    because a pod's last words may come later than the end of its Job.
-5. An active Job of the table that the status does not know, as after the status was lost, is taken
+5. A Job that has waited too long for its driver's pod, or for the first of its executors, is taken
+   away: the driver, if there is one, undoes its write, and the operation is tried again later.
+6. An active Job of the table that the status does not know, as after the status was lost, is taken
    in as RUNNING.
 
 So there is never a second Job while one for the table may still write.
@@ -28,13 +33,22 @@ from tideline_operator.launcher.driver_job import (
     OPERATION_LABEL,
     job_name,
 )
-from tideline_operator.launcher.job_outcome import Active, Ended, JobOutcome, Lost, outcome_of
+from tideline_operator.launcher.job_outcome import (
+    Active,
+    Ended,
+    JobOutcome,
+    Lost,
+    driver_uid,
+    has_ended,
+    outcome_of,
+)
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
 from tideline_operator.status import operation_finished, with_entry
 
 _UNDER_WAY = (OperationPhase.PENDING, OperationPhase.RUNNING)
 _KINDS = frozenset(kind.value for kind in OperationKind)
+_GIVEN_UP = "given up after"
 _PATIENCE_MS = 15_000
 """How long a Job may be without a pod before its events are asked for the reason."""
 _MESSAGE_LENGTH_MAX = 1_000
@@ -44,16 +58,19 @@ _MESSAGE_LENGTH_MAX = 1_000
 class Settlement:
     """The status as it follows from the Jobs, and what that means.
 
-    `running` are the ids of operations under way, `pending` one that is still to be started.
-    `stuck` says what keeps one from getting on. `attempts` are the highest attempts whose Jobs
-    exist, by operation.
+    `running` are the ids of operations under way, `pending` one that is still to be started;
+    `is_half_started` when its Job is there already. `late_at_ms` is when one whose pods do not come
+    is given up. `stuck` says what keeps one from getting on. `attempts` are the highest attempts
+    whose Jobs exist, by operation.
     """
 
     status: LakeTableStatus
     running: set[str] = field(default_factory=set)
     pending: OperationStatus | None = None
+    is_half_started: bool = False
     ended: list[tuple[OperationStatus, OperationResult]] = field(default_factory=list)
     stuck: str | None = None
+    late_at_ms: int | None = None
     attempts: dict[str, int] = field(default_factory=dict)
     memory_bytes: int = 0
 
@@ -61,8 +78,11 @@ class Settlement:
 class Settler:
     """Compares statuses with Jobs and pods."""
 
-    def __init__(self, api: KubeApi, jobs: ObjectCache, pods: ObjectCache) -> None:
+    def __init__(
+        self, api: KubeApi, jobs: ObjectCache, pods: ObjectCache, start_deadline_s: float
+    ) -> None:
         self._api = api
+        self._patience_ms = int(start_deadline_s * 1000)
         self._jobs = jobs
         self._pods = pods
 
@@ -99,16 +119,45 @@ class Settler:
                 found.running.add(entry.id)
                 found.memory_bytes = entry.memory_bytes
             else:
-                _note_end(found, entry, _lost(entry.id, "its Job was deleted"), now_ms)
+                given_up = entry.message.startswith(_GIVEN_UP)
+                message = entry.message if given_up else "its Job was deleted"
+                _note_end(found, entry, _lost(entry.id, message), now_ms)
             return
         outcome = self._outcome(key, entry, job, now_ms)
+        pod_uid = driver_uid(job, self._pods.labelled(*key))
+        if pod_uid not in ("", entry.pod_uid):
+            entry = replace(entry, pod_uid=pod_uid)
+            found.status = with_entry(found.status, entry)
         match outcome:
+            case Active(is_started=False) if entry.phase is OperationPhase.PENDING:
+                found.pending, found.is_half_started = entry, True
+            case Active() if job["metadata"].get("deletionTimestamp"):
+                # What it is being taken away for stays readable.
+                given_up = entry.message.startswith(_GIVEN_UP)
+                told = replace(outcome, message=entry.message, is_stuck=given_up)
+                _note_running(found, entry, told)
             case Active():
-                _note_running(found, entry, outcome)
+                self._note_active(key, entry, outcome, found, now_ms)
             case Ended(result=result):
                 _note_end(found, entry, replace(result, id=entry.id), now_ms)
             case Lost(message=message):
                 _note_end(found, entry, _lost(entry.id, message), now_ms)
+
+    def _note_active(
+        self, key: Key, entry: OperationStatus, outcome: Active, found: Settlement, now_ms: int
+    ) -> None:
+        """Note that it is under way, unless it has waited for its pods for too long."""
+        if outcome.waits_since_ms is None:
+            _note_running(found, entry, outcome)
+            return
+        late_at_ms = outcome.waits_since_ms + self._patience_ms
+        if now_ms < late_at_ms:
+            found.late_at_ms = late_at_ms
+            _note_running(found, entry, outcome)
+            return
+        self._api.delete(JOBS, job_name(entry.id, entry.attempt), key[0], propagation="Foreground")
+        message = f"{_GIVEN_UP} {self._patience_ms // 1000} s: {outcome.message}"
+        _note_running(found, entry, replace(outcome, message=message, is_stuck=True))
 
     def _adopt(self, key: Key, job: Manifest, found: Settlement, now_ms: int) -> None:
         operation_id, attempt = identity_of(job)
@@ -153,8 +202,7 @@ class Settler:
 
     def _has_pods(self, key: Key, operation_id: str) -> bool:
         return any(
-            _operation_of(pod) == operation_id
-            and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+            _operation_of(pod) == operation_id and not has_ended(pod)
             for pod in self._pods.labelled(*key)
         )
 

@@ -150,8 +150,7 @@ def operation_config_map(
 ) -> Manifest:
     """The ConfigMap that the Job's pod mounts: the operation, and what its executors are made of.
 
-    `owner` is the LakeTable, or the Job once there is one. Raises ConfigError when the operation
-    does not fit into a ConfigMap.
+    Raises ConfigError when the operation does not fit into a ConfigMap.
     """
     content = json.dumps(_in_pod(operation).to_json_object(), ensure_ascii=False)
     data = {OPERATION_KEY: content}
@@ -323,11 +322,7 @@ def _required(
 
 
 def _driver_variables(operation: Operation, settings: LaunchSettings) -> list[Manifest]:
-    fields = {
-        "POD_NAME": "metadata.name",
-        "POD_NAMESPACE": "metadata.namespace",
-        "POD_IP": "status.podIP",
-    }
+    fields = {"POD_UID": "metadata.uid"}
     variables: list[Manifest] = [
         {"name": "TIDELINE_GRACE_S", "value": str(settings.grace_s)},
         {"name": "TIDELINE_TERMINATION_LOG", "value": TERMINATION_LOG},
@@ -335,11 +330,16 @@ def _driver_variables(operation: Operation, settings: LaunchSettings) -> list[Ma
     if moves_rows(operation):
         path = f"{OPERATION_FOLDER}/{_SPARK_PODS_KEY}"
         variables.append({"name": SPARK_PODS_VARIABLE, "value": path})
-        variables += [
-            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-            for name, path in fields.items()
-        ]
-    return variables
+        fields |= {
+            "POD_NAME": "metadata.name",
+            "POD_NAMESPACE": "metadata.namespace",
+            "POD_IP": "status.podIP",
+        }
+    told = [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+        for name, path in fields.items()
+    ]
+    return variables + told
 
 
 def _from_secret(key: str, secret: str) -> Manifest:

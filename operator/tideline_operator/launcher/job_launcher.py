@@ -1,17 +1,14 @@
 """Starting an operation as a Job, and stopping it.
 
-1. The ConfigMap with the operation, owned by the LakeTable. 2. The Job; one of that name means that
-the operation was started before. 3. The ConfigMap is handed over to the Job, so that it goes when
-the Job goes.
+1. The Job; one of that name means that the operation was started before. 2. The ConfigMap with the
+operation, owned by the Job, so that it goes when the Job goes; until then the Job's pod waits.
 
-A death between 1 and 2 leaves a ConfigMap that the next attempt to start finds and uses; between
-2 and 3 the driver runs all the same, and starting once more hands the ConfigMap over. So there is
-never a Job that waits for a ConfigMap that nobody makes.
+A death between 1 and 2 is made good by starting once more: whoever has not seen both made does that
+before anything else. So the operator needs no right on ConfigMaps but to create them.
 """
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 
 from tideline.errors import ConfigError
@@ -71,14 +68,18 @@ class JobLauncher:
             return Refused(str(error))
         name = job_name(operation.id, attempt)
         try:
-            self._api.create(CONFIG_MAPS, content, namespace)
             made = self._api.create(JOBS, job, namespace)
         except ApiRefused as error:
-            self._take_back(name, namespace)
             return Refused(error.message)
         started = made.object if isinstance(made, Created) else self._api.get(JOBS, name, namespace)
-        if started is not None:
-            self._hand_over(name, namespace, started)
+        if started is None:
+            # Deleted just now: whoever looks at it next finds that out.
+            return Started(is_new=False)
+        try:
+            self._api.create(CONFIG_MAPS, _owned_by(content, started), namespace)
+        except ApiRefused as error:
+            self._api.delete(JOBS, name, namespace)
+            return Refused(error.message)
         return Started(is_new=isinstance(made, Created))
 
     def stop(self, namespace: str, name: str) -> bool:
@@ -89,13 +90,7 @@ class JobLauncher:
         """
         return self._api.delete(JOBS, name, namespace, propagation="Foreground")
 
-    def _hand_over(self, name: str, namespace: str, job: Manifest) -> None:
-        owners = [owner_reference({**job, "apiVersion": JOBS.api_version, "kind": JOBS.kind})]
-        change = {"metadata": {"ownerReferences": owners}}
-        self._api.patch(CONFIG_MAPS, name, change, namespace)
 
-    def _take_back(self, name: str, namespace: str) -> None:
-        """Delete the ConfigMap of a Job that could not be made."""
-        with contextlib.suppress(ApiRefused):
-            if self._api.get(JOBS, name, namespace) is None:
-                self._api.delete(CONFIG_MAPS, name, namespace)
+def _owned_by(content: Manifest, job: Manifest) -> Manifest:
+    owner = owner_reference({**job, "apiVersion": JOBS.api_version, "kind": JOBS.kind})
+    return {**content, "metadata": {**content["metadata"], "ownerReferences": [owner]}}

@@ -12,6 +12,7 @@ import json
 import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from tideline.errors import ConfigError
@@ -42,11 +43,16 @@ _MESSAGE_LENGTH_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class Active:
-    """Not ended. `is_stuck`: it will not get on before somebody changes something."""
+    """Not ended. `is_stuck`: it will not get on before somebody changes something.
+
+    `waits_since_ms` is since when it has had no driver that runs, or a driver without executors
+    although some were asked for; None while neither is so.
+    """
 
     message: str
     is_started: bool
     is_stuck: bool = False
+    waits_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +84,32 @@ def outcome_of(
         ended = _ended(driver, job)
         if ended is not None:
             return ended
-    if failure is not None and (driver is None or _phase(driver) in ("Failed", "Succeeded")):
+    if failure is not None and (driver is None or has_ended(driver)):
         return Lost(_lost_message(driver, failure))
     if driver is None:
         if _condition(job, "Complete") is not None:
             return Lost("its pod is gone, and with it the result")
-        return _without_pod(events)
-    if _phase(driver) in ("Failed", "Succeeded"):
+        return _without_pod(job, events)
+    if has_ended(driver):
         return Lost(_lost_message(driver, failure))
     return _under_way(driver, _executors_of(job, everyone))
+
+
+def has_ended(pod: Manifest) -> bool:
+    """Whether nothing of a pod runs any more."""
+    return _phase(pod) in ("Succeeded", "Failed")
+
+
+def may_start_pods(job: Manifest) -> bool:
+    """Whether a Job has neither ended nor been deleted."""
+    is_over = any(_condition(job, kind) is not None for kind in ("Complete", "Failed"))
+    return not is_over and not job["metadata"].get("deletionTimestamp")
+
+
+def driver_uid(job: Manifest, pods: Iterable[Manifest]) -> str:
+    """What tells the Job's driver pod from all others; empty when there is none."""
+    driver = _driver_of(job, pods)
+    return "" if driver is None else str(driver["metadata"].get("uid", ""))
 
 
 def _driver_of(job: Manifest, pods: Iterable[Manifest]) -> Manifest | None:
@@ -169,13 +192,14 @@ def _exit_text(end: Manifest) -> str:
         return f"ended with exit code {code}"
 
 
-def _without_pod(events: Sequence[Manifest]) -> Active:
+def _without_pod(job: Manifest, events: Sequence[Manifest]) -> Active:
+    since_ms = _created_ms(job)
     warnings = [event for event in events if event.get("type") == "Warning"]
     if not warnings:
-        return Active("waits for its pod", is_started=False)
+        return Active("waits for its pod", is_started=False, waits_since_ms=since_ms)
     newest = max(warnings, key=_happened_at)
     text = _joined(newest.get("reason", ""), newest.get("note") or newest.get("message", ""))
-    return Active(_short(f"has no pod: {text}"), is_started=False, is_stuck=True)
+    return Active(_short(f"has no pod: {text}"), False, is_stuck=True, waits_since_ms=since_ms)
 
 
 def _happened_at(event: Manifest) -> str:
@@ -190,14 +214,20 @@ def _under_way(driver: Manifest, executors: Sequence[Manifest]) -> Active:
         return Active("its pod is being stopped", is_started=True)
     if "running" not in _container(driver).get("state", {}):
         text, is_stuck = _why_not_running(driver)
-        return Active(_short(f"its pod has not started: {text}"), False, is_stuck)
-    for executor in executors:
-        if _phase(executor) == "Pending":
-            text, is_stuck = _why_not_running(executor)
-            if is_stuck:
-                name = executor["metadata"]["name"]
-                return Active(_short(f"executor {name} does not start: {text}"), True, True)
-    return Active("is running", is_started=True)
+        message = _short(f"its pod has not started: {text}")
+        return Active(message, False, is_stuck, waits_since_ms=_created_ms(driver))
+    return _with_executors(executors)
+
+
+def _with_executors(executors: Sequence[Manifest]) -> Active:
+    """A driver that runs. With one executor it gets on, if slowly, whatever keeps the others."""
+    waiting = [pod for pod in executors if _phase(pod) == "Pending"]
+    if not waiting or any(_phase(pod) == "Running" for pod in executors):
+        return Active("is running", is_started=True)
+    first = min(waiting, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+    text, is_stuck = _why_not_running(first)
+    message = _short(f"executor {first['metadata']['name']} does not start: {text}")
+    return Active(message, True, is_stuck, waits_since_ms=_created_ms(first))
 
 
 def _why_not_running(pod: Manifest) -> tuple[str, bool]:
@@ -216,6 +246,11 @@ def _container(pod: Manifest) -> Manifest:
     statuses: Sequence[Manifest] = pod.get("status", {}).get("containerStatuses") or ()
     empty: Manifest = {}
     return next((item for item in statuses if item.get("name") == CONTAINER_NAME), empty)
+
+
+def _created_ms(item: Manifest) -> int | None:
+    text = item["metadata"].get("creationTimestamp")
+    return int(datetime.fromisoformat(text).timestamp() * 1000) if text else None
 
 
 def _phase(pod: Manifest) -> str:

@@ -60,7 +60,7 @@ class PendingInstant:
     time: str = described("Instant time.", length_max=32)
     action: str = described("Action.", length_max=32)
     state: str = described("requested or inflight.", length_max=32)
-    is_dead: bool = described("Whether its writer's heartbeat has stopped.", default=False)
+    is_dead: bool = described("Whether its writer has ended.", default=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +119,7 @@ class OperationStatus:
     exit_code: int = described("0, or the exit code of its failure.", default=0)
     is_safe_to_retry: bool = described("Whether trying again may help by itself.", default=False)
     memory_bytes: int = described("Memory its pods may ask for together.", default=0)
+    pod_uid: str = described("Its driver's pod.", default="", length_max=64)
     instant: str | None = described("Instant it committed.", default=None, length_max=32)
     message: str = described("What came of it.", default="", length_max=_MESSAGE_LENGTH_MAX)
 

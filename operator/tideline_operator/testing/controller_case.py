@@ -160,13 +160,14 @@ class ControllerCase:
             raise TimeoutError(f"{error}\n{shown}") from error
 
     def until_job(self, kind: str = "", *, but: tuple[str, ...] = ()) -> Manifest:
-        """The first active Job of that kind, other than those named."""
+        """The first active Job of that kind that can start, other than those named."""
 
         def look() -> Manifest | None:
             for job in self.cluster.active_jobs():
                 labels = job["metadata"]["labels"]
                 is_kind = kind in ("", labels["tideline.dev/kind"])
-                if is_kind and job["metadata"]["name"] not in but:
+                is_other = job["metadata"]["name"] not in but
+                if is_kind and is_other and self.cluster.can_start(job):
                     return job
             return None
 

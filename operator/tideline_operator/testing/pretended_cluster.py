@@ -7,6 +7,7 @@ written.
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Callable
@@ -27,10 +28,16 @@ from tideline.timeline.instant import Action
 from tideline.timeline.instant_time import next_instant_time
 from tideline_operator.api_objects import CONFIG_MAPS, JOBS, PODS, Manifest
 from tideline_operator.kube import KubeApi
-from tideline_operator.launcher.driver_job import OPERATION_KEY, owner_reference
+from tideline_operator.launcher.driver_job import (
+    EXECUTOR_ROLE,
+    OPERATION_KEY,
+    ROLE_LABEL,
+    owner_reference,
+)
 
 _CLOCK = SystemClock()
 _CONTAINER = "engine"
+_numbers = itertools.count(1)
 
 
 def open_locally(place: Place) -> ObjectStore:
@@ -62,6 +69,10 @@ class PretendedCluster:
         jobs, _ = self._api.list(JOBS, self._namespace)
         return sorted(jobs, key=lambda job: str(job["metadata"]["name"]))
 
+    def can_start(self, job: Manifest) -> bool:
+        """Whether the Job's ConfigMap is there, without which its pod would not start."""
+        return self._api.get(CONFIG_MAPS, job["metadata"]["name"], self._namespace) is not None
+
     def operation_of(self, job: Manifest) -> Operation:
         """What the Job is to do."""
         held = self._api.get(CONFIG_MAPS, job["metadata"]["name"], self._namespace)
@@ -86,10 +97,31 @@ class PretendedCluster:
             "spec": job["spec"]["template"]["spec"],
         }
         self._api.create(PODS, pod, self._namespace)
-        self._set_pod(name, phase, state or {"running": {"startedAt": _now()}})
+        self.set_pod(name, phase, state or {"running": {"startedAt": _now()}})
         found = self._api.get(PODS, name, self._namespace)
         assert found is not None
         return found
+
+    def start_executor(
+        self, job: Manifest, *, phase: str = "Running", state: Manifest | None = None
+    ) -> str:
+        """One more executor of the Job's driver; returns its name."""
+        labels = job["spec"]["template"]["metadata"]["labels"]
+        name = f"{job['metadata']['name'][:40]}-exec-{next(_numbers)}"
+        pod: Manifest = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": {**labels, ROLE_LABEL: EXECUTOR_ROLE}},
+            "spec": job["spec"]["template"]["spec"],
+        }
+        self._api.create(PODS, pod, self._namespace)
+        self.set_pod(name, phase, state or {"running": {"startedAt": _now()}})
+        return name
+
+    def end_executor(self, name: str) -> None:
+        """It ends because its driver is gone."""
+        end = {"exitCode": 0, "reason": "Completed", "finishedAt": _now()}
+        self.set_pod(name, "Succeeded", {"terminated": end})
 
     def finish(self, job: Manifest, result: OperationResult) -> None:
         """The Job's pod ends with `result`, and the Job with it."""
@@ -101,7 +133,7 @@ class PretendedCluster:
             "message": result.to_json(),
             "finishedAt": _now(),
         }
-        self._set_pod(
+        self.set_pod(
             pod["metadata"]["name"], "Failed" if failed else "Succeeded", {"terminated": end}
         )
         self._end_job(job, failed=failed)
@@ -110,7 +142,7 @@ class PretendedCluster:
         """The Job's pod is killed and says nothing."""
         pod = self.start_pod(job)
         end = {"exitCode": 137, "reason": reason, "finishedAt": _now()}
-        self._set_pod(pod["metadata"]["name"], "Failed", {"terminated": end})
+        self.set_pod(pod["metadata"]["name"], "Failed", {"terminated": end})
         self._end_job(job, failed=True)
 
     def remove(self, job: Manifest) -> None:
@@ -143,6 +175,19 @@ class PretendedCluster:
         self.finish(job, result)
         return result
 
+    def set_pod(self, name: str, phase: str, state: Manifest) -> None:
+        """Change what the kubelet says of a pod."""
+        container = {
+            "name": _CONTAINER,
+            "state": state,
+            "ready": phase == "Running",
+            "restartCount": 0,
+            "image": "engine",
+            "imageID": "",
+        }
+        status = {"phase": phase, "containerStatuses": [container]}
+        self._api.patch(PODS, name, {"status": status}, self._namespace, subresource="status")
+
     def _create(self, operation: Operation, store: ObjectStore) -> None:
         if store.head(".hoodie/hoodie.properties") is not None:
             return
@@ -171,18 +216,6 @@ class PretendedCluster:
         extra = {INGEST_KEY: work.name, **checkpoint_metadata(after)}
         hoodie.timelines.complete(instant, CommitMetadata({}, "UPSERT", extra).encode())
         return str(time)
-
-    def _set_pod(self, name: str, phase: str, state: Manifest) -> None:
-        container = {
-            "name": _CONTAINER,
-            "state": state,
-            "ready": phase == "Running",
-            "restartCount": 0,
-            "image": "engine",
-            "imageID": "",
-        }
-        status = {"phase": phase, "containerStatuses": [container]}
-        self._api.patch(PODS, name, {"status": status}, self._namespace, subresource="status")
 
     def _end_job(self, job: Manifest, *, failed: bool) -> None:
         moment = _now()
@@ -228,16 +261,8 @@ class CarryingOut:
     def _run(self) -> None:
         while not self._stop.wait(self._pause_s):
             for job in self._cluster.active_jobs():
-                if self._cluster_has(job):
+                if self._cluster.can_start(job):
                     self.results.append(self._cluster.carry_out(job))
-
-    def _cluster_has(self, job: Manifest) -> bool:
-        """Whether the Job's ConfigMap is there, without which its pod would not start."""
-        try:
-            self._cluster.operation_of(job)
-        except AssertionError:
-            return False
-        return True
 
 
 def _has_ended(job: Manifest) -> bool:

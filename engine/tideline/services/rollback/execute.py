@@ -32,7 +32,7 @@ from tideline.formats.avro import decode_container, encode_container
 from tideline.heartbeat_limits import HeartbeatLimits
 from tideline.services.rollback.plan import RollbackPlan, failed_instants, plan_rollback
 from tideline.services.rollback.undo import UndoneFiles, instants_in_log, undo_files
-from tideline.storage.heartbeat import delete_heartbeat, is_heartbeat_dead
+from tideline.storage.heartbeat import delete_heartbeat, heartbeat_writer, is_heartbeat_dead
 from tideline.storage.local import remove_unfinished
 from tideline.table.file_group import BaseFile, LogFile
 from tideline.table.hoodie_table import HoodieTable
@@ -66,17 +66,21 @@ class FailedWrites:
     Lazy: only those whose heartbeat is dead. Eager, for a declared single writer: all of them.
     Never: none, somebody else does it. `gives_up_unreadable`: a clustering or log compaction whose
     plan cannot be read, so that nobody can run it, is treated as a failed write; otherwise it stops
-    whoever meets it with an error.
+    whoever meets it with an error. `gone` are names of writers whose processes have ended for
+    certain, executors included, so that the age of their heartbeats does not matter.
     """
 
     eager: bool
     never: bool
     heartbeat: HeartbeatLimits
     gives_up_unreadable: bool = False
+    gone: frozenset[str] = frozenset()
 
     def is_dead(self, table: HoodieTable, time: InstantTime) -> bool:
-        """Whether the writer of an instant is gone, by its heartbeat."""
-        return is_heartbeat_dead(table.store, str(time), table.clock, self.heartbeat)
+        """Whether the writer of an instant is gone, by its heartbeat or because it is known."""
+        if is_heartbeat_dead(table.store, str(time), table.clock, self.heartbeat):
+            return True
+        return bool(self.gone) and heartbeat_writer(table.store, str(time)) in self.gone
 
 
 def find_failed_writes(

@@ -1,0 +1,74 @@
+"""What became of the processes that heartbeats of pending instants name, going by their pods.
+
+1. A writer is one of ours when the pod in its name is known here: listed now, or noted in the
+   status while its Job was there. Another cluster may look after the same table and plan the same
+   operations; of its pods nothing is known here, and only the age of a heartbeat counts.
+2. While a Job of its operation may start a pod, or a pod of it has not ended, it is ENDING. That is
+   so for executors that outlive their driver, too.
+3. GONE is only said after asking past the caches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tideline.ingest.operation import parse_writer_name
+from tideline_operator.api_objects import JOBS, PODS, Manifest
+from tideline_operator.controller.object_cache import ObjectCache
+from tideline_operator.controller.work_queue import Key
+from tideline_operator.kube import KubeApi
+from tideline_operator.launcher.driver_job import OPERATION_LABEL
+from tideline_operator.launcher.job_outcome import has_ended, may_start_pods
+from tideline_operator.observed import Observed, ObservedPending, WriterFate
+from tideline_operator.resources.status import LakeTableStatus
+
+
+class WriterFates:
+    """Compares heartbeats' writers with pods. Raises ApiUnavailable."""
+
+    def __init__(self, api: KubeApi, pods: ObjectCache) -> None:
+        self._api = api
+        self._pods = pods
+
+    def judge(self, key: Key, status: LakeTableStatus, observed: Observed) -> Observed:
+        """`observed` with the fates of the writers it names; a dead one's instant is dead."""
+        table = observed.table
+        if table is None or not any(one.writer for one in table.pending):
+            return observed
+        pending = tuple(self._judged(key, status, one, observed.running) for one in table.pending)
+        return replace(observed, table=replace(table, pending=pending))
+
+    def _judged(
+        self, key: Key, status: LakeTableStatus, one: ObservedPending, running: frozenset[str]
+    ) -> ObservedPending:
+        named = parse_writer_name(one.writer)
+        if named is None or named[0] in running or not self._is_ours(key, status, *named):
+            return one
+        if not self._is_gone(key, named[0]):
+            return replace(one, fate=WriterFate.ENDING)
+        return replace(one, fate=WriterFate.GONE, is_dead=True, dead_at_ms=None)
+
+    def _is_ours(self, key: Key, status: LakeTableStatus, operation_id: str, pod_uid: str) -> bool:
+        noted = any(
+            (item.id, item.pod_uid) == (operation_id, pod_uid) for item in status.operations
+        )
+        return noted or any(_uid(pod) == pod_uid for pod in self._pods.labelled(*key))
+
+    def _is_gone(self, key: Key, operation_id: str) -> bool:
+        known = (pod for pod in self._pods.labelled(*key) if _operation(pod) == operation_id)
+        if not all(has_ended(pod) for pod in known):
+            return False
+        selector = f"{OPERATION_LABEL}={operation_id}"
+        jobs, _ = self._api.list(JOBS, key[0], labels=selector)
+        if any(may_start_pods(job) for job in jobs):
+            return False
+        pods, _ = self._api.list(PODS, key[0], labels=selector)
+        return all(has_ended(pod) for pod in pods)
+
+
+def _uid(item: Manifest) -> str:
+    return str(item["metadata"].get("uid"))
+
+
+def _operation(item: Manifest) -> str:
+    return str(item["metadata"].get("labels", {}).get(OPERATION_LABEL))
