@@ -11,7 +11,7 @@ Committing version N+1 on top of N:
 1. `v<N+1>.metadata.json` is created only if it does not exist: one of several writers succeeds, on
    every store, without a lock. (Iceberg's Java code looks whether it exists and then renames; what
    appears in between it may overwrite, unless all Java writers share a lock with everybody else.)
-2. When it exists already, its content tells whether it is ours after all, from a request whose reply
+2. When it exists, its content tells whether it is ours after all, from a request whose reply
    was lost. When the store cannot be reached, the same file is created again, as often as
    `commit.status-check.*` says: then it is certain whose it is. After that it is unknown.
 3. Should the newest version be far ahead by then, with ours not in its log, ours filled a gap that

@@ -18,7 +18,7 @@ from tideline.iceberg.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Metadata as it was at one time; `version` is the N of `vN.metadata.json`, None in a catalog."""
+    """Metadata at one time; `version` is the N of `vN.metadata.json`, None in a catalog."""
 
     metadata: TableMetadata
     metadata_location: str
