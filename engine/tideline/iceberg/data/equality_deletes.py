@@ -46,6 +46,11 @@ class DeletedValues:
             folds.append(folded)
         return cls(values, tuple(folds))
 
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in memory."""
+        return sum(part.nbytes for part in (*self.values, *self.folds))
+
     def live_rows(self, columns: Sequence[pa.Array]) -> Any:
         """Which rows equal no deleted one, as booleans of numpy."""
         codes = _codes(_comparable(columns[0]), self.values[0])
@@ -76,8 +81,6 @@ def _places(pairs: Codes, fold: Codes) -> Codes:
 
 def _comparable(column: pa.Array) -> pa.Array:
     """Values whose equality is Iceberg's: floats become their bits, with one NaN."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
     if not types.is_floating(column.type):
         return column
     nan = pa.scalar(float("nan"), column.type)

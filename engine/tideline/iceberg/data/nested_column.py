@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +34,15 @@ class ColumnPath:
         for name in self.names:
             column = pc.struct_field(column, name)
         return column
+
+
+def only_field(column: NestedField, field_id: int) -> NestedField:
+    """A column with one field in it alone, which rows must not lack; no defaults."""
+    bare = replace(column, required=True, initial_default=None)
+    if column.field_id == field_id or not isinstance(column.type, StructType):
+        return bare
+    (child,) = (field for field in column.type.fields if _within(field, field_id) is not None)
+    return replace(bare, type=StructType((only_field(child, field_id),)))
 
 
 def _within(field: NestedField, field_id: int) -> tuple[tuple[str, ...], FieldType] | None:
