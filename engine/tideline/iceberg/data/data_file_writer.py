@@ -85,9 +85,9 @@ class DataFileWriter:
     @property
     def size_bytes(self) -> float:
         """The file's length if it were finished now, without its footer."""
-        written = 0.0 if self._sink is None else float(self._sink.tell())
+        written = 0 if self._sink is None else int(self._sink.tell())
         flushed_rows = self.rows - sum(batch.num_rows for batch in self._pending)
-        row_bytes = written / flushed_rows if flushed_rows else self._row_bytes
+        row_bytes: float = written / flushed_rows if flushed_rows else self._row_bytes
         return written + (self.rows - flushed_rows) * row_bytes
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -121,9 +121,7 @@ class DataFileWriter:
         size_bytes = int(self._sink.tell())
         self._stack.close()
         layout = self._layout
-        metrics = file_metrics(
-            self._footer[0], layout.fields, layout.metrics, self._nans.counts
-        )
+        metrics = file_metrics(self._footer[0], layout.fields, layout.metrics, self._nans.counts)
         return DataFile(
             content=FileContent.DATA,
             file_path=self.uri,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.iceberg.field_type import FieldType, NestedField, StructType
@@ -28,8 +28,8 @@ class ColumnPath:
                 return cls(number, found[0], found[1])
         return None
 
-    def values(self, batch: pa.RecordBatch) -> pa.Array:
-        """The field of every row, null where a struct around it is."""
+    def values(self, batch: Any) -> Any:
+        """The field of every row of a batch or table, null where a struct around it is."""
         column = batch.column(self.column)
         for name in self.names:
             column = pc.struct_field(column, name)
