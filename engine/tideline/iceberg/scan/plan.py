@@ -11,7 +11,7 @@ Memory holds the delete files, a few manifests, and what the caller keeps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tideline.errors import CorruptTable
 from tideline.iceberg.file_io import FileIO
@@ -22,30 +22,9 @@ from tideline.iceberg.scan.delete_index import DeleteIndex
 from tideline.iceberg.scan.filter import ALL_ROWS, Filter
 from tideline.iceberg.scan.manifests import read_ahead, snapshot_manifests
 from tideline.iceberg.scan.pruning import Pruning
+from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.snapshot import Snapshot
 from tideline.iceberg.table_metadata import TableMetadata
-
-
-@dataclass(frozen=True, slots=True)
-class FileScanTask:
-    """A data file to read and what to leave out of it. Its column metrics are not kept."""
-
-    data_file: DataFile
-    sequence_number: int
-    position_deletes: tuple[DataFile, ...] = ()
-    equality_deletes: tuple[DataFile, ...] = ()
-    deletion_vector: DataFile | None = None
-
-    @property
-    def spec_id(self) -> int:
-        """The partition spec of the data file."""
-        return self.data_file.spec_id
-
-    @property
-    def deletes(self) -> tuple[DataFile, ...]:
-        """All delete files that apply."""
-        vector = () if self.deletion_vector is None else (self.deletion_vector,)
-        return (*self.position_deletes, *self.equality_deletes, *vector)
 
 
 def plan_files(
