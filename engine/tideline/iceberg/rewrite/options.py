@@ -96,6 +96,9 @@ class RewriteOptions:
         is_zorder, terms = parse_sort_order(sort_order or "")
         chosen = _strategy(strategy, is_zorder=is_zorder, has_terms=bool(terms))
         read = _Reader(options)
+        # Options of other strategies are not asked for, and so refused.
+        shuffling = read if chosen.shuffles else _Reader({})
+        curving = read if chosen is RewriteStrategy.ZORDER else _Reader({})
         default_target = _Reader(properties).integer(
             TARGET_SIZE_PROPERTY, TARGET_SIZE_BYTES_DEFAULT, at_least=1
         )
@@ -118,9 +121,7 @@ class RewriteOptions:
             delete_ratio_threshold=read.ratio("delete-ratio-threshold", 0.3, at_most=1.0),
             output_spec_id=read.limit("output-spec-id", at_least=0),
             job_order=_job_order(read.text("rewrite-job-order", "none")),
-            concurrent_groups_max=read.integer(
-                "max-concurrent-file-group-rewrites", 5, at_least=1
-            ),
+            concurrent_groups_max=read.integer("max-concurrent-file-group-rewrites", 5, at_least=1),
             partial_progress=read.switch("partial-progress.enabled", False),
             commits_max=commits_max,
             failed_commits_max=read.integer(
@@ -128,7 +129,12 @@ class RewriteOptions:
             ),
             use_starting_sequence_number=read.switch("use-starting-sequence-number", True),
             remove_dangling_deletes=read.switch("remove-dangling-deletes", False),
-            **_layout_options(read, chosen),
+            compression_factor=shuffling.ratio("compression-factor", 1.0),
+            shuffle_partitions_per_file=shuffling.integer(
+                "shuffle-partitions-per-file", 1, at_least=1
+            ),
+            zorder_bytes_max=curving.limit("max-output-size", at_least=1),
+            zorder_string_bytes=curving.integer("var-length-contribution", 8, at_least=1),
         )
         read.refuse_others(chosen)
         return parsed._checked()
@@ -229,19 +235,6 @@ class _Reader:
         if value < at_least:
             raise ConfigError(f"{name} must be at least {at_least}", value=text)
         return value
-
-
-def _layout_options(read: _Reader, strategy: RewriteStrategy) -> dict[str, float | int | None]:
-    options: dict[str, float | int | None] = {}
-    if strategy.shuffles:
-        options["compression_factor"] = read.ratio("compression-factor", 1.0)
-        options["shuffle_partitions_per_file"] = read.integer(
-            "shuffle-partitions-per-file", 1, at_least=1
-        )
-    if strategy is RewriteStrategy.ZORDER:
-        options["zorder_bytes_max"] = read.limit("max-output-size", at_least=1)
-        options["zorder_string_bytes"] = read.integer("var-length-contribution", 8, at_least=1)
-    return options
 
 
 def _strategy(name: str | None, *, is_zorder: bool, has_terms: bool) -> RewriteStrategy:

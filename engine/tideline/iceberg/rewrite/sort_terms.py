@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from tideline.errors import ConfigError
 
 _COLUMN = r"(?:`[^`]+`|[^\s,()`]+)"
-_TRANSFORM = rf"(?P<function>\w+)\s*\(\s*(?:(?P<width>\d+)\s*,\s*)?(?P<argument>{_COLUMN})\s*(?:,\s*(?P<width_last>\d+)\s*)?\)"
+_TRANSFORM = (
+    rf"(?P<function>\w+)\s*\(\s*(?:(?P<width>\d+)\s*,\s*)?(?P<argument>{_COLUMN})\s*"
+    r"(?:,\s*(?P<width_last>\d+)\s*)?\)"
+)
 _TERM = re.compile(
     rf"\s*(?:{_TRANSFORM}|(?P<column>{_COLUMN}))"
     r"(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\s*",
