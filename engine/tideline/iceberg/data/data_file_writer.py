@@ -85,10 +85,11 @@ class DataFileWriter:
     @property
     def size_bytes(self) -> float:
         """The file's length if it were finished now, without its footer."""
-        written = 0 if self._sink is None else int(self._sink.tell())
-        flushed_rows = self.rows - sum(batch.num_rows for batch in self._pending)
-        row_bytes: float = written / flushed_rows if flushed_rows else self._row_bytes
-        return written + (self.rows - flushed_rows) * row_bytes
+        written: int = 0 if self._sink is None else self._sink.tell()
+        pending_rows = sum(batch.num_rows for batch in self._pending)
+        flushed_rows = self.rows - pending_rows
+        row_bytes = written / flushed_rows if flushed_rows else self._row_bytes
+        return written + pending_rows * row_bytes
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows. Raises CorruptTable for a null in a required column."""

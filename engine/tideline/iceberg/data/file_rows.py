@@ -38,7 +38,7 @@ from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.field_type import NestedField
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.manifest import DataFile
-from tideline.iceberg.scan.plan import FileScanTask
+from tideline.iceberg.scan.task import FileScanTask
 
 _CACHE_BYTES_MAX = 128 * 1024 * 1024
 

@@ -28,7 +28,7 @@ from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.manifest import DataFile
 from tideline.iceberg.rewrite.bin_pack import pack
 from tideline.iceberg.rewrite.plan import FileGroup
-from tideline.iceberg.scan.plan import FileScanTask
+from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table_metadata import TableMetadata
 
 SPLIT_LOOKBACK = 10
