@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,17 +45,15 @@ def test_with_one_open_bin_order_is_kept_and_the_next_item_never_fits(
 ) -> None:
     bins = pack(items, itself, target)
     assert [item for one in bins for item in one] == items
-    for one, following in zip(bins, bins[1:], strict=False):
+    for one, following in pairwise(bins):
         assert sum(one) + following[0] > target
 
 
 @given(weights, targets)
-def test_packing_from_the_end_leaves_the_remainder_in_front(
-    items: list[int], target: int
-) -> None:
+def test_packing_from_the_end_leaves_the_remainder_in_front(items: list[int], target: int) -> None:
     bins = pack_end(items, itself, target)
     assert [item for one in bins for item in one] == items
-    for one, following in zip(bins, bins[1:], strict=False):
+    for one, following in pairwise(bins):
         assert one[-1] + sum(following) > target
 
 

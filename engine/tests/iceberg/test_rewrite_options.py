@@ -120,8 +120,8 @@ def test_strategies_and_orders_that_do_not_fit_are_refused(
 
 @pytest.mark.parametrize(
     ("input_bytes", "files"),
-    [(0, 1), (99, 1), (100, 1), (109, 1), (110, 1), (111, 2), (175, 2), (176, 2), (299, 3), (220, 2), (222, 3),
-     (1010, 10), (1076, 11), (1099, 11)],
+    [(0, 1), (99, 1), (100, 1), (109, 1), (110, 1), (111, 2), (175, 2), (176, 2), (299, 3),
+     (220, 2), (222, 3), (1010, 10), (1076, 11), (1099, 11)],
 )  # fmt: skip
 def test_a_small_remainder_is_spread_over_the_other_files(input_bytes: int, files: int) -> None:
     assert options(target_file_size_bytes="100").outputs_expected(input_bytes) == files
@@ -138,8 +138,8 @@ def test_output_files_never_exceed_the_write_limit_and_splits_lie_between(
     files = parsed.outputs_expected(input_bytes)
     assert files >= 1
     assert input_bytes / files <= max(target, 1.1 * target)
-    assert target <= parsed.split_size_bytes(input_bytes) <= max(
-        target, parsed.write_size_bytes_max
+    assert (
+        target <= parsed.split_size_bytes(input_bytes) <= max(target, parsed.write_size_bytes_max)
     )
 
 
