@@ -85,7 +85,8 @@ def _tokens(text: str) -> list[_Token]:
     while position < end:
         found = _TOKEN.match(text, position)
         if found is None:
-            raise ConfigError(f"The filter cannot be read at character {position + 1}", value=text)
+            at = len(text) - len(text[position:].lstrip())
+            raise ConfigError(f"The filter cannot be read at character {at + 1}", value=text)
         kind = str(found.lastgroup)
         tokens.append(_Token(kind, found[kind], found.start(kind)))
         position = found.end()

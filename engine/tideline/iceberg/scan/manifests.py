@@ -7,25 +7,23 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from tideline.errors import CorruptTable, ObjectNotFound
-from tideline.formats.avro_container import open_container
+from tideline.iceberg.commit.manifest_reading import manifests_of
 from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import ManifestContent, ManifestFile
-from tideline.iceberg.manifest_list import read_manifest_list
+from tideline.iceberg.manifest import ManifestFile
 from tideline.iceberg.snapshot import Snapshot
 
 READS_AHEAD = 8
 
 
-def snapshot_manifests(io: FileIO, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
-    """All manifests of a snapshot, as its list names them.
+def snapshot_manifests(io: FileIO, snapshot: Snapshot | None) -> tuple[ManifestFile, ...]:
+    """All manifests of a snapshot, none when there is no snapshot.
 
-    Old version 1 tables have no list, only locations; what a list would say is then unknown.
-    Raises CorruptTable when the list is missing or unreadable.
+    Raises CorruptTable when one that the table cannot be read without is missing or unreadable.
     """
-    if snapshot.manifest_list is None:
-        return tuple(_listed_nowhere(io, path, snapshot) for path in snapshot.manifests)
-    body = read_metadata_file(io, snapshot.manifest_list)
-    return read_manifest_list(body, path=snapshot.manifest_list)
+    try:
+        return manifests_of(io, snapshot)
+    except ObjectNotFound as error:
+        raise _missing(io, error.path or (snapshot and snapshot.manifest_list)) from error
 
 
 def read_ahead(
@@ -36,7 +34,7 @@ def read_ahead(
     with ThreadPoolExecutor(READS_AHEAD, thread_name_prefix="manifest") as pool:
         try:
             for manifest in manifests:
-                waiting.append((manifest, pool.submit(read_metadata_file, io, manifest.path)))
+                waiting.append((manifest, pool.submit(_read, io, manifest.path)))
                 if len(waiting) > READS_AHEAD:
                     oldest, body = waiting.popleft()
                     yield oldest, body.result()
@@ -48,24 +46,13 @@ def read_ahead(
                 body.cancel()
 
 
-def read_metadata_file(io: FileIO, path: str) -> bytes:
-    """A file that the table cannot be read without. Raises CorruptTable when it is missing."""
+def _read(io: FileIO, path: str) -> bytes:
     try:
         return io.read(path)
     except ObjectNotFound as error:
-        message = "A file that the table's metadata names is missing"
-        raise CorruptTable(message, table=io.location.uri, path=path) from error
+        raise _missing(io, path) from error
 
 
-def _listed_nowhere(io: FileIO, path: str, snapshot: Snapshot) -> ManifestFile:
-    body = read_metadata_file(io, path)
-    header = open_container(body, path=path).metadata
-    return ManifestFile(
-        path=path,
-        length_bytes=len(body),
-        spec_id=int(header.get("partition-spec-id", 0)),
-        content=ManifestContent.DATA,
-        sequence_number=0,
-        min_sequence_number=0,
-        added_snapshot_id=snapshot.snapshot_id,
-    )
+def _missing(io: FileIO, path: object) -> CorruptTable:
+    message = "A file that the table's metadata names is missing"
+    return CorruptTable(message, table=io.location.uri, path=path)

@@ -39,8 +39,6 @@ def plan_files(
     Raises ConfigError for a filter that does not fit the table, and CorruptTable.
     """
     pruning = Pruning(bind(where, metadata.schema()), metadata)
-    if snapshot is None:
-        return iter(())
     manifests = [
         one
         for one in snapshot_manifests(io, snapshot)
