@@ -96,6 +96,14 @@ class IcebergModel:
         files = ModelFiles.of(operations.io, operations.load().metadata)
         return self._commit(operations, RowDelta("append", files.write_rows(numbers, spec_id)))
 
+    def upsert(self, numbers: Iterable[int], store: ObjectStore | None = None) -> CommitOutcome:
+        """Delete rows by value and add them again in one commit, as streaming writers do."""
+        listed = list(numbers)
+        operations = self.operations(store)
+        files = ModelFiles.of(operations.io, operations.load().metadata)
+        added = [*files.write_values(listed, 0), *files.write_rows(listed, 0)]
+        return self._commit(operations, RowDelta("overwrite", added))
+
     def overwrite(self, numbers: Iterable[int], store: ObjectStore | None = None) -> CommitOutcome:
         """Delete rows by replacing their files, as copy-on-write does; void when one is gone."""
         operations = self.operations(store)
