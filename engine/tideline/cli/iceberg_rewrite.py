@@ -1,0 +1,106 @@
+"""`tideline iceberg rewrite`: an Iceberg table's data files written anew."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from tideline.cli.iceberg_plan import parse_options, parse_where, rewrite_options, show_plan
+from tideline.cli.iceberg_table import TableSource, iceberg_table_options
+from tideline.cli.output import print_json, print_line, size_text
+from tideline.errors import Conflict, CorruptTable
+from tideline.iceberg.rewrite.group_outcome import RewriteEngine, write_groups_here
+from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
+from tideline.iceberg.rewrite.table_plan import plan_json
+from tideline.iceberg.table import IcebergTable
+from tideline.iceberg.table_metadata import TableMetadata
+
+
+@click.command("rewrite")
+@iceberg_table_options
+@rewrite_options
+@click.option("--dry-run", is_flag=True, help="Only say what would be done, as `plan` does.")
+@click.option("--local", is_flag=True, help="Work in this process, without Spark.")
+def rewrite_command(
+    source: TableSource, as_json: bool, dry_run: bool, local: bool, **asked: Any
+) -> None:
+    """Rewrite the data files of TABLE that are too small, too large or full of deletes.
+
+    Readers and writers go on meanwhile. A delete that arrives for a file being rewritten makes the
+    rewrite void (exit code 3), or with partial-progress.enabled=true only a part of it.
+    """
+    table = source.open()
+    if dry_run:
+        show_plan(table, as_json=as_json, **asked)
+        return
+    options = parse_options(
+        table.metadata, asked["strategy"], asked["sort_order"], asked["options"]
+    )
+    report = rewrite_data_files(
+        table,
+        options,
+        write_groups_here if local else _spark_engine(table),
+        where=parse_where(asked["where"]),
+        branch=asked["branch"],
+    )
+    if as_json:
+        print_json({"table": table.io.location.uri, **report_json(report, table.metadata)})
+    else:
+        _print_report(report)
+    raise click.exceptions.Exit(_exit_code(report))
+
+
+def report_json(report: RewriteReport, metadata: TableMetadata) -> dict[str, Any]:
+    """What was done, for machines, with the plan it was done by."""
+    return {
+        "snapshots": [str(snapshot_id) for snapshot_id in report.snapshot_ids],
+        "files_rewritten": report.files_rewritten,
+        "files_added": report.files_added,
+        "bytes_rewritten": report.bytes_rewritten,
+        "bytes_added": report.bytes_added,
+        "delete_files_removed": report.deletes_removed,
+        "failed_groups": [
+            {"group": failed.index, "error": str(failed.error)} for failed in report.failed_groups
+        ],
+        "failed_commits": [
+            {"groups": list(failed.groups), "reason": failed.reason, "unknown": failed.is_unknown}
+            for failed in report.failed_commits
+        ],
+        "plan": plan_json(report.plan, metadata),
+    }
+
+
+def _spark_engine(table: IcebergTable) -> RewriteEngine:
+    from tideline.spark.iceberg_rewrite import execute_groups
+    from tideline.spark.session import get_session
+
+    spark = get_session("tideline iceberg rewrite", locations=[table.io.location])
+    return partial(execute_groups, spark)
+
+
+def _print_report(report: RewriteReport) -> None:
+    if not report.plan.groups:
+        print_line("Nothing to rewrite.")
+        return
+    commits = len(report.snapshot_ids)
+    print_line(
+        f"Rewrote {report.files_rewritten} files, {size_text(report.bytes_rewritten)}, into "
+        f"{report.files_added} files, {size_text(report.bytes_added)}, in {commits} "
+        f"{'commit' if commits == 1 else 'commits'}."
+    )
+    if report.deletes_removed:
+        print_line(f"Removed {report.deletes_removed} delete files that apply to nothing.")
+    for group in report.failed_groups:
+        print_line(f"Group {group.index} failed: {group.error}")
+    for failed in report.failed_commits:
+        outcome = "may be committed" if failed.is_unknown else "are not committed"
+        print_line(f"Groups {', '.join(map(str, failed.groups))} {outcome}: {failed.reason}")
+
+
+def _exit_code(report: RewriteReport) -> int:
+    """Of a rewrite in parts, some of which may have failed."""
+    if report.failed_commits:
+        return Conflict.exit_code
+    return CorruptTable.exit_code if report.failed_groups else 0
