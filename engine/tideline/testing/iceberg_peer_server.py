@@ -196,7 +196,7 @@ def _each(iterator: Any) -> list[Any]:
 
 
 def _static_table(metadata_file: str) -> Any:
-    from pyiceberg.table import StaticTable  # type: ignore[import-not-found]
+    from pyiceberg.table import StaticTable
 
     return StaticTable.from_metadata(metadata_file)
 
