@@ -111,7 +111,7 @@ install-yaml: crds tools ## Render install.yaml, crds.yaml and operator.yaml fro
 .PHONY: lock
 lock: setup ## Resolve the dependencies again and write the lock files.
 	@$(LOCK) pyproject.toml --upgrade --extra spark --extra operator --extra minio --extra java \
-		--extra dev --output-file requirements.lock
+		--extra iceberg --extra dev --output-file requirements.lock
 	@printf '%s\n' pip setuptools wheel hatchling \
 		| $(LOCK) - --constraint requirements.lock --output-file requirements-build.lock
 	@$(LOCK) pyproject.toml --extra spark --extra minio --extra java \

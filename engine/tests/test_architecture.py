@@ -29,7 +29,7 @@ TEST_FUNCTION_LINES_MAX = 80
 BANNED_MODULE_NAMES = re.compile("utils?|helpers?|common|base|manager|misc|core|impl")
 SDK_HOMES = {
     "obstore": ("engine/tideline/storage/",),
-    "fastavro": ("engine/tideline/formats/avro.py",),
+    "fastavro": ("engine/tideline/formats/avro",),
     "pyspark": ("engine/tideline/spark/", "engine/tideline/testing/"),
     "py4j": ("engine/tideline/spark/", "engine/tideline/testing/"),
     "kubernetes": ("operator/tideline_operator/kube.py",),

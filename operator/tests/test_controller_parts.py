@@ -62,9 +62,16 @@ def test_a_list_replaces_everything_and_says_what_changed() -> None:
     assert cache.labelled("sea", "t") == ()
 
 
-def claim(name: str, uri: str, since: str, endpoint: str = "http://minio:9000") -> Claim:
+def claim(
+    name: str,
+    uri: str,
+    since: str,
+    endpoint: str = "http://minio:9000",
+    *,
+    has_worked: bool = False,
+) -> Claim:
     address = address_of(Place(uri, (("endpoint", endpoint),)))
-    return Claim(("lake", name), address, (since, name))
+    return Claim(("lake", name), address, has_worked, since)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +95,25 @@ def test_the_older_of_two_tables_on_one_place_has_it(
             locations.claim(claims[index])
         assert locations.claim(claims[0])[0] is None
         assert locations.claim(claims[1])[0] == (("lake", "old") if conflict else None)
+
+
+def test_within_one_second_the_first_to_claim_a_place_keeps_it() -> None:
+    for names in (("a", "b"), ("b", "a")):
+        locations = Locations()
+        first, second = (claim(name, "s3://lake/a", "2026-01-01") for name in names)
+        locations.claim(first)
+        assert locations.claim(second)[0] == first.key
+        assert locations.claim(first)[0] is None
+
+
+def test_a_table_at_work_keeps_its_place_from_an_older_one_that_is_moved_there() -> None:
+    locations = Locations()
+    young = claim("young", "s3://lake/a", "2026-02-01", has_worked=True)
+    old = claim("old", "s3://lake/b", "2026-01-01", has_worked=True)
+    locations.claim(young)
+    locations.claim(old)
+    assert locations.claim(claim("old", "s3://lake/a", "2026-01-01"))[0] == young.key
+    assert locations.claim(young)[0] is None
 
 
 def test_a_place_that_becomes_free_wakes_who_waits_for_it() -> None:

@@ -38,10 +38,8 @@ def encode_container(schema_name: str, record: Mapping[str, Any]) -> bytes:
     fastavro.schemaless_writer(body, _parsed(schema_name), record, strict_allow_default=True)
     block = body.getvalue()
     marker = hashlib.md5(schema_json + block, usedforsecurity=False).digest()
-    metadata = b"".join(
-        (_long(1), _string(b"avro.schema"), _string(schema_json), _long(0))  # one entry, then end
-    )
-    return b"".join((MAGIC, metadata, marker, _long(1), _long(len(block)), block, marker))
+    sizes = encode_long(1), encode_long(len(block))
+    return b"".join((MAGIC, _header(schema_json), marker, *sizes, block, marker))
 
 
 def decode_container(
@@ -91,19 +89,26 @@ def decode_records(
     """
     block = b"".join(datums)
     marker = bytes(16)
-    encoded = schema_json.encode()
-    container = b"".join(
-        (
-            *(MAGIC, _long(1), _string(b"avro.schema"), _string(encoded), _long(0), marker),
-            *(_long(len(datums)), _long(len(block)), block, marker),
-        )
-    )
+    sizes = encode_long(len(datums)), encode_long(len(block))
+    header = _header(schema_json.encode())
+    container = b"".join((MAGIC, header, marker, *sizes, block, marker))
     try:
         found: list[Any] = list(fastavro.reader(BytesIO(container)))
     except Exception as error:  # fastavro raises whatever broken bytes lead it to
         message = "Avro records do not fit their schema"
         raise CorruptTable(message, path=path, value=repr(error)) from error
     return found
+
+
+def encode_long(value: int) -> bytes:
+    """A non-negative long, such as a length, in Avro's zigzag variable length form."""
+    zigzag = value << 1
+    parts = bytearray()
+    while zigzag > 0x7F:
+        parts.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    parts.append(zigzag)
+    return bytes(parts)
 
 
 @lru_cache(maxsize=64)
@@ -170,16 +175,11 @@ def _schema_json(name: str) -> str:
     return json.dumps(json.loads(file.read_text(encoding="utf-8")), separators=(",", ":"))
 
 
+def _header(schema_json: bytes) -> bytes:
+    """The metadata map: one entry, then its end."""
+    entry = _string(b"avro.schema"), _string(schema_json)
+    return b"".join((encode_long(1), *entry, encode_long(0)))
+
+
 def _string(value: bytes) -> bytes:
-    return _long(len(value)) + value
-
-
-def _long(value: int) -> bytes:
-    """A non-negative long in Avro's zigzag variable length form."""
-    zigzag = value << 1
-    parts = bytearray()
-    while zigzag > 0x7F:
-        parts.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    parts.append(zigzag)
-    return bytes(parts)
+    return encode_long(len(value)) + value

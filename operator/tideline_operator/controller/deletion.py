@@ -25,7 +25,12 @@ from tideline_operator.controller.event_recorder import EventRecorder, TableEven
 from tideline_operator.controller.job_starter import JobStarter
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.status_writer import StaleStatus
-from tideline_operator.controller.table_source import TableSource, Unresolved, declared_table
+from tideline_operator.controller.table_source import (
+    LOCATION_TAKEN,
+    TableSource,
+    Unresolved,
+    declared_table,
+)
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.kube import KubeApi
 from tideline_operator.resources.lake_table import DeletionPolicy
@@ -108,7 +113,7 @@ class Deletion:
         if declared.table is not None:
             found = self._source.resolve(item, declared.table)
             if isinstance(found, Unresolved):
-                if found.reason == "LocationTaken":
+                if found.reason == LOCATION_TAKEN:
                     note = f"nothing is deleted: {found.message}"
                     self._events.tell(item, TableEvent("DataKept", "", note, is_warning=True))
                     return None

@@ -2,7 +2,7 @@
 
 1. The spec is parsed. One that is not valid leaves the last valid one, kept in status, in force.
 2. The LakeStores it names are found, and the Secrets they name.
-3. Its place must be its own: of two tables on one place the older one has it.
+3. Its place must be its own, see locations.py.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.parsing import parse_object
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.resolving import S3_SCHEMES, resolve_table, store_names
+
+LOCATION_TAKEN = "LocationTaken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +154,25 @@ class TableSource:
         return known[1]
 
     def _claim(self, item: Manifest, table: ResolvedTable) -> Unresolved | None:
-        metadata = item["metadata"]
-        seniority = (str(metadata.get("creationTimestamp", "")), str(metadata.get("uid", "")))
-        claim = Claim(key_of(item), address_of(table.location), seniority)
+        created_at = str(item["metadata"].get("creationTimestamp", ""))
+        address = address_of(table.location)
+        claim = Claim(key_of(item), address, _has_worked_there(item), created_at)
         elder, moved = self._locations.claim(claim)
         for other in moved:
             self._wake(other)
         if elder is None:
             return None
         return Unresolved(
-            "LocationTaken",
+            LOCATION_TAKEN,
             f"spec.location: {table.location.uri} belongs to LakeTable {elder[0]}/{elder[1]}, or "
             "one lies inside the other; one table has one LakeTable",
         )
+
+
+def _has_worked_there(item: Manifest) -> bool:
+    """Whether this resource has been at work, or found its table, at the place it declares."""
+    status = item.get("status") or {}
+    refused = any(one.get("reason") == LOCATION_TAKEN for one in status.get("conditions") or ())
+    before = (status.get("lastValidSpec") or {}).get("location")
+    has_worked = bool(status.get("operations") or status.get("table"))
+    return has_worked and not refused and before == item["spec"].get("location")

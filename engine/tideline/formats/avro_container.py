@@ -1,0 +1,143 @@
+"""Avro object containers with a header of their own and many records: Iceberg's manifests.
+
+Records are read and written physically: logical types are left out of the way, so that a date is
+its number of days and a decimal its bytes, without a Python object made on the way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import fastavro
+
+from tideline.errors import CorruptTable
+from tideline.formats.avro import MAGIC, encode_long
+
+_SYNC_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class AvroContainer:
+    """An opened container: its header, its schema with all properties (field ids), its blocks."""
+
+    metadata: Mapping[str, str]
+    schema: Mapping[str, Any]
+    path: object
+    _body: bytes
+    _blocks_at: int
+
+    def records(
+        self, wanted: Callable[[Mapping[str, Any]], bool] | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """The records, by the writer's field names; fields that are not `wanted` are skipped
+        unread. Raises CorruptTable for broken or truncated blocks."""
+        writer = physical(self.schema)
+        header = _header({**self.metadata, "avro.schema": json.dumps(writer)})
+        sync = self._body[self._blocks_at - _SYNC_BYTES : self._blocks_at]
+        container = b"".join((MAGIC, header, sync, memoryview(self._body)[self._blocks_at :]))
+        try:
+            reader_schema = physical(self.schema, wanted)
+            same = reader_schema == writer
+            yield from fastavro.reader(BytesIO(container), None if same else reader_schema)  # type: ignore[misc]
+        except Exception as error:  # fastavro raises whatever broken bytes lead it to
+            message = "Avro file is truncated or unreadable"
+            raise CorruptTable(message, path=self.path, value=repr(error)) from error
+
+
+def open_container(body: bytes, *, path: object = None) -> AvroContainer:
+    """Read the header. Raises CorruptTable when there is none."""
+    try:
+        if body[:4] != MAGIC:
+            raise ValueError("it does not begin with Avro's magic bytes")
+        metadata, at = _read_map(body, len(MAGIC))
+        schema = json.loads(metadata["avro.schema"])
+        if not isinstance(schema, dict) or len(body) < at + _SYNC_BYTES:
+            raise ValueError("it holds no records")
+    except (ValueError, KeyError, IndexError) as error:
+        message = "Not an Avro file, or a truncated one"
+        raise CorruptTable(message, path=path, value=repr(error)) from error
+    return AvroContainer(metadata, schema, path, body, at + _SYNC_BYTES)
+
+
+def encode_records_container(
+    schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], metadata: Mapping[str, str]
+) -> bytes:
+    """A container, compressed with deflate, whose header carries `schema` and `metadata`.
+
+    The records hold physical values. Raises ValueError or TypeError when one does not fit.
+    """
+    body = BytesIO()
+    fastavro.writer(body, physical(schema), records, codec="deflate")
+    written = body.getvalue()
+    own, at = _read_map(written, len(MAGIC))
+    header = _header({**own, **metadata, "avro.schema": json.dumps(schema)})
+    return b"".join((MAGIC, header, memoryview(written)[at:]))
+
+
+def physical(schema: Any, wanted: Callable[[Mapping[str, Any]], bool] | None = None) -> Any:
+    """A schema of the same bytes without logical types and without fields that are not wanted."""
+    if isinstance(schema, list):
+        return [physical(branch, wanted) for branch in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    kept = {key: value for key, value in schema.items() if key in _STRUCTURE}
+    for part in ("type", "items", "values"):
+        if isinstance(kept.get(part), (Mapping, list)):
+            kept[part] = physical(kept[part], wanted)
+    if "fields" in kept:
+        kept["fields"] = [
+            {"name": field["name"], "type": physical(field["type"], wanted)}
+            for field in kept["fields"]
+            if wanted is None or wanted(field)
+        ]
+    return kept
+
+
+_STRUCTURE = frozenset(
+    {"type", "items", "values", "fields", "name", "namespace", "size", "symbols"}
+)
+
+
+def _header(metadata: Mapping[str, str]) -> bytes:
+    parts = [encode_long(len(metadata))]
+    for key, value in metadata.items():
+        for text in (key.encode(), value.encode()):
+            parts += (encode_long(len(text)), text)
+    return b"".join((*parts, encode_long(0)))
+
+
+def _read_map(body: bytes, at: int) -> tuple[dict[str, str], int]:
+    entries: dict[str, str] = {}
+    while True:
+        count, at = _read_long(body, at)
+        if count == 0:
+            return entries, at
+        if count < 0:  # a block that also tells its size
+            count = -count
+            _, at = _read_long(body, at)
+        for _ in range(count):
+            key, at = _read_bytes(body, at)
+            value, at = _read_bytes(body, at)
+            entries[key.decode()] = value.decode()
+
+
+def _read_bytes(body: bytes, at: int) -> tuple[bytes, int]:
+    length, at = _read_long(body, at)
+    if length < 0 or at + length > len(body):
+        raise ValueError("a length reaches past the end")
+    return body[at : at + length], at + length
+
+
+def _read_long(body: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = body[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7

@@ -1,0 +1,1 @@
+"""Apache Iceberg tables: their metadata, and the maintenance that keeps them fast."""

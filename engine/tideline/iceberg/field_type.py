@@ -1,0 +1,231 @@
+"""Iceberg's types, as table metadata writes them (spec, "Schemas and Data Types" and Appendix C).
+
+A primitive is a word (`long`, `decimal(9,2)`, `fixed[16]`); struct, list and map are JSON objects
+whose parts carry field ids.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tideline.errors import CorruptTable, UnsupportedTable
+
+_NUMBERS = ("boolean", "int", "long", "float", "double")
+_TIMES = ("date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
+_PLAIN = frozenset({*_NUMBERS, *_TIMES, "string", "uuid", "binary", "unknown"})
+_REFUSED = frozenset({"variant", "geometry", "geography"})
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+_FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A type without parameters; `name` is one of the spec's words."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal:
+    """A decimal number of `precision` digits, `scale` of them behind the point."""
+
+    precision: int
+    scale: int
+
+    def __str__(self) -> str:
+        # The blank is Java's and PyIceberg's.
+        return f"decimal({self.precision}, {self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Exactly `length` bytes."""
+
+    length: int
+
+    def __str__(self) -> str:
+        return f"fixed[{self.length}]"
+
+
+@dataclass(frozen=True, slots=True)
+class NestedField:
+    """A column or a struct's member; defaults are JSON single values (spec, Appendix D)."""
+
+    field_id: int
+    name: str
+    type: FieldType
+    required: bool = False
+    doc: str | None = None
+    initial_default: Any = None
+    write_default: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class StructType:
+    """Named members in order."""
+
+    fields: tuple[NestedField, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListType:
+    """Elements of one type."""
+
+    element_id: int
+    element: FieldType
+    element_required: bool
+
+    def parts(self) -> tuple[NestedField, ...]:
+        """The element as a field named `element`."""
+        return (
+            NestedField(self.element_id, "element", self.element, required=self.element_required),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    """Keys, which are never null, and values."""
+
+    key_id: int
+    key: FieldType
+    value_id: int
+    value: FieldType
+    value_required: bool
+
+    def parts(self) -> tuple[NestedField, ...]:
+        """The fields named `key` and `value`."""
+        return (
+            NestedField(self.key_id, "key", self.key, required=True),
+            NestedField(self.value_id, "value", self.value, required=self.value_required),
+        )
+
+
+PrimitiveType: TypeAlias = Primitive | Decimal | Fixed
+FieldType: TypeAlias = Primitive | Decimal | Fixed | StructType | ListType | MapType
+
+BOOLEAN = Primitive("boolean")
+INT = Primitive("int")
+LONG = Primitive("long")
+DATE = Primitive("date")
+STRING = Primitive("string")
+
+
+def parse_type(value: Any) -> FieldType:
+    """A type from its JSON. Raises UnsupportedTable for types Tideline refuses by name, and
+    CorruptTable for what is none."""
+    if isinstance(value, str):
+        return _parse_primitive(value)
+    kind = value.get("type") if isinstance(value, Mapping) else None
+    try:
+        if kind == "struct":
+            return parse_struct(value)
+        if kind == "list":
+            return ListType(
+                int(value["element-id"]),
+                parse_type(value["element"]),
+                bool(value["element-required"]),
+            )
+        if kind == "map":
+            return MapType(
+                int(value["key-id"]),
+                parse_type(value["key"]),
+                int(value["value-id"]),
+                parse_type(value["value"]),
+                bool(value["value-required"]),
+            )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptTable(f"A {kind} type lacks {error}", value=value) from error
+    raise CorruptTable("Not an Iceberg type", value=value)
+
+
+def parse_struct(value: Mapping[str, Any]) -> StructType:
+    """A struct, or a whole schema, from its JSON."""
+    return StructType(tuple(_parse_field(field) for field in value["fields"]))
+
+
+def type_json(type_: FieldType) -> Any:
+    """The JSON that `parse_type` reads back."""
+    if isinstance(type_, StructType):
+        return {"type": "struct", "fields": [field_json(field) for field in type_.fields]}
+    if isinstance(type_, ListType):
+        return {
+            "type": "list",
+            "element-id": type_.element_id,
+            "element-required": type_.element_required,
+            "element": type_json(type_.element),
+        }
+    if isinstance(type_, MapType):
+        return {
+            "type": "map",
+            "key-id": type_.key_id,
+            "key": type_json(type_.key),
+            "value-id": type_.value_id,
+            "value-required": type_.value_required,
+            "value": type_json(type_.value),
+        }
+    return str(type_)
+
+
+def field_json(field: NestedField) -> dict[str, Any]:
+    """A field's JSON, with only what it says."""
+    document: dict[str, Any] = {
+        "id": field.field_id,
+        "name": field.name,
+        "required": field.required,
+        "type": type_json(field.type),
+    }
+    for name, value in (
+        ("doc", field.doc),
+        ("initial-default", field.initial_default),
+        ("write-default", field.write_default),
+    ):
+        if value is not None:
+            document[name] = value
+    return document
+
+
+def parts_of(type_: FieldType) -> tuple[NestedField, ...]:
+    """The fields directly inside a type; none for a primitive."""
+    if isinstance(type_, StructType):
+        return type_.fields
+    if isinstance(type_, ListType | MapType):
+        return type_.parts()
+    return ()
+
+
+def walk(fields: tuple[NestedField, ...], prefix: str = "") -> Iterator[tuple[str, NestedField]]:
+    """Every field at any depth with its dotted name, parents first."""
+    for field in fields:
+        name = prefix + field.name
+        yield name, field
+        yield from walk(parts_of(field.type), f"{name}.")
+
+
+def _parse_field(value: Mapping[str, Any]) -> NestedField:
+    return NestedField(
+        field_id=int(value["id"]),
+        name=value["name"],
+        type=parse_type(value["type"]),
+        required=bool(value["required"]),
+        doc=value.get("doc"),
+        initial_default=value.get("initial-default"),
+        write_default=value.get("write-default"),
+    )
+
+
+def _parse_primitive(text: str) -> FieldType:
+    if text in _PLAIN:
+        return Primitive(text)
+    if match := _DECIMAL.fullmatch(text):
+        return Decimal(int(match[1]), int(match[2]))
+    if match := _FIXED.fullmatch(text):
+        return Fixed(int(match[1]))
+    if text.partition("(")[0] in _REFUSED:
+        raise UnsupportedTable("Tideline does not maintain tables with this type", value=text)
+    raise CorruptTable("Not an Iceberg type", value=text)

@@ -1,0 +1,80 @@
+"""The folder that a partition's data files are written to: `day=2026-11-21/region=EU%2FWest`.
+
+Readers never parse it. It is written as Iceberg's `PartitionSpec.partitionToPath` does, so that
+people find files where they look for them.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from typing import Any
+from urllib.parse import quote_plus
+
+from tideline.iceberg.field_type import FieldType, Primitive
+from tideline.iceberg.partition_spec import PartitionSpec, Transform
+from tideline.iceberg.schema import Schema
+
+_EPOCH = datetime.date(1970, 1, 1)
+
+
+def partition_path(spec: PartitionSpec, partition: tuple[Any, ...], schema: Schema) -> str:
+    """The path for one partition tuple, empty for an unpartitioned table."""
+    parts = []
+    for field, value in zip(spec.fields, partition, strict=True):
+        if field.transform.name == "void":
+            text = "null"
+        else:
+            source = schema.field(field.source_id)
+            type_: FieldType = Primitive("unknown") if source is None else source.type
+            text = _text(field.transform, type_, value)
+        parts.append(f"{quote_plus(field.name)}={quote_plus(text)}")
+    return "/".join(parts)
+
+
+def _text(transform: Transform, type_: FieldType, value: Any) -> str:
+    if value is None:
+        return "null"
+    match transform.name:
+        case "year":
+            return f"{1970 + value:04d}"
+        case "month":
+            return f"{1970 + value // 12:04d}-{value % 12 + 1:02d}"
+        case "day":
+            return str(_EPOCH + datetime.timedelta(days=value))
+        case "hour":
+            return f"{_EPOCH + datetime.timedelta(days=value // 24)}-{value % 24:02d}"
+        case "identity":
+            return _identity_text(type_, value)
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def _identity_text(type_: FieldType, value: Any) -> str:
+    match str(type_):
+        case "date":
+            return str(_EPOCH + datetime.timedelta(days=value))
+        case "time":
+            return _clock(value, 1_000_000)
+        case "timestamp" | "timestamptz":
+            return _moment(value, 1_000_000, zone=str(type_).endswith("tz"))
+        case "timestamp_ns" | "timestamptz_ns":
+            return _moment(value, 1_000_000_000, zone="tz" in str(type_))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def _moment(value: int, per_second: int, *, zone: bool) -> str:
+    days, rest = divmod(value, 86_400 * per_second)
+    day = _EPOCH + datetime.timedelta(days=days)
+    return f"{day}T{_clock(rest, per_second)}{'+00:00' if zone else ''}"
+
+
+def _clock(value: int, per_second: int) -> str:
+    seconds, fraction = divmod(value, per_second)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
+    if seconds % 60 or fraction:
+        text += f":{seconds % 60:02d}"
+    if fraction:
+        text += "." + f"{fraction:0{len(str(per_second)) - 1}d}".rstrip("0")
+    return text
