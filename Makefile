@@ -85,11 +85,11 @@ minio: setup ## Build MinIO if need be and serve it on this machine for a try.
 	@$(BIN)/python -m tideline.testing.minio_server start
 
 .PHONY: peers
-peers: setup ## Build what tests compare with and talk to: MinIO, Hudi's engines, S3 jars.
+peers: setup ## Build what tests compare with and talk to: MinIO, Hudi, Iceberg, S3 jars.
 	@$(BIN)/python -m tideline.testing.minio_server build > /dev/null & minio=$$!; \
-	 $(BIN)/python -m tideline.testing.peer_environment > /dev/null & hudi=$$!; \
+	 $(BIN)/python -m tideline.testing.peer_environment > /dev/null & engines=$$!; \
 	 $(BIN)/python -m tideline.spark.s3a_jars > /dev/null & jars=$$!; \
-	 wait $$minio && wait $$hudi && wait $$jars
+	 wait $$minio && wait $$engines && wait $$jars
 
 .PHONY: tools
 tools: setup ## Build kube-apiserver, etcd, kubectl and Helm from their Go modules.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 pytest_plugins = [
     "tideline.testing.minio_fixtures",
     "tideline.testing.hudi_peer",
+    "tideline.testing.iceberg_peer",
     "tideline_operator.testing.api_server_fixtures",
 ]
 pytest.register_assert_rewrite("tideline.testing.store_contract")

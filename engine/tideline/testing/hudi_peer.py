@@ -77,7 +77,7 @@ class HudiPeer:
             [
                 str(environment.python),
                 str(Path(__file__).with_name("hudi_peer_server.py")),
-                str(environment.hudi_bundle),
+                str(environment.jar),
                 json.dumps(settings),
             ],
             log_path=scratch / "hudi-peer.log",

@@ -1,12 +1,13 @@
-"""The virtual environment and the jar of the peers that interop tests and benches run against.
+"""The virtual environments and jars of the peers that interop tests and benches run against.
 
-`python -m tideline.testing.peer_environment` prepares both; it is idempotent and costs nothing when
-they are there. Neither ever enters the product's own environment:
+`python -m tideline.testing.peer_environment [hudi|iceberg ...]` prepares them; it is idempotent and
+costs nothing when they are there. None ever enters the product's own environment:
 
-1. a virtual environment with the Spark release that Hudi's bundle is built for, and hudi-rs;
-2. Hudi's Spark bundle, through Maven, or through Spark's own resolver on a machine without Maven.
+1. for Hudi, a virtual environment with the Spark release its bundle is built for, and hudi-rs;
+   for Iceberg, one with the Spark release its runtime is built for, PyIceberg and DuckDB;
+2. the jar of each, through Maven, or through Spark's own resolver on a machine without Maven.
 
-Both live in the user's cache folder under names that carry their versions or beside a note of them,
+All live in the user's cache folder under names that carry their versions or beside a note of them,
 so that a change of version here rebuilds what it concerns.
 """
 
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,14 @@ HUDI_REQUIREMENTS = (
     "setuptools",
 )
 HUDI_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
+ICEBERG_REQUIREMENTS = (
+    "pyspark==4.1.4",
+    "pyiceberg[pyarrow,sql-sqlite]==0.12.0",
+    "duckdb==2.0.0",
+    "pandas>=2.2,<3",
+    "setuptools",
+)
+ICEBERG_RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 BUILD_TIMEOUT_S = 1800
 
 
@@ -47,10 +56,10 @@ class PeerUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PeerEnvironment:
-    """Where the peers' Python interpreter and Hudi's bundle are, both present."""
+    """Where a peer's Python interpreter and the jar its Spark needs are, both present."""
 
     python: Path
-    hudi_bundle: Path
+    jar: Path
 
     @staticmethod
     def process_environment() -> dict[str, str]:
@@ -73,12 +82,31 @@ def prepare_hudi_peer() -> PeerEnvironment:
     """Build or fetch what is missing. Raises PeerUnavailable with the failing step's output."""
     directory = cache_directory() / "venvs" / "hudi"
     with _only_builder("hudi-peer"):
-        python = _prepare_virtual_environment(directory, HUDI_REQUIREMENTS)
-        bundle = _prepare_jar(HUDI_BUNDLE, python)
-    return PeerEnvironment(python=python, hudi_bundle=bundle)
+        python = _prepare_virtual_environment(
+            directory, HUDI_REQUIREMENTS, imports="hudi, pyarrow.parquet, pyspark"
+        )
+        return PeerEnvironment(python=python, jar=_prepare_jar(HUDI_BUNDLE, python))
 
 
-def _prepare_virtual_environment(directory: Path, requirements: Sequence[str]) -> Path:
+def prepare_iceberg_peer() -> PeerEnvironment:
+    """Build or fetch what is missing. Raises PeerUnavailable with the failing step's output."""
+    directory = cache_directory() / "venvs" / "iceberg"
+    with _only_builder("iceberg-peer"):
+        python = _prepare_virtual_environment(
+            directory, ICEBERG_REQUIREMENTS, imports="duckdb, pyarrow.parquet, pyiceberg, pyspark"
+        )
+        return PeerEnvironment(python=python, jar=_prepare_jar(ICEBERG_RUNTIME, python))
+
+
+PREPARATIONS: Mapping[str, Callable[[], PeerEnvironment]] = {
+    "hudi": prepare_hudi_peer,
+    "iceberg": prepare_iceberg_peer,
+}
+
+
+def _prepare_virtual_environment(
+    directory: Path, requirements: Sequence[str], *, imports: str
+) -> Path:
     python = directory / "bin" / "python"
     note = directory / "tideline-requirements.json"
     wanted = json.dumps(sorted(requirements))
@@ -88,7 +116,7 @@ def _prepare_virtual_environment(directory: Path, requirements: Sequence[str]) -
         shutil.rmtree(directory, ignore_errors=True)
         venv.create(directory, with_pip=True)
     _run([str(python), "-m", "pip", "install", "--quiet", *requirements])
-    _run([str(python), "-c", "import hudi, pyarrow.parquet, pyspark"])
+    _run([str(python), "-c", f"import {imports}"])
     note.write_text(wanted)
     return python
 
@@ -162,13 +190,14 @@ def _only_builder(name: str) -> Iterator[None]:
 
 
 def main() -> int:
-    """Prepare everything and print where it is."""
-    try:
-        environment = prepare_hudi_peer()
-    except PeerUnavailable as failure:
-        print(failure, file=sys.stderr)
-        return 4
-    print(f"python  {environment.python}\nbundle  {environment.hudi_bundle}")
+    """Prepare the peers named as arguments, all when there are none, and print where they are."""
+    for name in sys.argv[1:] or PREPARATIONS:
+        try:
+            environment = PREPARATIONS[name]()
+        except PeerUnavailable as failure:
+            print(failure, file=sys.stderr)
+            return 4
+        print(f"{name} python  {environment.python}\n{name} jar  {environment.jar}")
     return 0
 
 

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from tideline.errors import CorruptTable, ObjectNotFound
+from tideline.formats.column_encoding import decoded, is_text
 from tideline.formats.parquet_footer import BaseFileFooter, read_footer
 from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import BaseFile
 from tideline.table.stored_value import converted_array
-from tideline.write.column_encoding import decoded, is_text
 from tideline.write.handle_context import HandleContext
 from tideline.write.meta_columns import COMMIT_SEQNO, COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 from tideline.write.virtual_key import virtual_keys

@@ -20,18 +20,18 @@ from pyarrow import types
 
 from tideline.errors import InvalidData
 from tideline.formats.bloom import BloomFilter
-from tideline.formats.parquet_footer import BaseFileFooter
-from tideline.index.key_range import KeyRange, key_range
-from tideline.storage.object_store import ObjectStore
-from tideline.table.file_group import join_path
-from tideline.table.schema import META_COLUMNS
-from tideline.write.column_encoding import (
+from tideline.formats.column_encoding import (
     decoded,
     dictionary_paths,
     encoded,
     leaf_columns,
     without_unused_values,
 )
+from tideline.formats.parquet_footer import BaseFileFooter
+from tideline.index.key_range import KeyRange, key_range
+from tideline.storage.object_store import ObjectStore
+from tideline.table.file_group import join_path
+from tideline.table.schema import META_COLUMNS
 from tideline.write.handle_context import HandleContext
 from tideline.write.meta_columns import COMMIT_SEQNO, FILE_NAME, PARTITION_PATH, constant_column
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.errors import ConfigError
+from tideline.formats.column_encoding import decoded
 from tideline.log.block_scan import SelectedBlocks
 from tideline.log.log_files import LogFiles
 from tideline.log.merged_log import LogRules, MergedLog, merge_log
@@ -34,7 +35,6 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.committed import CommittedInstants
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.base_file_reader import StoredFile, open_stored_file
-from tideline.write.column_encoding import decoded
 from tideline.write.handle_context import HandleContext
 from tideline.write.record_merge import Matches, Replacement, find_matches
 from tideline.write.virtual_key import column_at, virtual_keys

@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from tideline.formats.column_encoding import decoded
 from tideline.storage.object_store import ObjectStore
 from tideline.timeline.commit_metadata import WriteStat
 from tideline.write.append_handle import append_log_files
-from tideline.write.column_encoding import decoded
 from tideline.write.engine import AppendTarget
 from tideline.write.file_slice_merge import FileSliceMerge, SliceContext
 from tideline.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext

@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.errors import InvalidData
+from tideline.formats.column_encoding import decoded, encoded
 from tideline.table.ordering_value import is_lower
 from tideline.table.properties import MergeMode
-from tideline.write.column_encoding import decoded, encoded
 from tideline.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.write.virtual_key import column_at
 

@@ -23,8 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tideline.formats.column_encoding import decoded
 from tideline.table.row_layout import RowLayout
-from tideline.write.column_encoding import decoded
 
 Numbers = npt.NDArray[np.uint64]
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideline.clock import Clock, SystemClock
+from tideline.formats.column_encoding import decoded
 from tideline.formats.log_block import HeaderKey
 from tideline.log.data_block import encode_data_block
 from tideline.log.delete_block import encode_delete_block
@@ -29,7 +30,6 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import NO_PREVIOUS_COMMIT, RuntimeStats, WriteStat
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.append_handle import log_stat, put_log_file, slice_logs
-from tideline.write.column_encoding import decoded
 from tideline.write.config import WriteConfig
 from tideline.write.file_slice_merge import FileSliceMerge, SliceContext
 from tideline.write.handle_context import HandleContext

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from tideline.formats.column_encoding import decoded
 from tideline.storage.object_store import ObjectStore
 from tideline.table.markers import Marker, MarkerKind, create_marker
 from tideline.table.partition_metadata import write_partition_metadata
 from tideline.write.base_file_writer import BaseFileWriter, open_base_file
-from tideline.write.column_encoding import decoded
 from tideline.write.handle_context import HandleContext
 from tideline.write.meta_columns import RECORD_KEY
 

@@ -1,4 +1,4 @@
-"""How the columns of a base file are encoded, and keeping dictionaries clean.
+"""How the columns of a data file are encoded, and keeping dictionaries clean.
 
 Encoding with a dictionary costs time and helps only columns whose values repeat, so it is decided
 from a sample of the first row group. Columns that arrive as Arrow dictionaries stay so: encoding

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tideline.timeline.instant_time import InstantTime
-from tideline.write.column_encoding import (
+from tideline.formats.column_encoding import (
     dictionary_paths,
     leaf_columns,
     without_unused_values,
 )
+from tideline.timeline.instant_time import InstantTime
 from tideline.write.meta_columns import commit_seqnos, constant_column
 
 ROWS = 200_000

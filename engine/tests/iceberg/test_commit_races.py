@@ -1,0 +1,322 @@
+"""A rewrite beside other writers: no row comes back, goes or doubles, whoever is first.
+
+Another writer does all of its work just before some call of the rewrite's commit, for every third
+call, and for every one that writes.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from tideline.iceberg.commit.replacement import AddedDelete, RewriteFiles
+from tideline.iceberg.commit.rewrite_files import commit_rewrite
+from tideline.iceberg.metadata_update import SetSnapshotRef
+from tideline.iceberg.table_operations import CommitOutcome, Committed, Conflicted
+from tideline.storage.object_store import ObjectStore
+from tideline.testing.fake_clock import FakeClock
+from tideline.testing.iceberg_model import IcebergModel
+from tideline.testing.stepping_store import Step, SteppingStore
+
+HIT, MISSED = 2, 13
+"""A row of a rewritten file, and a row of another."""
+
+
+@dataclass(frozen=True)
+class Rival:
+    """Another writer's work, what it does to the rows, and whether our rewrite survives it."""
+
+    work: Callable[[IcebergModel], CommitOutcome]
+    removes: frozenset[int] = frozenset()
+    adds: frozenset[int] = frozenset()
+    survives: bool = True
+
+
+def rewrite_again(model: IcebergModel) -> CommitOutcome:
+    return commit(model, model.plan_rewrite(), model.location.open())
+
+
+def rewrite_others(model: IcebergModel) -> CommitOutcome:
+    others = [e.data_file.file_path for e in model.files().data() if e.data_file.spec_id == 1]
+    return commit(model, model.plan_rewrite(others), model.location.open())
+
+
+RIVALS = {
+    "append": Rival(lambda m: m.append([50, 51]), adds=frozenset([50, 51])),
+    "delete by value": Rival(lambda m: m.delete_by_value([HIT]), removes=frozenset([HIT])),
+    "delete by value, all partitions": Rival(
+        lambda m: m.delete_by_value([HIT], spec_id=1), removes=frozenset([HIT])
+    ),
+    "upsert": Rival(lambda m: m.upsert([HIT])),
+    "delete by position": Rival(
+        lambda m: m.delete_by_position([HIT]), removes=frozenset([HIT]), survives=False
+    ),
+    "delete by position, file not named": Rival(
+        lambda m: m.delete_by_position([HIT], names_file=False),
+        removes=frozenset([HIT]),
+        survives=False,
+    ),
+    "delete by position elsewhere": Rival(
+        lambda m: m.delete_by_position([MISSED]), removes=frozenset([MISSED])
+    ),
+    "overwrite": Rival(lambda m: m.overwrite([HIT]), removes=frozenset([HIT]), survives=False),
+    "overwrite elsewhere": Rival(lambda m: m.overwrite([MISSED]), removes=frozenset([MISSED])),
+    "rewrite": Rival(rewrite_again, survives=False),
+    "rewrite of other files": Rival(rewrite_others),
+}
+
+
+def prepared(format_version: int) -> tuple[IcebergModel, RewriteFiles, list[int]]:
+    """Rows 0 to 9 by parity, to be rewritten, with deletes; rows 10 to 19 unpartitioned."""
+    model = IcebergModel.create(format_version=format_version)
+    model.append(range(5))
+    model.append(range(5, 10))
+    model.append(range(10, 20), spec_id=1)
+    model.delete_by_value([7])
+    model.delete_by_position([0])
+    paths = [e.data_file.file_path for e in model.files().data() if e.data_file.spec_id == 0]
+    return model, model.plan_rewrite(paths), model.rows()
+
+
+def commit(model: IcebergModel, rewrite: RewriteFiles, store: ObjectStore) -> CommitOutcome:
+    return commit_rewrite(model.operations(store), rewrite, clock=FakeClock())
+
+
+CASES = [
+    *((2, name) for name in RIVALS),
+    *((3, name) for name in RIVALS if name.startswith("delete by position")),
+]
+
+
+@pytest.mark.parametrize(("version", "name"), CASES)
+def test_a_rival_commits_before_any_call(version: int, name: str) -> None:
+    model, rewrite, rows = prepared(version)
+    rival = RIVALS[name]
+    expected = sorted({*rows, *rival.adds} - rival.removes)
+    rehearsal = InterruptedStore.before(0, model.copy(), rival.work)
+    assert isinstance(commit(model.copy(), rewrite, rehearsal), Committed)
+    outcomes: list[bool] = []
+    for number in rehearsal.interesting():
+        table = model.copy()
+        outcome = commit(table, rewrite, InterruptedStore.before(number, table, rival.work))
+        when = f"{name} before call {number}"
+        assert isinstance(outcome, Committed | Conflicted), when
+        assert table.rows() == expected, when
+        assert table.unreferenced() == set(), when
+        outcomes.append(isinstance(outcome, Committed))
+    assert outcomes[0] is rival.survives
+    # A rival that comes after our own commit finds it done.
+    assert outcomes[-1]
+    assert len(outcomes) > 5
+
+
+@pytest.mark.parametrize("name", ["delete by value", "upsert"])
+def test_without_the_old_sequence_number_a_delete_by_value_is_a_conflict(name: str) -> None:
+    model, _, rows = prepared(2)
+    rival = RIVALS[name]
+    rewrite = model.plan_rewrite(keeps_sequence_number=False)
+    rival.work(model)
+    outcome = commit(model, rewrite, model.location.open())
+    assert isinstance(outcome, Conflicted)
+    assert "deletes rows of the replaced file" in outcome.reason
+    assert model.rows() == sorted(set(rows) - rival.removes)
+
+
+def test_a_delete_that_is_younger_than_all_other_data_stays() -> None:
+    """The new files are older than everything else, but the delete still applies to them."""
+    model = IcebergModel.create()
+    model.append(range(10))
+    rewrite = model.plan_rewrite()
+    model.delete_by_value([4])
+    model.append(range(10, 20))
+    assert isinstance(commit(model, rewrite, model.location.open()), Committed)
+    assert model.rows() == [0, 1, 2, 3, *range(5, 20)]
+    assert len(model.files().deletes()) == 1
+
+
+def test_deletes_that_another_rewrite_took_over_are_still_seen() -> None:
+    """The newest snapshot's own deletes are not all that came since."""
+    model = IcebergModel.create()
+    model.append(range(10))
+    rewrite = model.plan_rewrite()
+    model.delete_by_position([4])
+    (delete,) = model.files().deletes()
+    old = delete.data_file
+    head = model.metadata().snapshot()
+    assert head is not None
+    body = model.operations().io.read(old.file_path)
+    path = old.file_path.replace(".json", "-again.json")
+    model.operations().io.write(path, body)
+    again = AddedDelete(replace(old, file_path=path), delete.sequence_number)
+    moved = RewriteFiles(head.snapshot_id, removed_deletes=(old,), added_deletes=(again,))
+    assert isinstance(commit(model, moved, model.location.open()), Committed)
+    assert model.rows() == [0, 1, 2, 3, *range(5, 10)]
+    assert isinstance(commit(model, rewrite, model.location.open()), Conflicted)
+    assert model.rows() == [0, 1, 2, 3, *range(5, 10)]
+
+
+def test_a_branch_that_went_back_behind_the_rewritten_snapshot_is_a_conflict() -> None:
+    model = IcebergModel.create()
+    model.append(range(10))
+    first = model.metadata().refs["main"]
+    model.append(range(10, 20))
+    rewrite = model.plan_rewrite()
+    operations = model.operations()
+    operations.commit(operations.load(), (), (SetSnapshotRef("main", first),))
+    outcome = commit(model, rewrite, model.location.open())
+    assert isinstance(outcome, Conflicted)
+    assert "no ancestor" in outcome.reason
+    assert model.rows() == list(range(10))
+
+
+def test_attempts_end_when_the_table_never_stands_still() -> None:
+    model, rewrite, rows = prepared(2)
+    numbers = iter(range(1000, 9999))
+
+    def before(step: Step) -> None:
+        if step.method == "put_if_absent":
+            model.append([next(numbers)])
+
+    clock = FakeClock()
+    store = SteppingStore(model.location.open(), before)
+    outcome = commit_rewrite(model.operations(store), rewrite, clock=clock)
+    assert isinstance(outcome, Conflicted)
+    assert "another writer published" in outcome.reason
+    assert model.rows() == [*rows, *range(1000, 1005)]
+    assert model.unreferenced() == set()
+    waited_s = clock.monotonic_s() - FakeClock().monotonic_s()
+    assert 1.5 <= waited_s <= 1.65
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_writers_at_random(seed: int) -> None:
+    life = RandomLife(random.Random(seed), version=2 + seed % 2)
+    for _ in range(15):
+        life.step()
+        assert life.model.rows() == sorted(life.rows), f"seed {seed}: {life.story}"
+    assert life.rewritten > 0, life.story
+    assert life.model.unreferenced() == set()
+
+
+@dataclass
+class RandomLife:
+    """Rewrites that any writer may interrupt, and writers that rewrites may interrupt."""
+
+    chance: random.Random
+    version: int
+    rows: set[int] = field(default_factory=set)
+    next_row: int = 0
+    rewritten: int = 0
+    story: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        properties = {"commit.manifest.min-count-to-merge": "6"}
+        self.model = IcebergModel.create(format_version=self.version, properties=properties)
+        self.append(self.model.location.open())
+
+    def step(self, depth: int = 0, *, rewrites_only: bool = False) -> None:
+        """Some writer's work, which others may interrupt."""
+        if rewrites_only or self.chance.random() < 0.5:
+            self.rewrite(depth, rewrites_only)
+        else:
+            work = (self.append, self.delete, self.delete, self.upsert)
+            store = self.interrupted(depth, lambda _: self.step(depth + 1, rewrites_only=True))
+            self.chance.choice(work)(store)
+
+    def rewrite(self, depth: int, rewrites_only: bool) -> None:
+        paths = self.sample([e.data_file.file_path for e in self.model.files().data()])
+        if not paths:
+            return
+        keeps = self.chance.random() < 0.7
+        rewrite = self.model.plan_rewrite(paths, keeps_sequence_number=keeps)
+
+        def interrupt(_: IcebergModel) -> None:
+            self.step(depth + 1, rewrites_only=rewrites_only)
+
+        outcome = commit(self.model, rewrite, self.interrupted(depth, interrupt))
+        self.rewritten += isinstance(outcome, Committed)
+        self.story.append(f"rewrite of {len(paths)} files, {keeps=}: {type(outcome).__name__}")
+
+    def interrupted(self, depth: int, work: Callable[[IcebergModel], object]) -> ObjectStore:
+        if depth == 2:
+            return self.model.location.open()
+        return InterruptedStore.before(self.chance.randrange(1, 40), self.model, work)
+
+    def append(self, store: ObjectStore) -> None:
+        numbers = range(self.next_row, self.next_row + self.chance.randrange(1, 6))
+        self.next_row = numbers.stop
+        outcome = self.model.append(numbers, store, spec_id=self.chance.randrange(2))
+        self.tell("append", numbers, outcome, self.rows.update)
+
+    def delete(self, store: ObjectStore) -> None:
+        numbers = self.sample(sorted(self.rows))
+        way = self.chance.choice(
+            (self.model.delete_by_position, self.model.overwrite, self.delete_by_value)
+        )
+        outcome = way(numbers, store)
+        self.tell(way.__name__, numbers, outcome, self.rows.difference_update)
+
+    def delete_by_value(self, numbers: list[int], store: ObjectStore) -> CommitOutcome:
+        return self.model.delete_by_value(numbers, store, spec_id=1)
+
+    def upsert(self, store: ObjectStore) -> None:
+        # Rows by parity only: an upsert of a row that is filed otherwise would double it.
+        filed = {
+            row
+            for entry in self.model.files().data()
+            if entry.data_file.spec_id == 0
+            for row in self.model.files().visible_rows(entry)
+        }
+        numbers = self.sample(sorted(filed & self.rows))
+        outcome = self.model.upsert(numbers, store)
+        self.tell("upsert", numbers, outcome, self.rows.update)
+
+    def tell(
+        self,
+        name: str,
+        numbers: range | list[int],
+        outcome: CommitOutcome,
+        apply: Callable[[range | list[int]], None],
+    ) -> None:
+        self.story.append(f"{name} {list(numbers)} {type(outcome).__name__}")
+        if isinstance(outcome, Committed):
+            apply(numbers)
+
+    def sample(self, values: list[int] | list[str]) -> list:  # type: ignore[type-arg]
+        return self.chance.sample(values, min(len(values), self.chance.randrange(1, 5)))
+
+
+class InterruptedStore(SteppingStore):
+    """Lets somebody else do all of their work before the n-th call, counted from 1."""
+
+    steps: list[Step]
+
+    @classmethod
+    def before(
+        cls, number: int, model: IcebergModel, work: Callable[[IcebergModel], object]
+    ) -> InterruptedStore:
+        steps: list[Step] = []
+        counting = threading.RLock()
+
+        def hook(step: Step) -> None:
+            with counting:
+                steps.append(step)
+                if len(steps) == number:
+                    work(model)
+
+        store = cls(model.location.open(), hook)
+        store.steps = steps
+        return store
+
+    def interesting(self) -> list[int]:
+        """Every third call, and those that write."""
+        writes = ("put", "put_if_absent", "delete_many")
+        return [
+            number
+            for number, step in enumerate(self.steps, start=1)
+            if number % 3 == 1 or step.method in writes
+        ]

@@ -1,0 +1,1 @@
+"""Changing an Iceberg table: snapshots made, validated and published by optimistic commits."""

@@ -1,0 +1,23 @@
+"""When two entries mean the same file, and the same partition."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from tideline.iceberg.manifest import DataFile
+
+FileKey: TypeAlias = tuple[str, int | None]
+PartitionKey: TypeAlias = tuple[int, tuple[Any, ...]]
+
+
+def file_key(file: DataFile) -> FileKey:
+    """A file by its location; deletion vectors share one and differ in where they begin."""
+    return file.file_path, file.content_offset if file.is_deletion_vector else None
+
+
+def partition_key(file: DataFile) -> PartitionKey:
+    """The spec and the partition, such that equal partitions are equal keys: NaN as well."""
+    values = file.partition
+    if any(value != value for value in values):
+        values = tuple("NaN" if value != value else value for value in values)
+    return file.spec_id, values

@@ -1,0 +1,174 @@
+"""Manifests without the files that a commit removes.
+
+1. A manifest that cannot hold a removed file, by the partitions its list names for it, is not even
+   read; one that was read and holds none stays as it is.
+2. Any other is written anew: removed files become DELETED entries of this snapshot, the other live
+   ones EXISTING, all with the sequence numbers, snapshot ids and row ids they have. DELETED entries
+   of earlier snapshots are dropped: they told that snapshot's story.
+
+Results are kept by the manifest's location, so that a second attempt only filters what is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from tideline.iceberg.commit.file_identity import FileKey, file_key
+from tideline.iceberg.commit.manifest_reading import entries_of, in_parallel
+from tideline.iceberg.commit.metadata_writer import MetadataWriter
+from tideline.iceberg.commit.partition_set import PartitionSet
+from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.manifest import (
+    DataFile,
+    EntryStatus,
+    ManifestEntry,
+    ManifestFile,
+)
+from tideline.iceberg.table_metadata import TableMetadata
+
+
+class Removal(Protocol):
+    """Which files go."""
+
+    @property
+    def variant(self) -> int:
+        """Removals of one commit and one kind of content with equal variants remove the same."""
+        ...
+
+    def may_be_in(self, manifest: ManifestFile, metadata: TableMetadata) -> bool:
+        """Whether the manifest can hold such a file, by what its list says of it."""
+        ...
+
+    def removes(self, entry: ManifestEntry) -> bool:
+        """Whether a live entry's file goes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FilesRemoval:
+    """Data files by name, in known partitions."""
+
+    keys: frozenset[FileKey]
+    partitions: PartitionSet
+
+    @classmethod
+    def of(cls, files: Iterable[DataFile]) -> FilesRemoval:
+        listed = tuple(files)
+        return cls(frozenset(map(file_key, listed)), PartitionSet.of(listed))
+
+    @property
+    def variant(self) -> int:
+        return 0
+
+    def may_be_in(self, manifest: ManifestFile, metadata: TableMetadata) -> bool:
+        return self.partitions.meets(manifest, metadata)
+
+    def removes(self, entry: ManifestEntry) -> bool:
+        return file_key(entry.data_file) in self.keys
+
+
+@dataclass(frozen=True, slots=True)
+class DeletesRemoval:
+    """Delete files by name, those that became pointless, and deletion vectors of removed data.
+
+    A delete file is pointless when every data file of the table is younger than it:
+    `sequence_number_min` is the lowest sequence number of a data file.
+    """
+
+    named: FilesRemoval
+    removed_data: FilesRemoval
+    sequence_number_min: int
+
+    @property
+    def variant(self) -> int:
+        return self.sequence_number_min
+
+    def may_be_in(self, manifest: ManifestFile, metadata: TableMetadata) -> bool:
+        return (
+            manifest.min_sequence_number < self.sequence_number_min
+            or self.named.may_be_in(manifest, metadata)
+            or (metadata.format_version > 2 and self.removed_data.may_be_in(manifest, metadata))
+        )
+
+    def removes(self, entry: ManifestEntry) -> bool:
+        file = entry.data_file
+        number = entry.sequence_number
+        if number is not None and 0 < number < self.sequence_number_min:
+            return True
+        if file.is_deletion_vector and (file.referenced_data_file, None) in self.removed_data.keys:
+            return True
+        return self.named.removes(entry)
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """A manifest after filtering, the files that went (without metrics), and how many of them it
+    had listed twice."""
+
+    manifest: ManifestFile
+    removed: tuple[DataFile, ...] = ()
+    duplicates: int = 0
+
+
+class ManifestFilter:
+    """Filters the manifests of one kind of content, attempt after attempt."""
+
+    def __init__(self, io: FileIO, writer: MetadataWriter) -> None:
+        self._io = io
+        self._writer = writer
+        self._known: dict[tuple[str, int], Filtered] = {}
+
+    def filter(
+        self, manifests: Sequence[ManifestFile], removal: Removal, metadata: TableMetadata
+    ) -> list[Filtered]:
+        """The manifests, in order. Raises what reading and writing raise."""
+
+        def filtered(manifest: ManifestFile) -> Filtered:
+            key = (manifest.path, removal.variant)
+            if key not in self._known:
+                self._known[key] = self._filter(manifest, removal, metadata)
+            return self._known[key]
+
+        return in_parallel(filtered, manifests)
+
+    def _filter(
+        self, manifest: ManifestFile, removal: Removal, metadata: TableMetadata
+    ) -> Filtered:
+        if not manifest.may_have_live_files or not removal.may_be_in(manifest, metadata):
+            return Filtered(manifest)
+        light = entries_of(self._io, manifest, with_metrics=False, live_only=True)
+        if not any(map(removal.removes, light)):
+            return Filtered(manifest)
+        removed: dict[FileKey, DataFile] = {}
+        entries = []
+        gone = 0
+        for entry in entries_of(self._io, manifest, live_only=True):
+            if removal.removes(entry):
+                gone += 1
+                removed[file_key(entry.data_file)] = without_metrics(entry.data_file)
+                entries.append(self._deleted(entry))
+            else:
+                entries.append(replace(entry, status=EntryStatus.EXISTING))
+        written = self._writer.write_manifest(
+            entries, metadata=metadata, spec_id=manifest.spec_id, content=manifest.content
+        )
+        return Filtered(written, tuple(removed.values()), gone - len(removed))
+
+    def _deleted(self, entry: ManifestEntry) -> ManifestEntry:
+        snapshot_id = self._writer.snapshot_id
+        return replace(entry, status=EntryStatus.DELETED, snapshot_id=snapshot_id)
+
+
+def without_metrics(file: DataFile) -> DataFile:
+    """The file without what only planning needs."""
+    return replace(
+        file,
+        column_sizes=None,
+        value_counts=None,
+        null_value_counts=None,
+        nan_value_counts=None,
+        lower_bounds=None,
+        upper_bounds=None,
+    )

@@ -1,0 +1,67 @@
+"""The manifests of a snapshot and their entries, fetched from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from tideline.formats.avro_container import open_container
+from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
+from tideline.iceberg.manifest_file import read_manifest
+from tideline.iceberg.manifest_list import read_manifest_list
+from tideline.iceberg.snapshot import Snapshot
+
+WORKERS = 8
+"""Manifests fetched at the same time."""
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+def manifests_of(io: FileIO, snapshot: Snapshot | None) -> tuple[ManifestFile, ...]:
+    """The manifests of a snapshot, none when there is no snapshot.
+
+    Raises ObjectNotFound, CorruptTable and StorageUnavailable.
+    """
+    if snapshot is None:
+        return ()
+    if snapshot.manifest_list is not None:
+        return read_manifest_list(io.read(snapshot.manifest_list), path=snapshot.manifest_list)
+    return tuple(in_parallel(lambda path: _unlisted(io, path, snapshot), snapshot.manifests))
+
+
+def entries_of(
+    io: FileIO, manifest: ManifestFile, *, with_metrics: bool = True, live_only: bool = False
+) -> Iterator[ManifestEntry]:
+    """The entries of a manifest, inherited values filled in. Raises as `manifests_of` does."""
+    body = io.read(manifest.path)
+    return read_manifest(body, manifest, with_metrics=with_metrics, live_only=live_only)
+
+
+def in_parallel(work: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
+    """`work` of every item, in order, a few at a time; the first exception is raised."""
+    listed = list(items)
+    if len(listed) < 2:
+        return [work(item) for item in listed]
+    with ThreadPoolExecutor(min(WORKERS, len(listed))) as pool:
+        return list(pool.map(work, listed))
+
+
+def _unlisted(io: FileIO, path: str, snapshot: Snapshot) -> ManifestFile:
+    """A manifest that old version 1 metadata names without a list: its own header tells the rest.
+
+    Its files count as added by the snapshot at hand unless they name another one, as they must.
+    """
+    body = io.read(path)
+    header = open_container(body, path=path).metadata
+    return ManifestFile(
+        path=path,
+        length_bytes=len(body),
+        spec_id=int(header.get("partition-spec-id", "0")),
+        content=ManifestContent.DATA,
+        sequence_number=0,
+        min_sequence_number=0,
+        added_snapshot_id=snapshot.snapshot_id,
+    )

@@ -1,0 +1,56 @@
+"""A rewrite as a value: which files replace which, read from which snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tideline.errors import InvalidData
+from tideline.iceberg.manifest import DataFile, FileContent
+from tideline.iceberg.snapshot import MAIN
+
+
+@dataclass(frozen=True, slots=True)
+class AddedDelete:
+    """A new delete file; `sequence_number` is the one its deletes already had, None: a new one."""
+
+    file: DataFile
+    sequence_number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteFiles:
+    """Files to be replaced, files that replace them, and the snapshot that was read for it.
+
+    With `sequence_number`, that of the starting snapshot, equality deletes that arrived since also
+    apply to the new data files, so they are no conflict.
+    """
+
+    starting_snapshot_id: int
+    removed_data: tuple[DataFile, ...] = ()
+    added_data: tuple[DataFile, ...] = ()
+    removed_deletes: tuple[DataFile, ...] = ()
+    added_deletes: tuple[AddedDelete, ...] = ()
+    sequence_number: int | None = None
+    branch: str = MAIN
+    summary_extra: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises InvalidData for what could not be a rewrite of the same rows."""
+        if not self.removed_data and not self.removed_deletes:
+            raise InvalidData("A rewrite must replace files")
+        if self.added_data and not self.removed_data:
+            raise InvalidData("A rewrite that replaces no data file cannot add one")
+        if self.added_deletes and not self.removed_deletes:
+            raise InvalidData("A rewrite that replaces no delete file cannot add one")
+        for file in (*self.removed_data, *self.added_data):
+            if file.content is not FileContent.DATA:
+                raise InvalidData("A delete file is no data file", path=file.file_path)
+        added = {file.file_path for file in self.added_data}
+        clash = next((one for one in self.removed_data if one.file_path in added), None)
+        if clash is not None:
+            raise InvalidData("A file cannot replace itself", path=clash.file_path)
+        before = sum(file.record_count for file in self.removed_data)
+        after = sum(file.record_count for file in self.added_data)
+        if after > before:
+            raise InvalidData("A rewrite cannot add rows", value=f"{before} became {after}")

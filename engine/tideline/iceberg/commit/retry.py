@@ -1,0 +1,72 @@
+"""How often and how patiently a commit is tried again: Iceberg's `commit.retry.*` properties.
+
+Waits double from the least to the most, each lengthened by a random tenth so that writers that
+collided once do not collide again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tideline.clock import Clock
+from tideline.errors import ConfigError
+
+_FACTOR = 2
+_JITTER = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """At most `retries` further attempts, none begun later than `total_ms` after the first."""
+
+    retries: int = 4
+    wait_ms_min: int = 100
+    wait_ms_max: int = 60_000
+    total_ms: int = 1_800_000
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> RetryPolicy:
+        """What a table asks for when a commit meets another writer. Raises ConfigError."""
+        return cls(
+            _whole(properties, "commit.retry.num-retries", 4),
+            _whole(properties, "commit.retry.min-wait-ms", 100),
+            _whole(properties, "commit.retry.max-wait-ms", 60_000),
+            _whole(properties, "commit.retry.total-timeout-ms", 1_800_000),
+        )
+
+    @classmethod
+    def of_status_checks(cls, properties: Mapping[str, str]) -> RetryPolicy:
+        """What a table asks for when a commit's fate is to be found out. Raises ConfigError."""
+        return cls(
+            _whole(properties, "commit.status-check.num-retries", 3),
+            _whole(properties, "commit.status-check.min-wait-ms", 1_000),
+            _whole(properties, "commit.status-check.max-wait-ms", 60_000),
+            _whole(properties, "commit.status-check.total-timeout-ms", 1_800_000),
+        )
+
+    def attempts(self, clock: Clock, chance: Callable[[], float] = random.random) -> Iterator[int]:
+        """The attempts' numbers from 1, sleeping before each but the first."""
+        begun_s = clock.monotonic_s()
+        wait_ms = self.wait_ms_min
+        for attempt in range(1, self.retries + 2):
+            yield attempt
+            elapsed_ms = (clock.monotonic_s() - begun_s) * 1000
+            if attempt > self.retries or (attempt > 1 and elapsed_ms > self.total_ms):
+                return
+            clock.sleep(wait_ms * (1 + _JITTER * chance()) / 1000)
+            wait_ms = min(wait_ms * _FACTOR, self.wait_ms_max)
+
+
+def _whole(properties: Mapping[str, str], name: str, default: int) -> int:
+    text = properties.get(name)
+    if text is None:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise ConfigError(f"The table property {name} must be a whole number from 0", value=text)
+    return value

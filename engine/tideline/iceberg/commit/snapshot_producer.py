@@ -1,0 +1,179 @@
+"""A snapshot on top of a branch, from its manifests to the request that publishes it.
+
+The optimistic loop around it, the same for every kind of change:
+
+1. load the newest metadata; when it lists our snapshot, an earlier attempt won although its reply
+   said otherwise;
+2. let the change validate and make its manifests; it may find that it is void;
+3. write the manifest list and ask for the snapshot to be added and the branch to be moved;
+4. when the table changed meanwhile, wait and begin again.
+
+Every attempt has the same snapshot id, so any of them is recognised. Files that no published
+snapshot uses are removed when that is certain, and never when the outcome is unknown (clean_up.py).
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from tideline.clock import Clock
+from tideline.errors import TidelineError
+from tideline.iceberg.commit.clean_up import remove_quietly, remove_unused
+from tideline.iceberg.commit.metadata_writer import MetadataWriter
+from tideline.iceberg.commit.retry import RetryPolicy
+from tideline.iceberg.commit.summary import with_totals
+from tideline.iceberg.manifest import ManifestFile
+from tideline.iceberg.metadata_update import (
+    AddSnapshot,
+    AssertRefSnapshotId,
+    AssertTableUuid,
+    SetSnapshotRef,
+)
+from tideline.iceberg.snapshot import Snapshot, SnapshotRef
+from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table_operations import (
+    CommitOutcome,
+    Committed,
+    Conflicted,
+    Loaded,
+    TableOperations,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotContent:
+    """What a new snapshot lists, and its summary without totals."""
+
+    manifests: tuple[ManifestFile, ...]
+    summary: dict[str, str]
+
+
+class SnapshotChange(Protocol):
+    """A change that makes the manifests of a new snapshot."""
+
+    @property
+    def operation(self) -> str:
+        """`append`, `replace`, `overwrite` or `delete`."""
+        ...
+
+    @property
+    def branch(self) -> str:
+        """The branch that the snapshot goes on."""
+        ...
+
+    def apply(self, metadata: TableMetadata) -> SnapshotContent | Conflicted:
+        """The change on top of the branch as `metadata` has it; Conflicted when it is void."""
+        ...
+
+
+def new_snapshot_id() -> int:
+    """A random positive 63 bit number."""
+    bits = uuid.uuid4().int
+    return ((bits >> 64) ^ bits) & 0x7FFF_FFFF_FFFF_FFFF
+
+
+def commit_snapshot(
+    operations: TableOperations,
+    change: SnapshotChange,
+    writer: MetadataWriter,
+    *,
+    clock: Clock,
+    retry: RetryPolicy | None = None,
+) -> CommitOutcome:
+    """Commit `change`, trying again as the table's properties or `retry` say.
+
+    Raises StorageUnavailable, CorruptTable and ConfigError; then nothing was published and what
+    was written is removed as far as possible.
+    """
+    try:
+        outcome = _attempt_all(operations, change, writer, clock, retry)
+    except TidelineError:
+        remove_quietly(operations.io, writer.unused(()))
+        raise
+    if isinstance(outcome, Conflicted):
+        remove_quietly(operations.io, writer.unused(()))
+    elif isinstance(outcome, Committed):
+        remove_unused(operations.io, writer, outcome.loaded.metadata)
+    return outcome
+
+
+def _attempt_all(
+    operations: TableOperations,
+    change: SnapshotChange,
+    writer: MetadataWriter,
+    clock: Clock,
+    retry: RetryPolicy | None,
+) -> CommitOutcome:
+    base = operations.load()
+    policy = retry or RetryPolicy.of(base.metadata.properties)
+    outcome: CommitOutcome = Conflicted("no attempt was made")
+    for attempt in policy.attempts(clock):
+        if attempt > 1:
+            base = operations.load()
+        if base.metadata.snapshot(writer.snapshot_id) is not None:
+            return Committed(base)
+        content = change.apply(base.metadata)
+        if isinstance(content, Conflicted):
+            return content
+        outcome = _publish(operations, base, change, content, writer, clock)
+        if not isinstance(outcome, Conflicted):
+            return outcome
+    return outcome
+
+
+def _publish(
+    operations: TableOperations,
+    base: Loaded,
+    change: SnapshotChange,
+    content: SnapshotContent,
+    writer: MetadataWriter,
+    clock: Clock,
+) -> CommitOutcome:
+    metadata = base.metadata
+    head = metadata.ref_snapshot(change.branch)
+    snapshot = _snapshot(metadata, head, change.operation, content, writer, clock)
+    ref = metadata.refs.get(change.branch) or SnapshotRef(snapshot.snapshot_id)
+    return operations.commit(
+        base,
+        (
+            AssertTableUuid(metadata.table_uuid),
+            AssertRefSnapshotId(change.branch, None if head is None else head.snapshot_id),
+        ),
+        (
+            AddSnapshot(snapshot),
+            SetSnapshotRef(change.branch, replace(ref, snapshot_id=snapshot.snapshot_id)),
+        ),
+    )
+
+
+def _snapshot(
+    metadata: TableMetadata,
+    head: Snapshot | None,
+    operation: str,
+    content: SnapshotContent,
+    writer: MetadataWriter,
+    clock: Clock,
+) -> Snapshot:
+    is_numbered = metadata.format_version > 1
+    sequence_number = metadata.last_sequence_number + 1 if is_numbered else 0
+    location, encoded = writer.write_list(
+        content.manifests, metadata=metadata, parent=head, sequence_number=sequence_number
+    )
+    first_row_id, added_rows = metadata.next_row_id, None
+    if first_row_id is not None and encoded.next_row_id is not None:
+        added_rows = encoded.next_row_id - first_row_id
+    return Snapshot(
+        snapshot_id=writer.snapshot_id,
+        parent_snapshot_id=None if head is None else head.snapshot_id,
+        sequence_number=sequence_number,
+        # Readers refuse a table whose log goes backwards, as it would after a clock that did.
+        timestamp_ms=max(clock.now_ms(), metadata.last_updated_ms),
+        operation=operation,
+        summary=with_totals(content.summary, head),
+        manifest_list=location,
+        schema_id=metadata.current_schema_id,
+        first_row_id=first_row_id,
+        added_rows=added_rows,
+    )

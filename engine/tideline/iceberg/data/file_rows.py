@@ -1,0 +1,201 @@
+"""The live rows of data files: read by field id, without what delete files delete.
+
+1. Positions: a deletion vector, or else all position delete files of the data file.
+2. Equality: for each choice of fields, the values of all delete files with that choice. Fields that
+   the table dropped since are read for the comparison alone.
+3. Row lineage: a row without an id of its own has the file's first id plus its position, and the
+   sequence number of the file.
+
+Delete files are read once for all data files of a task, within bounded memory.
+Source: Iceberg's specification, "Scan Planning", "Row Lineage".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.iceberg.data.arrow_schema import arrow_type
+from tideline.iceberg.data.bounded_cache import BoundedCache
+from tideline.iceberg.data.deletion_vector import BLOB_TYPE, Positions, decode_deletion_vector
+from tideline.iceberg.data.equality_deletes import DeletedValues
+from tideline.iceberg.data.nested_column import ColumnPath, only_field
+from tideline.iceberg.data.parquet_rows import ByteRange, ParquetSource, PositionedRows
+from tideline.iceberg.data.position_deletes import (
+    DELETE_FIELDS,
+    live_rows,
+    merged,
+    positions_by_path,
+)
+from tideline.iceberg.data.puffin import read_blobs
+from tideline.iceberg.data.row_layout import RowLayout
+from tideline.iceberg.field_type import NestedField
+from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.manifest import DataFile
+from tideline.iceberg.scan.task import FileScanTask
+
+_CACHE_BYTES_MAX = 128 * 1024 * 1024
+
+
+class FileRows:
+    """Reads data files of one table; the delete files it has read serve later ones too."""
+
+    def __init__(self, io: FileIO, layout: RowLayout) -> None:
+        self._io = io
+        self._layout = layout
+        self._positions: BoundedCache[Mapping[str, Positions]] = BoundedCache(_CACHE_BYTES_MAX)
+        self._values: BoundedCache[DeletedValues] = BoundedCache(_CACHE_BYTES_MAX)
+
+    def batches(
+        self, task: FileScanTask, part: ByteRange | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The live rows of a part of a data file, in the layout's columns.
+
+        Raises CorruptTable, UnsupportedTable, ObjectNotFound, StorageUnavailable.
+        """
+        deleted = self._deleted_positions(task)
+        comparisons, hidden = self._comparisons(task)
+        wanted = (*self._layout.fields, *hidden)
+        visible = list(range(len(self._layout.fields)))
+        for found in self._source(task.data_file).batches(wanted, part):
+            live = live_rows(deleted, found.first, found.rows.num_rows)
+            for comparison in comparisons:
+                others = comparison.live_rows(found.rows)
+                live = others if live is None else live & others
+            rows = self._with_lineage(task, found)
+            if hidden:
+                rows = rows.select(visible)
+            if live is not None and not live.all():
+                rows = rows.filter(pa.array(live))
+            if rows.num_rows:
+                yield rows
+
+    def _source(self, file: DataFile) -> ParquetSource:
+        if file.file_format != "PARQUET":
+            raise UnsupportedTable(
+                "Only parquet files can be rewritten", path=file.file_path, value=file.file_format
+            )
+        if file.key_metadata is not None:
+            raise UnsupportedTable("Encrypted files cannot be rewritten", path=file.file_path)
+        return ParquetSource(
+            self._io,
+            file.file_path,
+            file.file_size_bytes,
+            self._layout.mapping,
+            self._layout.constants(file),
+        )
+
+    def _with_lineage(self, task: FileScanTask, found: PositionedRows) -> pa.RecordBatch:
+        first_id = task.data_file.first_row_id
+        if not self._layout.has_lineage or first_id is None:
+            return found.rows
+        rows, at = found.rows, len(self._layout.schema.fields)
+        ids = pa.array(np.arange(rows.num_rows, dtype=np.int64) + (first_id + found.first))
+        columns = list(rows.columns)
+        columns[at] = pc.coalesce(columns[at], ids)
+        columns[at + 1] = pc.fill_null(columns[at + 1], task.sequence_number)
+        return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+    def _deleted_positions(self, task: FileScanTask) -> Positions:
+        path = task.data_file.file_path
+        if task.deletion_vector is not None:
+            return self._vector(task.deletion_vector, path)
+        found = [self._positions_in(file).get(path) for file in task.position_deletes]
+        return merged(positions for positions in found if positions is not None)
+
+    def _positions_in(self, file: DataFile) -> Mapping[str, Positions]:
+        if file.is_deletion_vector:
+            raise CorruptTable("A deletion vector among position deletes", path=file.file_path)
+
+        def load() -> tuple[Mapping[str, Positions], int]:
+            rows = self._source(file).batches(DELETE_FIELDS)
+            found = positions_by_path((batch.rows for batch in rows), path=file.file_path)
+            return found, sum(len(path) + array.nbytes for path, array in found.items())
+
+        return self._positions.get(file.file_path, load)
+
+    def _vector(self, file: DataFile, path: str) -> Positions:
+        offset, length = file.content_offset, file.content_size_bytes
+        if offset is None or length is None:
+            content = _named_vector(self._io.read(file.file_path), path, file.file_path)
+        else:
+            store, stored = self._io.place(file.file_path)
+            content = store.get_range(stored, offset=offset, length=length)
+        return decode_deletion_vector(content, path=file.file_path)
+
+    def _comparisons(self, task: FileScanTask) -> tuple[list[_Comparison], list[NestedField]]:
+        """What to compare, and the columns to read for it beyond the layout's."""
+        by_fields: dict[tuple[int, ...], list[DataFile]] = {}
+        for file in task.equality_deletes:
+            if not file.equality_ids:
+                raise CorruptTable("Equality deletes name no fields", path=file.file_path)
+            by_fields.setdefault(tuple(sorted(file.equality_ids)), []).append(file)
+        hidden: list[NestedField] = []
+        comparisons = []
+        for ids, files in by_fields.items():
+            columns = [self._compared(number, hidden, files[0]) for number in ids]
+            paths = [path for path, _ in columns]
+            comparisons.append(_Comparison(paths, self._deleted_values(files, columns)))
+        return comparisons, hidden
+
+    def _compared(
+        self, number: int, hidden: list[NestedField], file: DataFile
+    ) -> tuple[ColumnPath, NestedField]:
+        """Where rows have a field, and the column that a delete file must have for it."""
+        fields = [*self._layout.fields, *hidden]
+        path = ColumnPath.find(fields, number)
+        if path is not None:
+            return path, only_field(fields[path.column], number)
+        for schema in self._layout.older_schemas:
+            path = ColumnPath.find(schema.fields, number)
+            if path is not None:
+                column = schema.fields[path.column]
+                # Another column may have taken the name since.
+                hidden.append(replace(column, name=f"{column.name} ({number})", required=False))
+                return replace(path, column=len(fields)), only_field(column, number)
+        raise CorruptTable(
+            "Equality deletes compare a field no schema has", path=file.file_path, value=number
+        )
+
+    def _deleted_values(
+        self, files: Sequence[DataFile], columns: Sequence[tuple[ColumnPath, NestedField]]
+    ) -> DeletedValues:
+        fields = [field for _, field in columns]
+        paths = [replace(path, column=at) for at, (path, _) in enumerate(columns)]
+
+        def load() -> tuple[DeletedValues, int]:
+            found = [batch.rows for file in files for batch in self._source(file).batches(fields)]
+            empty = [pa.nulls(0, arrow_type(path.type)) for path in paths]
+            parts = [[path.values(rows) for rows in found] for path in paths]
+            values = DeletedValues.of(
+                [pa.concat_arrays([none, *part]) for none, part in zip(empty, parts, strict=True)]
+            )
+            return values, values.size_bytes
+
+        key = (tuple(paths), *(file.file_path for file in files))
+        return self._values.get(key, load)
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """Some fields of the rows, and the values of them that are deleted."""
+
+    paths: Sequence[ColumnPath]
+    values: DeletedValues
+
+    def live_rows(self, rows: pa.RecordBatch) -> Any:
+        return self.values.live_rows([path.values(rows) for path in self.paths])
+
+
+def _named_vector(body: bytes, referenced: str, path: str) -> bytes:
+    """The vector of a data file, found through the footer of its Puffin file."""
+    for blob in read_blobs(body, path=path):
+        if (blob.type, blob.properties.get("referenced-data-file")) == (BLOB_TYPE, referenced):
+            return body[blob.offset : blob.offset + blob.length]
+    raise CorruptTable("A Puffin file lacks the vector it should hold", path=path, value=referenced)

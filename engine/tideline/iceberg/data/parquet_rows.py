@@ -1,0 +1,143 @@
+"""Parquet files, read row group by row group: the wanted fields and where each row lies.
+
+Bytes come straight from a local folder; from elsewhere a small file comes in one request and a
+large one through a seekable stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.iceberg.data.name_mapping import MappedField, has_field_ids, with_mapped_ids
+from tideline.iceberg.data.projection import Projection
+from tideline.iceberg.field_type import NestedField
+from tideline.iceberg.file_io import FileIO
+
+_BATCH_BYTES = 32 * 1024 * 1024
+_BATCH_ROWS_MAX = 65_536
+_BATCH_ROWS_MIN = 256
+_WHOLE_FILE_BYTES_MAX = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PositionedRows:
+    """Rows that lie next to each other in a file, the first of them being row `first`."""
+
+    rows: pa.RecordBatch
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """The part of a file whose row groups one task reads: those that begin in it."""
+
+    start: int
+    length: int
+
+    def holds(self, offset: int) -> bool:
+        return self.start <= offset < self.start + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetSource:
+    """A parquet file of a table; `constants` are its identity partition values by field id."""
+
+    io: FileIO
+    uri: str
+    size_bytes: int
+    mapping: Sequence[MappedField] | None
+    constants: Mapping[int, Any]
+
+    def batches(
+        self, wanted: Sequence[NestedField], part: ByteRange | None = None
+    ) -> Iterator[PositionedRows]:
+        """The rows of a part of the file, or of all of it.
+
+        Raises CorruptTable for a file that is broken, UnsupportedTable for one without field ids in
+        a table without a name mapping, StorageUnavailable, ObjectNotFound.
+        """
+        try:
+            with closing(self._open()) as file:
+                yield from self._read(file, wanted, part)
+        except pa.ArrowInvalid as error:
+            raise CorruptTable(f"A data file cannot be read: {error}", path=self.uri) from error
+
+    def _open(self) -> pq.ParquetFile:
+        local = self.io.local_path(self.uri)
+        source: Any
+        if local is not None:
+            # A missing file is reported by the store in its own words.
+            source = pa.OSFile(local) if self.io.size_bytes(self.uri) is not None else None
+        if local is None or source is None:
+            is_small = self.size_bytes <= _WHOLE_FILE_BYTES_MAX
+            source = (
+                pa.BufferReader(self.io.read(self.uri))
+                if is_small
+                else pa.PythonFile(self.io.open_reader(self.uri), mode="r")
+            )
+        return pq.ParquetFile(
+            source, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
+        )
+
+    def _read(
+        self, file: pq.ParquetFile, wanted: Sequence[NestedField], part: ByteRange | None
+    ) -> Iterator[PositionedRows]:
+        schema = self._schema(file)
+        projection = Projection.of(schema, wanted, constants=self.constants, path=self.uri)
+        names = [schema.field(number).name for number in projection.sources]
+        first = 0
+        for number in range(file.metadata.num_row_groups):
+            group = file.metadata.row_group(number)
+            if part is None or part.holds(_offset(group)):
+                yield from self._group(file, number, projection, names, first)
+            first += group.num_rows
+
+    def _group(
+        self,
+        file: pq.ParquetFile,
+        number: int,
+        projection: Projection,
+        names: Sequence[str],
+        first: int,
+    ) -> Iterator[PositionedRows]:
+        group = file.metadata.row_group(number)
+        if not names:
+            # All wanted fields are constants: only the number of rows matters.
+            for at in range(0, group.num_rows, _BATCH_ROWS_MAX):
+                count = min(_BATCH_ROWS_MAX, group.num_rows - at)
+                yield PositionedRows(projection.rows({}, count), first + at)
+            return
+        row_bytes = max(1, group.total_byte_size // max(1, group.num_rows))
+        size = min(_BATCH_ROWS_MAX, max(_BATCH_ROWS_MIN, _BATCH_BYTES // row_bytes))
+        for batch in file.iter_batches(size, row_groups=[number], columns=names, use_threads=False):
+            columns = {
+                source: batch.column(name)
+                for source, name in zip(projection.sources, names, strict=True)
+            }
+            yield PositionedRows(projection.rows(columns, batch.num_rows), first)
+            first += batch.num_rows
+
+    def _schema(self, file: pq.ParquetFile) -> pa.Schema:
+        schema = file.schema_arrow
+        if has_field_ids(schema):
+            return schema
+        if self.mapping is None:
+            raise UnsupportedTable(
+                "A data file has no field ids and the table no schema.name-mapping.default",
+                path=self.uri,
+            )
+        return with_mapped_ids(schema, self.mapping)
+
+
+def _offset(group: Any) -> int:
+    """Where a row group begins, as writers record it in split offsets."""
+    first = group.column(0)
+    dictionary, data = first.dictionary_page_offset, first.data_page_offset
+    return int(data if dictionary is None else min(dictionary, data))

@@ -1,0 +1,89 @@
+"""How the table wants its parquet files: codec, sizes and bloom filters, by Iceberg's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tideline.errors import ConfigError
+from tideline.iceberg.schema import Schema
+
+_PREFIX = "write.parquet."
+_CODECS = {
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "gzip": "gzip",
+    "lz4": "lz4",
+    "lz4_raw": "lz4",
+    "brotli": "brotli",
+    "uncompressed": "none",
+    "none": "none",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BloomFilterSetting:
+    """A bloom filter of one column; `distinct_values` None means one per row."""
+
+    false_positives: float
+    distinct_values: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetSettings:
+    """The `write.parquet.*` properties of a table."""
+
+    codec: str
+    codec_level: int | None
+    row_group_bytes_max: int
+    page_bytes_max: int
+    page_rows_max: int
+    dictionary_bytes_max: int
+    bloom_filters: Mapping[int, BloomFilterSetting]
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], schema: Schema) -> ParquetSettings:
+        """Raises ConfigError naming the property that cannot be read."""
+        codec = properties.get(f"{_PREFIX}compression-codec", "zstd").lower()
+        if codec not in _CODECS:
+            raise ConfigError(f"Unknown {_PREFIX}compression-codec", value=codec)
+        level = properties.get(f"{_PREFIX}compression-level")
+        return cls(
+            _CODECS[codec],
+            None if level is None else _number(properties, "compression-level", 0),
+            _number(properties, "row-group-size-bytes", 128 * 1024 * 1024),
+            _number(properties, "page-size-bytes", 1024 * 1024),
+            _number(properties, "page-row-limit", 20_000),
+            _number(properties, "dict-size-bytes", 2 * 1024 * 1024),
+            _bloom_filters(properties, schema),
+        )
+
+
+def _bloom_filters(properties: Mapping[str, str], schema: Schema) -> dict[int, BloomFilterSetting]:
+    enabled = f"{_PREFIX}bloom-filter-enabled.column."
+    found: dict[int, BloomFilterSetting] = {}
+    for key, value in properties.items():
+        if not key.startswith(enabled) or value.lower() != "true":
+            continue
+        name = key.removeprefix(enabled)
+        # Engines that fold case record the column as they were told.
+        field = schema.find(name) or schema.find(name, case_sensitive=False)
+        if field is not None:
+            rate = properties.get(f"{_PREFIX}bloom-filter-fpp.column.{name}", "0.01")
+            values = properties.get(f"{_PREFIX}bloom-filter-ndv.column.{name}")
+            found[field.field_id] = BloomFilterSetting(
+                _parsed(f"bloom-filter-fpp.column.{name}", rate, float),
+                None if values is None else int(values),
+            )
+    return found
+
+
+def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+    return int(_parsed(name, properties.get(_PREFIX + name, str(default)), int))
+
+
+def _parsed(name: str, text: str, kind: type[int] | type[float]) -> float:
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise ConfigError(f"{_PREFIX}{name} is a number", value=text) from error

@@ -1,0 +1,139 @@
+"""Rows into new data files: by partition, and another file whenever one is large enough.
+
+All rows of one known partition go straight to its file. Otherwise each batch is cut by partition
+and every partition has a file of its own that gathers rows; when they hold too much together, the
+fullest becomes a row group, and of too many open files the one used longest ago is finished.
+
+Source: Iceberg's `RollingFileWriter`, `FanoutWriter`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tideline.iceberg.data.data_file_writer import DataFileWriter, FileLayout
+from tideline.iceberg.data.partition_values import PartitionSplitter
+from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.manifest import DataFile
+from tideline.iceberg.partition_path import partition_path
+from tideline.iceberg.partition_spec import PartitionSpec
+from tideline.iceberg.schema import Schema
+
+_PENDING_BYTES_MAX = 256 * 1024 * 1024
+_OPEN_FILES_MAX = 100
+_PIECES_PER_FILE = 16
+_PIECE_ROWS_MIN, _PIECE_ROWS_MAX = 128, 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where new files go and how large they grow.
+
+    `partition` is None when the rows are of several. File names are `name_prefix` and a number.
+    """
+
+    schema: Schema
+    spec: PartitionSpec
+    partition: tuple[Any, ...] | None
+    data_location: str
+    name_prefix: str
+    row_bytes: float
+    """How much a row takes in the files it comes from."""
+    size_bytes_max: int
+
+
+def write_data_files(
+    io: FileIO, layout: FileLayout, output: Output, batches: Iterable[pa.RecordBatch]
+) -> tuple[DataFile, ...]:
+    """Write all rows; when that fails no file remains. Raises what reading the batches raises."""
+    writer = _PartitionedWriter(io, layout, output)
+    try:
+        for batch in batches:
+            writer.write(batch)
+        return writer.finish()
+    except BaseException as error:
+        writer.abandon(error)
+        raise
+
+
+class _PartitionedWriter:
+    def __init__(self, io: FileIO, layout: FileLayout, output: Output) -> None:
+        self._io = io
+        self._layout = layout
+        self._output = output
+        self._begun = 0
+        self._open: OrderedDict[tuple[Any, ...], DataFileWriter] = OrderedDict()
+        self._finished: list[DataFile] = []
+        is_known = output.partition is not None
+        self._splitter = None if is_known else PartitionSplitter(output.spec, output.schema)
+        rows = output.size_bytes_max / max(1.0, output.row_bytes) / _PIECES_PER_FILE
+        self._piece_rows = min(_PIECE_ROWS_MAX, max(_PIECE_ROWS_MIN, int(rows)))
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for partition, rows in self._parts(batch):
+            for start in range(0, rows.num_rows, self._piece_rows):
+                self._append(partition, rows.slice(start, self._piece_rows))
+        if self._splitter is not None:
+            self._shed()
+
+    def finish(self) -> tuple[DataFile, ...]:
+        while self._open:
+            self._finish(next(iter(self._open)))
+        return tuple(self._finished)
+
+    def abandon(self, error: BaseException) -> None:
+        for writer in self._open.values():
+            writer.abandon(error)
+        self._io.delete_many(file.file_path for file in self._finished)
+
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
+        if self._splitter is not None:
+            yield from self._splitter.split(batch)
+        elif batch.num_rows:
+            assert self._output.partition is not None
+            yield self._output.partition, batch
+
+    def _append(self, partition: tuple[Any, ...], rows: pa.RecordBatch) -> None:
+        if partition not in self._open:
+            self._open[partition] = self._begin(partition)
+        self._open.move_to_end(partition)
+        writer = self._open[partition]
+        writer.write(rows)
+        if writer.size_bytes >= self._output.size_bytes_max:
+            self._finish(partition)
+
+    def _begin(self, partition: tuple[Any, ...]) -> DataFileWriter:
+        output = self._output
+        self._begun += 1
+        folder = partition_path(output.spec, partition, output.schema)
+        name = f"{output.name_prefix}-{self._begun:05d}.parquet"
+        parts = (output.data_location.rstrip("/"), folder, name)
+        return DataFileWriter(
+            self._io,
+            "/".join(part for part in parts if part),
+            self._layout,
+            row_bytes=output.row_bytes,
+            size_bytes_max=output.size_bytes_max,
+        )
+
+    def _finish(self, partition: tuple[Any, ...]) -> None:
+        writer = self._open[partition]
+        spec_id = self._output.spec.spec_id
+        self._finished.append(writer.finish(spec_id=spec_id, partition=partition))
+        del self._open[partition]
+
+    def _shed(self) -> None:
+        """Keep memory and open files within bounds."""
+        pending_bytes = sum(writer.pending_bytes for writer in self._open.values())
+        while pending_bytes > _PENDING_BYTES_MAX:
+            fullest = max(self._open.values(), key=lambda writer: writer.pending_bytes)
+            pending_bytes -= fullest.pending_bytes
+            fullest.flush()
+        open_files = [key for key, writer in self._open.items() if writer.is_open]
+        for partition in open_files[: max(0, len(open_files) - _OPEN_FILES_MAX)]:
+            self._finish(partition)

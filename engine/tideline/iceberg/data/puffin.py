@@ -1,0 +1,111 @@
+"""Puffin files: blobs, and a footer of JSON that says what and where they are.
+
+The footer ends the file: magic, payload, the payload's size, flags, magic. The first flag says that
+the payload is compressed with LZ4.
+
+Source: Iceberg's Puffin specification.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tideline.errors import CorruptTable, UnsupportedTable
+
+MAGIC = b"PFA1"
+_FOOTER_END_BYTES = 12
+_IS_COMPRESSED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """One blob as the footer describes it."""
+
+    type: str
+    fields: tuple[int, ...]
+    snapshot_id: int
+    sequence_number: int
+    offset: int
+    length: int
+    compression_codec: str | None
+    properties: Mapping[str, str]
+
+    @classmethod
+    def parse(cls, content: Mapping[str, Any]) -> Blob:
+        return cls(
+            type=content["type"],
+            fields=tuple(content["fields"]),
+            snapshot_id=content["snapshot-id"],
+            sequence_number=content["sequence-number"],
+            offset=content["offset"],
+            length=content["length"],
+            compression_codec=content.get("compression-codec"),
+            properties=content.get("properties", {}),
+        )
+
+    def json(self) -> dict[str, Any]:
+        content: dict[str, Any] = {
+            "type": self.type,
+            "fields": list(self.fields),
+            "snapshot-id": self.snapshot_id,
+            "sequence-number": self.sequence_number,
+            "offset": self.offset,
+            "length": self.length,
+        }
+        if self.compression_codec is not None:
+            content["compression-codec"] = self.compression_codec
+        if self.properties:
+            content["properties"] = dict(self.properties)
+        return content
+
+
+def read_blobs(body: bytes, *, path: str) -> tuple[Blob, ...]:
+    """What the footer of a whole file lists. Raises CorruptTable, UnsupportedTable."""
+    if len(body) < _FOOTER_END_BYTES + 8 or body[:4] != MAGIC or body[-4:] != MAGIC:
+        raise CorruptTable("Not a Puffin file", path=path)
+    size, flags = struct.unpack("<iI", body[-_FOOTER_END_BYTES:-4])
+    payload = body[-_FOOTER_END_BYTES - size : -_FOOTER_END_BYTES]
+    if flags & ~_IS_COMPRESSED:
+        raise UnsupportedTable("A Puffin file has unknown flags", path=path, value=flags)
+    try:
+        if flags & _IS_COMPRESSED:
+            with pa.input_stream(pa.BufferReader(payload), compression="lz4") as stream:
+                payload = stream.read()
+        return tuple(Blob.parse(blob) for blob in json.loads(payload)["blobs"])
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise CorruptTable(f"A Puffin file's footer cannot be read: {error}", path=path) from error
+
+
+def encode_puffin(
+    blobs: Sequence[tuple[Blob, bytes]], *, created_by: str
+) -> tuple[bytes, tuple[Blob, ...]]:
+    """A file of uncompressed blobs, and the blobs with their places in it."""
+    parts, placed, at = [MAGIC], [], len(MAGIC)
+    for blob, content in blobs:
+        placed.append(
+            Blob(
+                blob.type,
+                blob.fields,
+                blob.snapshot_id,
+                blob.sequence_number,
+                at,
+                len(content),
+                None,
+                blob.properties,
+            )
+        )
+        parts.append(content)
+        at += len(content)
+    footer = {
+        "blobs": [blob.json() for blob in placed],
+        "properties": {"created-by": created_by},
+    }
+    payload = json.dumps(footer, separators=(",", ":")).encode()
+    parts += [MAGIC, payload, struct.pack("<iI", len(payload), 0), MAGIC]
+    return b"".join(parts), tuple(placed)

@@ -1,0 +1,183 @@
+"""The order of rows by sort keys: by terms, or along a z-order curve.
+
+A term is a transform of a column, ascending or descending, with nulls first or last. A curve wants
+every column as a small number: the number of the value among boundaries that cut a sample of the
+column into equally many rows each, nulls below all. The bits of a row's numbers interleaved are its
+place on the curve.
+
+More rows than memory holds are sorted in parts: `split_keys` finds, in a sample, keys that cut the
+order into equal parts, `part_numbers` says which part each row belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideline.iceberg.data.nested_column import ColumnPath
+from tideline.iceberg.data.transforms import transformed
+from tideline.iceberg.partition_spec import PartitionSpec
+from tideline.iceberg.schema import Schema
+from tideline.iceberg.sort_order import SortField, SortOrder
+
+_CURVE_BITS = 63
+_COLUMN_BITS_MAX = 10
+_BATCH_ROWS = 65_536
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RowOrder:
+    """An order of rows. `boundaries` of a curve's columns come from a sample; see `sampled`."""
+
+    fields: tuple[SortField, ...]
+    is_curve: bool = False
+    prefix: tuple[SortField, ...] = ()
+    """Keys that come before all others: those of the partitions when rows are of several."""
+    boundaries: tuple[pa.Array, ...] = ()
+
+    def id_among(self, orders: Iterable[SortOrder]) -> int:
+        """The id of the table's own order that this is; 0 when it is none of them."""
+        if self.is_curve or not self.fields:
+            return 0
+        found = (order.order_id for order in orders if order.fields == self.fields)
+        return next(found, 0)
+
+    @property
+    def source_ids(self) -> tuple[int, ...]:
+        """The columns that the keys are made of."""
+        return tuple(field.source_id for field in (*self.prefix, *self.fields))
+
+    def within(self, spec: PartitionSpec) -> RowOrder:
+        """This order within each partition of a spec."""
+        fields = (field for field in spec.fields if field.transform.name != "void")
+        keys = tuple(SortField(field.source_id, field.transform) for field in fields)
+        return replace(self, prefix=keys)
+
+    def keys(self, rows: pa.Table, schema: Schema) -> pa.Table:
+        """What rows are compared by, a column per sort key."""
+        columns = [_values(rows, schema, field) for field in self.fields]
+        if self.is_curve:
+            columns = [pa.array(curve_positions(columns, self.boundaries))]
+        columns = [*(_values(rows, schema, field) for field in self.prefix), *columns]
+        return pa.table(columns, names=[str(number) for number in range(len(columns))])
+
+    def sampled(self, sample: pa.Table, schema: Schema) -> RowOrder:
+        """This order with the boundaries that a sample of the rows gives a curve."""
+        if not self.is_curve:
+            return self
+        bits = _column_bits(len(self.fields))
+        columns = (_values(sample, schema, field) for field in self.fields)
+        return replace(self, boundaries=tuple(_boundaries(column, bits) for column in columns))
+
+    def sorted_parts(
+        self, batches: Iterable[pa.RecordBatch], schema: Schema, parts: int = 1
+    ) -> Iterator[Iterator[pa.RecordBatch]]:
+        """All rows in order, sorted in memory, in so many equal parts; equal rows stay as they
+        were."""
+        held = list(batches)
+        if not held:
+            return
+        rows = pa.Table.from_batches(held)
+        order = self if self.boundaries else self.sampled(rows, schema)
+        indices = order.sort_indices(order.keys(rows, schema))
+        cuts = [rows.num_rows * part // parts for part in range(parts + 1)]
+        for start, end in pairwise(cuts):
+            yield _taken(rows, indices.slice(start, end - start))
+
+    def sort_indices(self, keys: pa.Table) -> pa.Array:
+        """Row numbers in the order of their keys."""
+        return pc.sort_indices(keys, sort_keys=self._sort_keys())
+
+    def split_keys(self, keys: pa.Table, parts: int) -> pa.Table:
+        """The keys that cut a sample into so many equal parts; fewer for fewer rows."""
+        ordered = keys.take(self.sort_indices(keys))
+        if not ordered.num_rows:
+            return ordered
+        picks = np.unique(np.arange(1, parts, dtype=np.int64) * ordered.num_rows // parts)
+        return ordered.take(pa.array(picks, pa.int64()))
+
+    def part_numbers(self, keys: pa.Table, splits: pa.Table) -> Numbers:
+        """How many of the splits are not after each key: the number of the key's part.
+
+        Both are sorted together, splits first among equals.
+        """
+        together = pa.concat_tables([splits, keys.cast(splits.schema)]).combine_chunks()
+        return _part_numbers(self.sort_indices(together), splits.num_rows)
+
+    def _sort_keys(self) -> list[tuple[str, str, str]]:
+        curve = (SortField(0),) if self.is_curve else self.fields
+        return [
+            (
+                str(number),
+                "descending" if field.is_descending else "ascending",
+                "at_start" if field.nulls_first else "at_end",
+            )
+            for number, field in enumerate((*self.prefix, *curve))
+        ]
+
+
+def curve_positions(values: Sequence[pa.Array], boundaries: Sequence[pa.Array]) -> Numbers:
+    """Where each row lies on the z-order curve through these columns."""
+    bits = _column_bits(len(values))
+    numbers = [
+        _among(value, bound).astype(np.uint64)
+        for value, bound in zip(values, boundaries, strict=True)
+    ]
+    positions = np.zeros(len(numbers[0]), dtype=np.uint64)
+    one = np.uint64(1)
+    for bit in range(bits - 1, -1, -1):
+        for column in numbers:
+            positions = (positions << one) | (column >> np.uint64(bit) & one)
+    return positions.astype(np.int64)
+
+
+def _among(values: pa.Array, boundaries: pa.Array) -> Numbers:
+    together = pa.concat_arrays([boundaries, values])
+    order = pc.array_sort_indices(together, null_placement="at_start")
+    return _part_numbers(order, len(boundaries))
+
+
+def _part_numbers(order: pa.Array, splits: int) -> Numbers:
+    indices = order.to_numpy().astype(np.int64)
+    is_split = indices < splits
+    passed = np.cumsum(is_split)
+    numbers = np.empty(len(indices) - splits, dtype=np.int64)
+    numbers[indices[~is_split] - splits] = passed[~is_split]
+    return numbers
+
+
+def _boundaries(sample: pa.Array, bits: int) -> pa.Array:
+    """Distinct values, ascending, that cut a sample into up to 2^bits equal parts."""
+    ordered = sample.drop_null()
+    ordered = ordered.take(pc.array_sort_indices(ordered))
+    picks = np.unique(np.arange(1, 1 << bits, dtype=np.int64) * len(ordered) >> bits)
+    return pc.unique(ordered.take(pa.array(picks))) if len(ordered) else ordered
+
+
+def _column_bits(columns: int) -> int:
+    """How finely a curve through so many columns divides each."""
+    return max(1, min(_COLUMN_BITS_MAX, _CURVE_BITS // columns))
+
+
+def _values(rows: Any, schema: Schema, field: SortField) -> pa.Array:
+    path = ColumnPath.find(schema.fields, field.source_id)
+    assert path is not None, f"the schema lacks sort column {field.source_id}"
+    column = path.values(rows)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    return transformed(field.transform, column)
+
+
+def _taken(rows: pa.Table, indices: pa.Array) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(indices), _BATCH_ROWS):
+        part = rows.take(indices.slice(start, _BATCH_ROWS))
+        yield from part.combine_chunks().to_batches()

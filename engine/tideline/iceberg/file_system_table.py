@@ -1,0 +1,184 @@
+"""A table that is a folder: its metadata files are numbered, and the highest number is the table.
+
+Loading:
+
+1. `metadata/version-hint.text` names a version that was the newest at some time. When it is absent,
+   unreadable or names a file that is gone, the folder is listed instead.
+2. From there on the next number is looked for until there is none.
+
+Committing version N+1 on top of N:
+
+1. `v<N+1>.metadata.json` is created only if it does not exist: one of several writers succeeds, on
+   every store, without a lock. (Iceberg's Java code looks whether it exists and then renames; what
+   appears in between it may overwrite, unless all Java writers share a lock with everybody else.)
+2. When it exists, its content tells whether it is ours after all, from a request whose reply
+   was lost. When the store cannot be reached, the same file is created again, as often as
+   `commit.status-check.*` says: then it is certain whose it is. After that it is unknown.
+3. Should the newest version be far ahead by then, with ours not in its log, ours filled a gap that
+   the removal of old metadata had left: it is taken back.
+4. The hint is written. It only saves readers time, so a failure does not matter.
+5. With `write.metadata.delete-after-commit.enabled` metadata files that the log names no more go.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+
+from tideline.clock import Clock, SystemClock
+from tideline.errors import ObjectNotFound, StorageUnavailable, TidelineError, UnsupportedTable
+from tideline.iceberg.commit.clean_up import remove_quietly
+from tideline.iceberg.commit.retry import RetryPolicy
+from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.metadata_log import dropped_from_log, with_logged
+from tideline.iceberg.metadata_update import MetadataUpdate, Requirement, apply_updates, unmet
+from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table_operations import CommitOutcome, Committed, Conflicted, Loaded, Unknown
+from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import AlreadyExists, ObjectStore
+
+FOLDER = "metadata"
+HINT_PATH = f"{FOLDER}/version-hint.text"
+CODEC_PROPERTY = "write.metadata.compression-codec"
+
+_PLAIN, _GZIP, _OLD_GZIP = ".metadata.json", ".gz.metadata.json", ".metadata.json.gz"
+_SUFFIXES = (_PLAIN, _GZIP, _OLD_GZIP)  # in the order in which Iceberg looks for them
+_NUMBERED = re.compile(r"v(\d+)(\.gz\.metadata\.json|\.metadata\.json(\.gz)?)")
+
+
+class FileSystemTable:
+    """TableOperations of the table in the folder `location`."""
+
+    def __init__(
+        self,
+        location: StoreLocation,
+        *,
+        store: ObjectStore | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._location = location
+        self._store = store or location.open()
+        self._clock = clock or SystemClock()
+        self._io: FileIO | None = None
+
+    @property
+    def io(self) -> FileIO:
+        if self._io is None:
+            self._io = self._io_of(self.load().metadata)
+        return self._io
+
+    def load(self) -> Loaded:
+        version, path = self._newest()
+        try:
+            body = self._store.get(path)
+        except ObjectNotFound:
+            # Removed as an old version between the look and the read.
+            version, path = self._listed_newest()
+            body = self._store.get(path)
+        metadata = TableMetadata.parse(body, path=f"{self._location.uri}/{path}")
+        if self._io is None or self._io.recorded != metadata.location:
+            self._io = self._io_of(metadata)
+        return Loaded(metadata, f"{metadata.location}/{path}", version)
+
+    def commit(
+        self, base: Loaded, requirements: Iterable[Requirement], updates: Iterable[MetadataUpdate]
+    ) -> CommitOutcome:
+        if base.version is None:
+            raise ValueError("the metadata was not loaded from this table")
+        if base.metadata.properties.get("write.metadata.path"):
+            message = "A table without a catalog keeps its metadata in its own folder"
+            raise UnsupportedTable(message, table=self._location.uri, value="write.metadata.path")
+        reason = unmet(base.metadata, requirements)
+        if reason is not None:
+            return Conflicted(reason)
+        newest, _ = self._newest()
+        if newest != base.version:
+            return Conflicted(f"version {newest} follows version {base.version}")
+        changed = apply_updates(base.metadata, updates, now_ms=self._clock.now_ms())
+        changed = with_logged(changed, base.metadata, base.metadata_location)
+        return self._publish(base, changed, base.version + 1)
+
+    def _publish(self, base: Loaded, changed: TableMetadata, version: int) -> CommitOutcome:
+        is_gzip = changed.properties.get(CODEC_PROPERTY, "none").lower() == "gzip"
+        path = f"{FOLDER}/v{version}{_GZIP if is_gzip else _PLAIN}"
+        body = changed.to_bytes(is_gzip=is_gzip)
+        outcome = self._create(path, body, RetryPolicy.of_status_checks(changed.properties))
+        if outcome is not None:
+            return outcome
+        loaded = Loaded(changed, f"{changed.location}/{path}", version)
+        with suppress(StorageUnavailable):
+            if not self._is_followed_up(loaded, path):
+                return Conflicted(f"version {version} was published and removed before")
+        if changed.properties.get("write.metadata.delete-after-commit.enabled") == "true":
+            remove_quietly(self._io_of(changed), dropped_from_log(changed, base.metadata))
+        return Committed(loaded)
+
+    def _create(self, path: str, body: bytes, checks: RetryPolicy) -> Conflicted | Unknown | None:
+        """None when the file at `path` is certainly `body`."""
+        token = uuid.uuid4().hex
+        failure = ""
+        for _ in checks.attempts(self._clock):
+            try:
+                created = self._store.put_if_absent(path, body, token=token)
+                if isinstance(created, AlreadyExists) and self._store.get(path) != body:
+                    return Conflicted(f"another writer published {path}")
+                return None
+            except (StorageUnavailable, ObjectNotFound) as error:
+                failure = str(error)
+        return Unknown(f"{path} may have been published: {failure}")
+
+    def _is_followed_up(self, loaded: Loaded, path: str) -> bool:
+        """Whether our version is the newest or one that the newest goes back to; hints at it."""
+        newest, newest_path = self._newest()
+        if newest == loaded.version and newest_path == path:
+            with suppress(TidelineError):
+                self._store.put(HINT_PATH, str(newest).encode())
+            return True
+        if newest != loaded.version:
+            log = self.load().metadata.metadata_log
+            if any(entry.metadata_file == loaded.metadata_location for entry in log):
+                return True
+        self._store.delete(path)
+        return False
+
+    def _newest(self) -> tuple[int, str]:
+        """The newest version's number and path."""
+        version = self._hinted()
+        path = None if version is None else self._path_of(version)
+        if version is None or path is None:
+            version, path = self._listed_newest()
+        while following := self._path_of(version + 1):
+            version, path = version + 1, following
+        return version, path
+
+    def _hinted(self) -> int | None:
+        try:
+            return int(self._store.get(HINT_PATH).strip())
+        except (ObjectNotFound, ValueError):
+            return None
+
+    def _path_of(self, version: int) -> str | None:
+        paths = (f"{FOLDER}/v{version}{suffix}" for suffix in _SUFFIXES)
+        return next((path for path in paths if self._store.head(path) is not None), None)
+
+    def _listed_newest(self) -> tuple[int, str]:
+        names = [one.path.rpartition("/")[2] for one in self._store.list_directory(FOLDER).objects]
+        found = [(int(match[1]), name) for name in names if (match := _NUMBERED.fullmatch(name))]
+        if found:
+            newest = max(version for version, _ in found)
+            by_suffix = {name.removeprefix(f"v{newest}"): name for n, name in found if n == newest}
+            suffix = next(suffix for suffix in _SUFFIXES if suffix in by_suffix)
+            return newest, f"{FOLDER}/{by_suffix[suffix]}"
+        if any(_is_metadata(name) for name in names):
+            message = "The table belongs to a catalog, which alone knows its newest metadata"
+            raise UnsupportedTable(message, table=self._location.uri)
+        raise ObjectNotFound("No Iceberg table here", table=self._location.uri)
+
+    def _io_of(self, metadata: TableMetadata) -> FileIO:
+        return FileIO(self._location, metadata.location, {self._location: self._store})
+
+
+def _is_metadata(name: str) -> bool:
+    return name.endswith(_SUFFIXES)

@@ -1,0 +1,1 @@
+"""Rewriting data files: which, in what groups, to what sizes."""

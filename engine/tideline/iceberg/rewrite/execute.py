@@ -1,0 +1,215 @@
+"""Rewriting one file group: its live rows, in new files under the output spec.
+
+1. `split_group` cuts the group's files at their row groups and packs the pieces, each pack about
+   one new file.
+2. `write_pieces` streams a pack into new files, row group by row group, or sorts it in memory.
+
+Source: Iceberg's `SparkBinPackFileRewriteRunner`, `TableScanUtil.planTasks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from tideline.iceberg.data.data_file_writer import FileLayout
+from tideline.iceberg.data.file_rows import FileRows
+from tideline.iceberg.data.metrics_mode import MetricsConfig
+from tideline.iceberg.data.parquet_rows import ByteRange
+from tideline.iceberg.data.parquet_settings import ParquetSettings
+from tideline.iceberg.data.partitioned_writer import Output, write_data_files
+from tideline.iceberg.data.row_layout import RowLayout
+from tideline.iceberg.data.row_order import RowOrder
+from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.manifest import DataFile
+from tideline.iceberg.rewrite.bin_pack import pack
+from tideline.iceberg.rewrite.plan import FileGroup
+from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.table_metadata import TableMetadata
+
+SPLIT_LOOKBACK = 10
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteContext:
+    """What tasks need to know of the table; picklable.
+
+    `write_id` is unique to the rewrite and part of every new file's name.
+    """
+
+    rows: RowLayout
+    files: FileLayout
+    data_location: str
+    write_id: str
+    order: RowOrder | None
+
+    @classmethod
+    def of(
+        cls,
+        metadata: TableMetadata,
+        *,
+        data_location: str,
+        write_id: str,
+        order: RowOrder | None = None,
+    ) -> RewriteContext:
+        """For a table as it is now. Raises ConfigError, UnsupportedTable, CorruptTable."""
+        rows, schema = RowLayout.of(metadata), metadata.schema()
+        files = FileLayout(
+            schema_id=schema.schema_id,
+            fields=rows.fields,
+            parquet=ParquetSettings.of(metadata.properties, schema),
+            metrics=MetricsConfig.of(metadata.properties, schema, metadata.sort_order()),
+            sort_order_id=0 if order is None else order.id_among(metadata.sort_orders),
+        )
+        return cls(rows, files, data_location, write_id, order)
+
+
+@dataclass(frozen=True, slots=True)
+class FilePiece:
+    """A data file, or those row groups of it that begin in `part`."""
+
+    task: FileScanTask
+    part: ByteRange | None
+
+    @property
+    def size_bytes(self) -> int:
+        return self.task.data_file.file_size_bytes if self.part is None else self.part.length
+
+
+def write_group(
+    io: FileIO, context: RewriteContext, group: FileGroup, *, attempt: int = 0
+) -> tuple[DataFile, ...]:
+    """Rewrite a whole group here. When it fails none of its new files remains."""
+    order = group_order(context, group)
+    written: list[DataFile] = []
+    try:
+        packs = split_group(group) if order is None else [whole_files(group)]
+        for number, pieces in enumerate(packs):
+            target = output(context, group, f"{number:05d}-{attempt}")
+            written += write_pieces(io, context, target, pieces, order, group.outputs_expected)
+    except BaseException:
+        io.delete_many(file.file_path for file in written)
+        raise
+    return tuple(written)
+
+
+def write_pieces(
+    io: FileIO,
+    context: RewriteContext,
+    target: Output,
+    pieces: Sequence[FilePiece],
+    order: RowOrder | None,
+    files: int,
+) -> tuple[DataFile, ...]:
+    """Rewrite some pieces of a group; ordered ones into `files` equal files, sorted in memory.
+
+    When it fails none of the new files remains. Raises CorruptTable, UnsupportedTable,
+    ObjectNotFound, StorageUnavailable.
+    """
+    rows = read_pieces(io, context.rows, pieces)
+    if order is None:
+        return write_data_files(io, context.files, target, rows)
+    written: list[DataFile] = []
+    try:
+        parts = files if target.partition is not None else 1
+        for number, part in enumerate(order.sorted_parts(rows, context.rows.schema, parts)):
+            of_part = replace(target, name_prefix=f"{target.name_prefix}-{number:05d}")
+            written += write_data_files(io, context.files, of_part, part)
+    except BaseException:
+        io.delete_many(file.file_path for file in written)
+        raise
+    return tuple(written)
+
+
+def group_order(context: RewriteContext, group: FileGroup) -> RowOrder | None:
+    """The order of a group's rows: that of the rewrite, within partitions where there are many."""
+    if known_partition(group) is not None:
+        return context.order
+    return (context.order or RowOrder(())).within(context.rows.specs[group.output_spec_id])
+
+
+def read_pieces(
+    io: FileIO, layout: RowLayout, pieces: Sequence[FilePiece]
+) -> Iterator[pa.RecordBatch]:
+    """The live rows of the pieces, one after the other."""
+    reader = FileRows(io, layout)
+    for piece in pieces:
+        yield from reader.batches(piece.task, piece.part)
+
+
+def known_partition(group: FileGroup) -> tuple[Any, ...] | None:
+    """The partition of all new files, when the group's files share it already."""
+    partitions = {(task.spec_id, task.data_file.partition) for task in group.tasks}
+    spec_id, partition = next(iter(partitions))
+    return partition if len(partitions) == 1 and spec_id == group.output_spec_id else None
+
+
+def output(context: RewriteContext, group: FileGroup, name_prefix: str) -> Output:
+    """Where a group's new files go."""
+    rows = sum(task.data_file.record_count for task in group.tasks)
+    return Output(
+        schema=context.rows.schema,
+        spec=context.rows.specs[group.output_spec_id],
+        partition=known_partition(group),
+        data_location=context.data_location,
+        name_prefix=f"{group.index:05d}-{name_prefix}-{context.write_id}",
+        row_bytes=group.input_bytes / max(1, rows),
+        size_bytes_max=group.write_size_bytes_max,
+    )
+
+
+def split_group(group: FileGroup) -> list[tuple[FilePiece, ...]]:
+    """The group's files in packs of about one new file each."""
+    if group.outputs_expected == 1:
+        return [whole_files(group)]
+    pieces = [piece for task in group.tasks for piece in _pieces(task, group.split_size_bytes)]
+    packs = pack(
+        pieces,
+        lambda piece: piece.size_bytes,
+        group.split_size_bytes,
+        lookback=SPLIT_LOOKBACK,
+        largest_first=True,
+    )
+    return [tuple(_joined(pieces)) for pieces in packs]
+
+
+def whole_files(group: FileGroup) -> tuple[FilePiece, ...]:
+    """All files of a group, uncut."""
+    return tuple(FilePiece(task, None) for task in group.tasks)
+
+
+def _pieces(task: FileScanTask, split_size_bytes: int) -> Iterator[FilePiece]:
+    """A file cut at its row groups; at equal distances when they are not known."""
+    size_bytes = task.data_file.file_size_bytes
+    offsets = task.data_file.split_offsets or ()
+    if not offsets or list(offsets) != sorted(set(offsets)) or offsets[-1] >= size_bytes:
+        offsets = tuple(range(0, size_bytes, split_size_bytes))
+    cuts = (0, *offsets[1:], size_bytes)
+    for start, end in pairwise(cuts):
+        yield FilePiece(task, ByteRange(start, end - start))
+
+
+def _joined(pieces: Sequence[FilePiece]) -> Iterator[FilePiece]:
+    """Neighbours within a file made one piece."""
+    last: FilePiece | None = None
+    for piece in pieces:
+        if last is not None and _adjoin(last, piece):
+            assert last.part is not None and piece.part is not None
+            joined = ByteRange(last.part.start, last.part.length + piece.part.length)
+            last = FilePiece(last.task, joined)
+            continue
+        if last is not None:
+            yield last
+        last = piece
+    if last is not None:
+        yield last
+
+
+def _adjoin(one: FilePiece, other: FilePiece) -> bool:
+    if one.task is not other.task or one.part is None or other.part is None:
+        return False
+    return one.part.start + one.part.length == other.part.start

@@ -1,0 +1,307 @@
+"""Which files a rewrite takes, and in what groups (Iceberg's bin-pack planner).
+
+1. Candidates are files of the wrong size, and files with too many deletes.
+2. They are grouped by partition; those of another spec than the current one belong to one group,
+   because their rows may lie in any partition.
+3. Each partition's candidates are packed, in order, into groups of bounded size.
+4. A group is kept when it has enough files, or enough bytes for a whole file, or more than one
+   file may have, or a file with too many deletes.
+5. Groups are put in the order asked for, and cut where enough files are planned.
+
+With `rewrite-all` the first and the fourth step are left out. Pure.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from tideline.errors import ConfigError
+from tideline.iceberg.partition_spec import PartitionSpec
+from tideline.iceberg.rewrite.bin_pack import pack
+from tideline.iceberg.rewrite.options import JobOrder, RewriteOptions
+from tideline.iceberg.scan.delete_index import referenced_data_file
+from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.table_metadata import TableMetadata
+
+
+class Reason(Enum):
+    """Why a group is rewritten, or why files are left as they are."""
+
+    REWRITE_ALL = "all files are to be rewritten"
+    ENOUGH_FILES = "enough files of the wrong size"
+    ENOUGH_BYTES = "enough bytes for a file of the target size"
+    TOO_LARGE = "more bytes than one file may have"
+    DELETE_FILES = "a file with as many delete files as the threshold"
+    DELETE_RATIO = "a file with as many deleted rows as the threshold"
+    RIGHT_SIZE = "the right size, and few deletes"
+    TOO_LITTLE = "too few files and bytes to gain anything"
+    BEYOND_LIMIT = "beyond max-files-to-rewrite"
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    """Files that are rewritten together, and what is to come of them.
+
+    `partition` is the empty tuple for files of another spec than the current one; `spec_id` is
+    then that of the first. Deletes are gone from the output, so `rows_deleted` of `rows` are
+    expected to be missing there, as far as the metadata can tell.
+    """
+
+    index: int
+    spec_id: int
+    partition: tuple[Any, ...]
+    output_spec_id: int
+    tasks: tuple[FileScanTask, ...]
+    input_bytes: int
+    outputs_expected: int
+    split_size_bytes: int
+    write_size_bytes_max: int
+    reason: Reason
+    rows: int
+    rows_deleted: int
+
+    @property
+    def needs_partitioning(self) -> bool:
+        """Whether the output's partitions must be computed row by row; else all of it belongs to
+        `partition`."""
+        return any(task.spec_id != self.output_spec_id for task in self.tasks)
+
+    @property
+    def output_bytes_expected(self) -> int:
+        """The input's bytes without the share of its deleted rows."""
+        kept = self.rows - self.rows_deleted
+        return self.input_bytes if not self.rows else self.input_bytes * kept // self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Files that stay as they are."""
+
+    reason: Reason
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RewritePlan:
+    """What a rewrite of a snapshot does; `starting_snapshot_id` is None for an empty table."""
+
+    starting_snapshot_id: int | None
+    groups: tuple[FileGroup, ...]
+    skipped: tuple[Skipped, ...]
+
+    @property
+    def files_before(self) -> int:
+        """Data files that are rewritten."""
+        return sum(len(group.tasks) for group in self.groups)
+
+    @property
+    def files_after(self) -> int:
+        """Data files expected in their place."""
+        return sum(group.outputs_expected for group in self.groups)
+
+    @property
+    def bytes_before(self) -> int:
+        """Bytes that are read, deletes left out."""
+        return sum(group.input_bytes for group in self.groups)
+
+    @property
+    def bytes_after(self) -> int:
+        """Bytes expected to be written."""
+        return sum(group.output_bytes_expected for group in self.groups)
+
+
+def plan_rewrite(
+    tasks: Iterable[FileScanTask],
+    metadata: TableMetadata,
+    options: RewriteOptions,
+    *,
+    starting_snapshot_id: int | None,
+) -> RewritePlan:
+    """Plan over the files of one snapshot, which are looked at one by one.
+
+    Raises ConfigError when `output-spec-id` is no spec of the table.
+    """
+    current = metadata.spec()
+    output_spec = _output_spec(metadata, options)
+    ledger = _Ledger()
+    candidates: dict[Any, list[FileScanTask]] = defaultdict(list)
+    for task in tasks:
+        if options.rewrite_all or _is_candidate(task, options):
+            candidates[_partition_of(task, current)].append(task)
+        else:
+            ledger.skip(Reason.RIGHT_SIZE, [task])
+    groups: list[FileGroup] = []
+    for partition_tasks in candidates.values():
+        for packed in _pack(partition_tasks, options):
+            reason = _reason(packed, options)
+            if reason is None:
+                ledger.skip(Reason.TOO_LITTLE, packed)
+                continue
+            kept, left = _within_limit(packed, ledger.planned, options)
+            ledger.skip(Reason.BEYOND_LIMIT, left)
+            if kept:
+                ledger.planned += len(kept)
+                groups.append(_group(kept, reason, current, output_spec, options))
+    ordered = _ordered(groups, options.job_order)
+    return RewritePlan(
+        starting_snapshot_id,
+        tuple(replace(group, index=index) for index, group in enumerate(ordered)),
+        ledger.skipped(),
+    )
+
+
+class _Ledger:
+    """What becomes of the files."""
+
+    def __init__(self) -> None:
+        self.planned = 0
+        self._files: Counter[Reason] = Counter()
+        self._bytes: Counter[Reason] = Counter()
+
+    def skip(self, reason: Reason, tasks: Sequence[FileScanTask]) -> None:
+        self._files[reason] += len(tasks)
+        self._bytes[reason] += _size_bytes(tasks)
+
+    def skipped(self) -> tuple[Skipped, ...]:
+        return tuple(
+            Skipped(reason, files, self._bytes[reason])
+            for reason, files in self._files.items()
+            if files
+        )
+
+
+def _output_spec(metadata: TableMetadata, options: RewriteOptions) -> PartitionSpec:
+    if options.output_spec_id is None:
+        return metadata.spec()
+    for spec in metadata.partition_specs:
+        if spec.spec_id == options.output_spec_id:
+            return spec
+    known = ", ".join(str(spec.spec_id) for spec in metadata.partition_specs)
+    raise ConfigError(
+        f"output-spec-id names no partition spec of the table; there are {known}",
+        table=metadata.location,
+        value=options.output_spec_id,
+    )
+
+
+def _is_candidate(task: FileScanTask, options: RewriteOptions) -> bool:
+    size_bytes = task.data_file.file_size_bytes
+    return (
+        not options.size_bytes_min <= size_bytes <= options.size_bytes_max
+        or _has_many_delete_files(task, options)
+        or _has_many_deleted_rows(task, options)
+    )
+
+
+def _has_many_delete_files(task: FileScanTask, options: RewriteOptions) -> bool:
+    threshold = options.delete_files_threshold
+    return threshold is not None and len(task.deletes) >= threshold
+
+
+def _has_many_deleted_rows(task: FileScanTask, options: RewriteOptions) -> bool:
+    if not task.deletes:
+        return False
+    rows = task.data_file.record_count
+    return rows > 0 and _rows_deleted(task) / rows >= options.delete_ratio_threshold
+
+
+def _rows_deleted(task: FileScanTask) -> int:
+    """By the deletes that concern no other file: of others nobody knows how many are of this."""
+    known = sum(one.record_count for one in task.deletes if referenced_data_file(one))
+    return min(known, task.data_file.record_count)
+
+
+def _partition_of(task: FileScanTask, current: PartitionSpec) -> tuple[Any, ...] | None:
+    if task.spec_id != current.spec_id:
+        return None if current.fields else ()
+    partition = task.data_file.partition
+    if any(type(value) is float for value in partition):
+        # NaN is a partition like any other, and -0.0 is not 0.0.
+        return tuple(struct.pack(">d", v) if type(v) is float else v for v in partition)
+    return partition
+
+
+def _pack(tasks: Sequence[FileScanTask], options: RewriteOptions) -> list[list[FileScanTask]]:
+    return pack(
+        tasks,
+        lambda task: task.data_file.file_size_bytes,
+        options.group_size_bytes_max,
+        items_max=options.group_files_max,
+    )
+
+
+def _reason(tasks: Sequence[FileScanTask], options: RewriteOptions) -> Reason | None:
+    size_bytes = _size_bytes(tasks)
+    if options.rewrite_all:
+        return Reason.REWRITE_ALL
+    if len(tasks) > 1 and len(tasks) >= options.input_files_min:
+        return Reason.ENOUGH_FILES
+    if len(tasks) > 1 and size_bytes > options.target_size_bytes:
+        return Reason.ENOUGH_BYTES
+    if size_bytes > options.size_bytes_max:
+        return Reason.TOO_LARGE
+    if any(_has_many_delete_files(task, options) for task in tasks):
+        return Reason.DELETE_FILES
+    if any(_has_many_deleted_rows(task, options) for task in tasks):
+        return Reason.DELETE_RATIO
+    return None
+
+
+def _within_limit(
+    tasks: list[FileScanTask], planned: int, options: RewriteOptions
+) -> tuple[list[FileScanTask], list[FileScanTask]]:
+    if options.files_max is None:
+        return tasks, []
+    room = max(0, options.files_max - planned)
+    return tasks[:room], tasks[room:]
+
+
+def _group(
+    tasks: Sequence[FileScanTask],
+    reason: Reason,
+    current: PartitionSpec,
+    output_spec: PartitionSpec,
+    options: RewriteOptions,
+) -> FileGroup:
+    input_bytes = _size_bytes(tasks)
+    first = tasks[0].data_file
+    return FileGroup(
+        index=0,
+        spec_id=first.spec_id,
+        partition=first.partition if first.spec_id == current.spec_id else (),
+        output_spec_id=output_spec.spec_id,
+        tasks=tuple(tasks),
+        input_bytes=input_bytes,
+        outputs_expected=options.outputs_expected(input_bytes),
+        split_size_bytes=options.split_size_bytes(input_bytes),
+        write_size_bytes_max=options.write_size_bytes_max,
+        reason=reason,
+        rows=sum(task.data_file.record_count for task in tasks),
+        rows_deleted=sum(_rows_deleted(task) for task in tasks),
+    )
+
+
+def _ordered(groups: Sequence[FileGroup], order: JobOrder) -> list[FileGroup]:
+    if order in (JobOrder.BYTES_ASC, JobOrder.BYTES_DESC):
+        return sorted(groups, key=_group_bytes, reverse=order is JobOrder.BYTES_DESC)
+    if order in (JobOrder.FILES_ASC, JobOrder.FILES_DESC):
+        return sorted(groups, key=_group_files, reverse=order is JobOrder.FILES_DESC)
+    return list(groups)
+
+
+def _group_bytes(group: FileGroup) -> int:
+    return group.input_bytes
+
+
+def _group_files(group: FileGroup) -> int:
+    return len(group.tasks)
+
+
+def _size_bytes(tasks: Sequence[FileScanTask]) -> int:
+    return sum(task.data_file.file_size_bytes for task in tasks)

@@ -1,0 +1,1 @@
+"""Which files a snapshot has, what deletes apply to them, and which a filter can skip."""

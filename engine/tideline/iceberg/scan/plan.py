@@ -1,0 +1,95 @@
+"""Scan planning: the data files of a snapshot with the deletes that apply to each.
+
+1. Read the snapshot's manifest list; skip manifests whose partitions cannot match the filter.
+2. Index all live delete files of the delete manifests that are left.
+3. Stream the data manifests, a few at a time; skip files whose partition or metrics cannot match.
+4. Look each file that is left up in the delete index.
+
+Memory holds the delete files, a few manifests, and what the caller keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from tideline.errors import CorruptTable
+from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestFile
+from tideline.iceberg.manifest_file import read_manifest
+from tideline.iceberg.scan.bound_filter import bind
+from tideline.iceberg.scan.delete_index import DeleteIndex
+from tideline.iceberg.scan.filter import ALL_ROWS, Filter
+from tideline.iceberg.scan.manifests import read_ahead, snapshot_manifests
+from tideline.iceberg.scan.pruning import Pruning
+from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.snapshot import Snapshot
+from tideline.iceberg.table_metadata import TableMetadata
+
+
+def plan_files(
+    io: FileIO,
+    metadata: TableMetadata,
+    snapshot: Snapshot | None,
+    where: Filter = ALL_ROWS,
+) -> Iterator[FileScanTask]:
+    """The files of `snapshot` that may hold rows that `where` selects, in no particular order.
+
+    The columns of `where` are the table's current ones. Nothing for a table without a snapshot.
+    Raises ConfigError for a filter that does not fit the table, and CorruptTable.
+    """
+    pruning = Pruning(bind(where, metadata.schema()), metadata)
+    manifests = [
+        one
+        for one in snapshot_manifests(io, snapshot)
+        if one.may_have_live_files and pruning.manifest_may_match(one)
+    ]
+    return _tasks(io, metadata, manifests, pruning)
+
+
+def live_entries(
+    io: FileIO, manifests: Iterable[ManifestFile], *, with_metrics: bool
+) -> Iterator[ManifestEntry]:
+    """The entries of live files, manifest after manifest."""
+    for manifest, body in read_ahead(io, manifests):
+        yield from read_manifest(body, manifest, with_metrics=with_metrics, live_only=True)
+
+
+def _tasks(
+    io: FileIO, metadata: TableMetadata, manifests: list[ManifestFile], pruning: Pruning
+) -> Iterator[FileScanTask]:
+    listed = [one for one in manifests if one.content is ManifestContent.DELETES]
+    deletes = live_entries(io, listed, with_metrics=True)
+    # A delete file's metrics are those of deleted rows, not of rows that the filter selects.
+    index = DeleteIndex(
+        (one for one in deletes if pruning.partition_may_match(one.data_file)), metadata
+    )
+    data = [one for one in manifests if one.content is ManifestContent.DATA]
+    with_metrics = pruning.needs_metrics or index.needs_data_metrics
+    for entry in live_entries(io, data, with_metrics=with_metrics):
+        if pruning.file_may_match(entry.data_file):
+            yield _task(entry, index, metadata)
+
+
+def _task(entry: ManifestEntry, index: DeleteIndex, metadata: TableMetadata) -> FileScanTask:
+    file, sequence_number = entry.data_file, entry.sequence_number
+    if sequence_number is None:
+        message = "A live file has no sequence number, and inherits none"
+        raise CorruptTable(message, table=metadata.location, path=file.file_path)
+    deletes = index.deletes_for(file, sequence_number)
+    if file.lower_bounds is not None or file.value_counts is not None:
+        file = without_metrics(file)
+    return FileScanTask(file, sequence_number, deletes.position, deletes.equality, deletes.vector)
+
+
+def without_metrics(file: DataFile) -> DataFile:
+    """The file without the metrics of its columns."""
+    return replace(
+        file,
+        column_sizes=None,
+        value_counts=None,
+        null_value_counts=None,
+        nan_value_counts=None,
+        lower_bounds=None,
+        upper_bounds=None,
+    )

@@ -1,0 +1,127 @@
+"""What a filter lets a scan skip: manifests by their partition summaries, files by their partition
+and their column metrics.
+
+Whatever an old or foreign writer left out is taken as unknown, and nothing is skipped for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from tideline.iceberg.field_type import FieldType, PrimitiveType, parts_of
+from tideline.iceberg.manifest import DataFile, FieldSummary, ManifestFile
+from tideline.iceberg.scan.bound_filter import ALWAYS, BoundFilter, BoundPredicate, may_hold
+from tideline.iceberg.scan.projection import project
+from tideline.iceberg.scan.value_range import UNKNOWN, ValueRange
+from tideline.iceberg.single_value import decode_value
+from tideline.iceberg.table_metadata import TableMetadata
+
+
+class Pruning:
+    """A filter over one table, asked what may hold rows that it selects."""
+
+    def __init__(self, condition: BoundFilter, metadata: TableMetadata) -> None:
+        self._condition = condition
+        self._metadata = metadata
+        self._projected = cache(self._project)
+
+    @property
+    def needs_metrics(self) -> bool:
+        """Whether `file_may_match` looks at metrics."""
+        return self._condition != ALWAYS
+
+    def manifest_may_match(self, manifest: ManifestFile) -> bool:
+        """Whether a file of the manifest may have selected rows, by its summaries."""
+        summaries = manifest.partitions
+        condition = self._projected(manifest.spec_id)
+        if condition == ALWAYS or summaries is None:
+            return True
+        return may_hold(condition, lambda one: _summary_may(one, summaries))
+
+    def partition_may_match(self, file: DataFile) -> bool:
+        """Whether the partition of a data or delete file may have selected rows."""
+        condition = self._projected(file.spec_id)
+        if condition == ALWAYS:
+            return True
+        return may_hold(condition, lambda one: _value_may(one, file.partition))
+
+    def file_may_match(self, file: DataFile) -> bool:
+        """Whether a data file may have selected rows, by its partition and its metrics."""
+        if not self.partition_may_match(file):
+            return False
+        if file.record_count == 0:
+            return self._condition == ALWAYS
+        return may_hold(self._condition, lambda one: _metrics_may(one, file))
+
+    def _project(self, spec_id: int) -> BoundFilter:
+        return project(self._condition, self._metadata.spec(spec_id))
+
+
+def _value_may(predicate: BoundPredicate, partition: tuple[Any, ...]) -> bool:
+    if predicate.reference >= len(partition):
+        return True
+    known = ValueRange.of_value(partition[predicate.reference])
+    return known.may_satisfy(predicate.operator, predicate.values)
+
+
+def _summary_may(predicate: BoundPredicate, summaries: tuple[FieldSummary, ...]) -> bool:
+    if predicate.reference >= len(summaries):
+        return True
+    summary = summaries[predicate.reference]
+    lower = _bound(predicate.type, summary.lower_bound)
+    upper = _bound(predicate.type, summary.upper_bound)
+    may_be_nan = _has_nan(predicate.type) and summary.contains_nan is not False
+    is_bare = summary.lower_bound is None and summary.upper_bound is None
+    known = ValueRange(
+        may_be_null=summary.contains_null,
+        # No bounds and no NaN: there is nothing but null.
+        may_be_set=not is_bare or may_be_nan,
+        may_be_nan=may_be_nan,
+        is_only_nan=is_bare and summary.contains_nan is True,
+        lower=lower,
+        upper=upper,
+    )
+    return known.may_satisfy(predicate.operator, predicate.values)
+
+
+def _metrics_may(predicate: BoundPredicate, file: DataFile) -> bool:
+    known = _metrics_range(predicate.reference, predicate.type, file)
+    return known.may_satisfy(predicate.operator, predicate.values)
+
+
+def _metrics_range(field_id: int, type_: PrimitiveType, file: DataFile) -> ValueRange:
+    values = _count(file.value_counts, field_id)
+    nulls = _count(file.null_value_counts, field_id)
+    nans = _count(file.nan_value_counts, field_id)
+    lower = (file.lower_bounds or {}).get(field_id)
+    upper = (file.upper_bounds or {}).get(field_id)
+    if values is None and nulls is None and lower is None and upper is None:
+        return UNKNOWN
+    is_set = values is None or nulls is None or values > nulls
+    return ValueRange(
+        may_be_null=nulls is None or nulls != 0,
+        may_be_set=is_set,
+        may_be_nan=_has_nan(type_) and nans != 0,
+        is_only_nan=nans is not None and is_set and nans == values,
+        lower=_bound(type_, lower),
+        upper=_bound(type_, upper),
+    )
+
+
+def _has_nan(type_: PrimitiveType) -> bool:
+    return str(type_) in ("float", "double")
+
+
+def _count(counts: Mapping[int, int] | None, field_id: int) -> int | None:
+    return None if counts is None else counts.get(field_id)
+
+
+def _bound(type_: FieldType, body: bytes | None) -> Any:
+    """A bound's value; None when there is none, or none that orders values for certain."""
+    # Writers disagree on the order of UUIDs, and some took NaN for a bound.
+    if body is None or parts_of(type_) or str(type_) == "uuid":
+        return None
+    value = decode_value(type_, body)
+    return None if value != value else value

@@ -1,0 +1,56 @@
+"""An Iceberg table as people hold it: opened from a folder or a catalog, refreshed, changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from tideline.clock import Clock
+from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.file_system_table import FileSystemTable
+from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table_operations import Loaded, TableOperations
+from tideline.storage.location import StoreLocation
+
+
+class IcebergTable:
+    """The newest metadata seen so far, and the way to change it (`operations`)."""
+
+    def __init__(self, operations: TableOperations) -> None:
+        self.operations = operations
+        self._loaded = operations.load()
+
+    @classmethod
+    def open(
+        cls,
+        uri: str | os.PathLike[str],
+        storage_options: Mapping[str, str | bool] | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> IcebergTable:
+        """The table in a folder that no catalog keeps.
+
+        Raises ObjectNotFound when there is none, UnsupportedTable when a catalog keeps it,
+        CorruptTable, ConfigError and StorageUnavailable.
+        """
+        return cls(FileSystemTable(StoreLocation.of(uri, storage_options), clock=clock))
+
+    @property
+    def loaded(self) -> Loaded:
+        """What the last `refresh` found."""
+        return self._loaded
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The metadata that the last `refresh` found."""
+        return self._loaded.metadata
+
+    @property
+    def io(self) -> FileIO:
+        """The table's files."""
+        return self.operations.io
+
+    def refresh(self) -> TableMetadata:
+        """Load the newest metadata. Raises what `open` raises."""
+        self._loaded = self.operations.load()
+        return self._loaded.metadata

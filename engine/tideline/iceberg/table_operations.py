@@ -1,0 +1,95 @@
+"""What a commit needs from the place that says which metadata file is the table's newest.
+
+A table on a plain file system numbers its metadata files; a catalog stores a pointer. Both take the
+same form here: load the newest metadata, derive a change from it, and ask for the change to be
+published if the table is still as loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.metadata_update import MetadataUpdate, Requirement
+from tideline.iceberg.table_metadata import TableMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Metadata at one time; `version` is the N of `vN.metadata.json`, None in a catalog."""
+
+    metadata: TableMetadata
+    metadata_location: str
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The change is part of the table; `loaded` is the table with it."""
+
+    loaded: Loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Conflicted:
+    """The change is certainly not part of the table and never will be."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The change may or may not be, or become, part of the table: nothing it needs may go."""
+
+    reason: str
+
+
+CommitOutcome: TypeAlias = Committed | Conflicted | Unknown
+
+
+class TableOperations(Protocol):
+    """One table's newest metadata, and the way to replace it."""
+
+    @property
+    def io(self) -> FileIO:
+        """The table's files."""
+        ...
+
+    def load(self) -> Loaded:
+        """The newest metadata.
+
+        Raises ObjectNotFound when there is no such table, CorruptTable, UnsupportedTable and
+        StorageUnavailable.
+        """
+        ...
+
+    def commit(
+        self, base: Loaded, requirements: Iterable[Requirement], updates: Iterable[MetadataUpdate]
+    ) -> CommitOutcome:
+        """Publish `base` with the updates. Conflicted when the table is no longer `base`.
+
+        Raises StorageUnavailable only when certainly nothing was published.
+        """
+        ...
+
+
+def metadata_file_location(metadata: TableMetadata, name: str) -> str:
+    """Where a new metadata file, manifest or manifest list called `name` belongs."""
+    folder = metadata.properties.get("write.metadata.path") or f"{metadata.location}/metadata"
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def data_location(metadata: TableMetadata) -> str:
+    """The folder new data files belong below.
+
+    Layouts that spread files over many prefixes (`write.object-storage.enabled`) begin here too:
+    readers follow the recorded paths, so a plain layout below it is always right.
+    """
+    properties = metadata.properties
+    names = ["write.data.path", "write.folder-storage.path"]
+    if properties.get("write.object-storage.enabled", "").lower() == "true":
+        names.insert(1, "write.object-storage.path")
+    chosen = next((properties[name] for name in names if properties.get(name)), None)
+    return chosen.rstrip("/") if chosen else f"{metadata.location}/data"

@@ -1,0 +1,211 @@
+"""Iceberg itself, as a peer: its Spark runtime, PyIceberg and DuckDB in a process of their own.
+
+`IcebergPeer` starts one long-lived JVM in the peer's virtual environment (see `peer_environment`)
+and speaks to it line by line; rows come back as pyarrow tables. SQL finds tables as
+`lake.<namespace>.<table>`, which are folders below `warehouse`; other requests name a table by its
+folder, and those of PyIceberg by its newest metadata file, which `metadata_file` finds. The pytest
+fixture `iceberg_peer` shares one peer per test session.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tideline.testing.json_line_process import JsonLineProcess
+from tideline.testing.peer_environment import PeerEnvironment, prepare_iceberg_peer
+
+SMALL_DATA_SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    # On small data the optimising compiler costs more than it saves.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PeerScanTask:
+    """A file that a scan reads, as a peer plans it; `sequence_number` is None from PyIceberg."""
+
+    path: str
+    deletes: tuple[str, ...]
+    sequence_number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PeerFileGroup:
+    """A file group as Iceberg's own bin-pack planner makes it."""
+
+    files: tuple[str, ...]
+    partition: str
+    input_bytes: int
+    split_size_bytes: int
+    outputs_expected: int
+    write_size_bytes_max: int
+    output_spec_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFileOnDisk:
+    """A delete file for `add_deletes`; with `equality_ids` it holds equality deletes."""
+
+    path: str
+    size_bytes: int
+    record_count: int
+    equality_ids: tuple[int, ...] = ()
+    spec_id: int = 0
+    partition: str = ""
+
+
+class IcebergPeer:
+    """A running Iceberg. Raises PeerFailure with Java's own account when a request fails there."""
+
+    def __init__(
+        self,
+        environment: PeerEnvironment,
+        scratch: Path,
+        *,
+        spark_settings: Mapping[str, str] = SMALL_DATA_SETTINGS,
+    ) -> None:
+        """Start the JVM. `scratch` is an existing folder for tables, rows on their way and a log.
+
+        The catalog `lake` holds tables of any format version in the folder `warehouse`.
+        """
+        self._scratch = scratch
+        settings = {**spark_settings, "spark.local.dir": str(scratch)}
+        self._process = JsonLineProcess(
+            [
+                str(environment.python),
+                str(Path(__file__).with_name("iceberg_peer_server.py")),
+                str(environment.jar),
+                json.dumps(settings),
+            ],
+            log_path=scratch / "iceberg-peer.log",
+            working_directory=scratch,
+            environment=environment.process_environment(),
+        )
+        self.add_catalog("lake", {"type": "hadoop", "warehouse": str(self.warehouse)})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def warehouse(self) -> Path:
+        """The folder of the catalog `lake`: table `lake.a.b` lies in `a/b`."""
+        return self._scratch / "warehouse"
+
+    @property
+    def pid(self) -> int:
+        """Process id of the peer's Python process; the JVM is its child."""
+        return self._process.pid
+
+    def close(self) -> None:
+        """End the JVM."""
+        self._process.close()
+
+    def add_catalog(self, name: str, properties: Mapping[str, str]) -> None:
+        """Another catalog for SQL, with Iceberg's properties (`type`, `uri`, `warehouse`)."""
+        self._process.request("add_catalog", name=name, properties=dict(properties))
+
+    def run(self, *statements: str) -> float:
+        """Run Spark SQL statements for what they do; returns the seconds they take."""
+        return self._process.request("run", statements=list(statements)).seconds
+
+    def sql(self, statement: str, views: Mapping[str, pa.Table] | None = None) -> pa.Table:
+        """Rows of a Spark SQL statement; `views` are rows it may name."""
+        sources = {name: self._file(rows) for name, rows in (views or {}).items()}
+        return self._rows("sql", statement=statement, views=sources)
+
+    def read(self, uri: str, options: Mapping[str, str] | None = None) -> pa.Table:
+        """Rows of a table, or with `uri#files` and the like of one of its metadata tables."""
+        return self._rows("read", uri=uri, options=dict(options or {}))
+
+    def append(self, uri: str, rows: pa.Table, options: Mapping[str, str] | None = None) -> None:
+        """Append rows with Iceberg's Spark runtime."""
+        source = self._file(rows)
+        self._process.request("append", uri=uri, source=source, options=dict(options or {}))
+
+    def plan(self, uri: str, where: str | None = None) -> tuple[PeerScanTask, ...]:
+        """The files of a scan of the current snapshot, planned by Iceberg."""
+        reply = self._process.request("plan", uri=uri, where=where)
+        return tuple(
+            PeerScanTask(path, tuple(deletes), sequence_number)
+            for path, sequence_number, deletes in reply.result
+        )
+
+    def plan_rewrite(
+        self, uri: str, options: Mapping[str, str] | None = None, where: str | None = None
+    ) -> tuple[PeerFileGroup, ...]:
+        """The file groups of Iceberg's own bin-pack planner, in its order."""
+        reply = self._process.request(
+            "plan_rewrite", uri=uri, options=dict(options or {}), where=where
+        )
+        return tuple(
+            PeerFileGroup(**{**group, "files": tuple(group["files"])}) for group in reply.result
+        )
+
+    def add_deletes(self, uri: str, *deletes: DeleteFileOnDisk) -> None:
+        """Commit delete files that lie there already, as one row delta of Iceberg's."""
+        self._process.request(
+            "add_deletes", uri=uri, deletes=[asdict(delete) for delete in deletes]
+        )
+
+    def pyiceberg_plan(self, uri: str, where: str | None = None) -> tuple[PeerScanTask, ...]:
+        """The files of a scan of the current snapshot, planned by PyIceberg."""
+        reply = self._process.request(
+            "pyiceberg_plan", metadata_file=metadata_file(uri), where=where
+        )
+        return tuple(PeerScanTask(path, tuple(deletes)) for path, deletes in reply.result)
+
+    def pyiceberg_read(self, uri: str, where: str | None = None) -> pa.Table:
+        """Rows of a table through PyIceberg."""
+        return self._rows("pyiceberg_read", metadata_file=metadata_file(uri), where=where)
+
+    def duckdb_sql(self, statement: str) -> pa.Table:
+        """Rows of a statement in a DuckDB that downloads no extension."""
+        return self._rows("duckdb_sql", statement=statement)
+
+    def _rows(self, operation: str, **arguments: Any) -> pa.Table:
+        return pq.read_table(self._process.request(operation, **arguments).result)
+
+    def _file(self, rows: pa.Table) -> str:
+        source = self._scratch / f"{uuid.uuid4()}.parquet"
+        pq.write_table(rows, source)
+        return str(source)
+
+
+def metadata_file(uri: str) -> str:
+    """The newest metadata file of a file-system table's folder, or `uri` when it is such a file."""
+    if uri.endswith(".json"):
+        return uri
+    folder = Path(uri.removeprefix("file://").removeprefix("file:")) / "metadata"
+    numbered = [
+        (int(path.name[1:].partition(".")[0]), str(path)) for path in folder.glob("v*.json*")
+    ]
+    return max(numbered)[1]
+
+
+@pytest.fixture(scope="session")
+def iceberg_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergPeer]:
+    """One Iceberg for the whole test session."""
+    with IcebergPeer(prepare_iceberg_peer(), tmp_path_factory.mktemp("iceberg-peer")) as peer:
+        yield peer
