@@ -85,11 +85,11 @@ class DataFileWriter:
     @property
     def size_bytes(self) -> float:
         """The file's length if it were finished now, without its footer."""
-        written: int = 0 if self._sink is None else self._sink.tell()
+        written = 0.0 if self._sink is None else float(self._sink.tell())
         pending_rows = sum(batch.num_rows for batch in self._pending)
         flushed_rows = self.rows - pending_rows
         row_bytes = written / flushed_rows if flushed_rows else self._row_bytes
-        return written + pending_rows * row_bytes
+        return written + float(pending_rows * row_bytes)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows. Raises CorruptTable for a null in a required column."""

@@ -86,7 +86,8 @@ class RowOrder:
         held = list(batches)
         if not held:
             return
-        rows = pa.Table.from_batches(held)
+        rows = pa.Table.from_batches(held).combine_chunks()
+        held.clear()
         order = self if self.boundaries else self.sampled(rows, schema)
         indices = order.sort_indices(order.keys(rows, schema))
         cuts = [rows.num_rows * part // parts for part in range(parts + 1)]
