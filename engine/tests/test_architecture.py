@@ -32,6 +32,11 @@ SDK_HOMES = {
     "fastavro": ("engine/tideline/formats/avro",),
     "pyspark": ("engine/tideline/spark/", "engine/tideline/testing/"),
     "py4j": ("engine/tideline/spark/", "engine/tideline/testing/"),
+    "pyiceberg": (
+        "engine/tideline/iceberg/catalog_table.py",
+        "engine/tideline/iceberg/catalog_update.py",
+        "engine/tideline/testing/",
+    ),
     "kubernetes": ("operator/tideline_operator/kube.py",),
     "minio": ("engine/tideline/storage/bucket.py", "engine/tideline/testing/"),
 }
@@ -40,6 +45,7 @@ SDK_HOMES = {
 NEEDS_AN_EXTRA = (
     "tideline.check.base_files.",
     "tideline.check.keys.",
+    "tideline.iceberg.catalog_table.",
     "tideline.spark.",
     "tideline.ingest.arrow_schema",
     "tideline.ingest.ingest_files.",

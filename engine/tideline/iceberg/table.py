@@ -35,6 +35,26 @@ class IcebergTable:
         """
         return cls(FileSystemTable(StoreLocation.of(uri, storage_options), clock=clock))
 
+    @classmethod
+    def from_catalog(
+        cls,
+        catalog: str,
+        identifier: str,
+        *,
+        properties: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, str | bool] | None = None,
+        clock: Clock | None = None,
+    ) -> IcebergTable:
+        """The table `namespace.name` of a catalog that PyIceberg's configuration names.
+
+        Needs the extra `iceberg`. Raises as `open` does, ObjectNotFound when the catalog has no
+        such table.
+        """
+        from tideline.iceberg.catalog_table import CatalogTable, open_catalog
+
+        opened = open_catalog(catalog, properties)
+        return cls(CatalogTable(opened, identifier, storage_options=storage_options, clock=clock))
+
     @property
     def loaded(self) -> Loaded:
         """What the last `refresh` found."""

@@ -1,0 +1,194 @@
+"""A table that a REST or SQL catalog keeps, through PyIceberg's catalog interface.
+
+The catalog holds the pointer to the newest metadata and applies updates itself, if our requirements
+hold. What it answers is not taken at its word: a client that sent a request twice is told of a
+conflict with itself. So after every answer but success the table is loaded again:
+
+1. it shows our change: committed;
+2. the branch has left the snapshot that our change requires: it never can be committed any more;
+3. the catalog refused for certain: not committed;
+4. anything else is asked again as often as `commit.status-check.*` says, and is then unknown.
+
+Needs the extra `iceberg`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import (
+    BadRequestError,
+    CommitFailedException,
+    ForbiddenError,
+    NoSuchTableError,
+    UnauthorizedError,
+    ValidationError,
+)
+from pyiceberg.table import Table
+
+from tideline.clock import Clock, SystemClock
+from tideline.errors import (
+    ConfigError,
+    ObjectNotFound,
+    StorageUnavailable,
+    TidelineError,
+    UnsupportedTable,
+)
+from tideline.iceberg.catalog_update import as_requirement, as_update
+from tideline.iceberg.commit.retry import RetryPolicy
+from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.metadata_update import (
+    AddSnapshot,
+    MetadataUpdate,
+    RemoveSnapshots,
+    Requirement,
+    unmet,
+)
+from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table_operations import CommitOutcome, Committed, Conflicted, Loaded, Unknown
+from tideline.storage.location import StoreLocation
+
+_SECRET_WORDS = ("key", "secret", "token", "password", "credential", "auth", "signature")
+_REFUSALS = (CommitFailedException, BadRequestError, ValidationError, ValueError)
+
+
+def open_catalog(name: str, properties: Mapping[str, str] | None = None) -> Catalog:
+    """A catalog as PyIceberg's configuration and environment (`PYICEBERG_CATALOG__<NAME>__...`)
+    describe it, with `properties` such as `uri`, `type` and `warehouse` on top.
+
+    Raises ConfigError when it cannot be made out, and for properties that are credentials: they
+    only ever come from the environment or that configuration.
+    """
+    given = dict(properties or {})
+    secret = next(
+        (one for one in given if any(word in one.lower() for word in _SECRET_WORDS)), None
+    )
+    if secret is not None:
+        message = f"Catalog property {secret!r} looks like a credential: set it in the environment"
+        raise ConfigError(message)
+    try:
+        return load_catalog(name, **given)
+    except Exception as error:  # PyIceberg and the catalog's client raise whatever they like
+        raise ConfigError(f"The catalog cannot be opened: {error}", value=name) from error
+
+
+class CatalogTable:
+    """TableOperations of the table `identifier` (`namespace.name`) of a catalog."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        identifier: str | tuple[str, ...],
+        *,
+        storage_options: Mapping[str, str | bool] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._catalog = catalog
+        self._identifier = identifier
+        self._storage_options = storage_options
+        self._clock = clock or SystemClock()
+        self._table: Table | None = None
+        self._io: FileIO | None = None
+
+    @property
+    def io(self) -> FileIO:
+        if self._io is None:
+            self.load()
+        assert self._io is not None
+        return self._io
+
+    def load(self) -> Loaded:
+        with self._asking():
+            table = self._catalog.load_table(self._identifier)
+            document = json.loads(table.metadata.model_dump_json())
+        metadata = TableMetadata.of(document, path=table.metadata_location)
+        self._table = table
+        if self._io is None or self._io.recorded != metadata.location:
+            location = StoreLocation.of(metadata.location, self._storage_options)
+            self._io = FileIO(location, metadata.location)
+        return Loaded(metadata, table.metadata_location)
+
+    def commit(
+        self, base: Loaded, requirements: Iterable[Requirement], updates: Iterable[MetadataUpdate]
+    ) -> CommitOutcome:
+        asked, changes = tuple(requirements), tuple(updates)
+        table = self._table
+        if table is None:
+            raise ValueError("the metadata was not loaded from this table")
+        version = base.metadata.format_version
+        try:
+            response = self._catalog.commit_table(
+                table,
+                tuple(map(as_requirement, asked)),
+                tuple(as_update(change, version) for change in changes),
+            )
+            document = json.loads(response.metadata.model_dump_json())
+        except NoSuchTableError as error:
+            raise self._missing() from error
+        except (ForbiddenError, UnauthorizedError) as error:
+            message = f"The catalog refuses us: {error}"
+            raise StorageUnavailable(message, table=self._name) from error
+        except Exception as error:  # a catalog's client raises whatever it likes
+            return self._settle(base, asked, changes, error)
+        metadata = TableMetadata.of(document, path=response.metadata_location)
+        return Committed(Loaded(metadata, response.metadata_location))
+
+    def _settle(
+        self,
+        base: Loaded,
+        requirements: tuple[Requirement, ...],
+        updates: tuple[MetadataUpdate, ...],
+        error: Exception,
+    ) -> CommitOutcome:
+        """What became of a commit that was not reported as done."""
+        is_refused = isinstance(error, _REFUSALS)
+        for _ in RetryPolicy.of_status_checks(base.metadata.properties).attempts(self._clock):
+            try:
+                now = self.load()
+            except TidelineError:
+                continue
+            if _shows(now.metadata, updates):
+                return Committed(now)
+            reason = unmet(now.metadata, requirements)
+            if reason is not None:
+                return Conflicted(reason)
+            if is_refused:
+                if now.metadata_location == base.metadata_location and not isinstance(
+                    error, CommitFailedException
+                ):
+                    message = f"The catalog does not take the change: {error}"
+                    raise UnsupportedTable(message, table=self._name) from error
+                return Conflicted(str(error))
+        return Unknown(f"the catalog may have committed: {error!r}")
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        try:
+            yield
+        except NoSuchTableError as error:
+            raise self._missing() from error
+        except Exception as error:  # a catalog's client raises whatever it likes
+            message = f"The catalog does not answer: {error}"
+            raise StorageUnavailable(message, table=self._name) from error
+
+    def _missing(self) -> ObjectNotFound:
+        return ObjectNotFound("The catalog has no such table", table=self._name)
+
+    @property
+    def _name(self) -> str:
+        name = self._identifier
+        return f"{self._catalog.name}.{name if isinstance(name, str) else '.'.join(name)}"
+
+
+def _shows(metadata: TableMetadata, updates: Iterable[MetadataUpdate]) -> bool:
+    """Whether the metadata holds the change, told by snapshots, whose ids never come twice."""
+    told = [one for one in updates if isinstance(one, AddSnapshot | RemoveSnapshots)]
+    return bool(told) and all(
+        metadata.snapshot(one.snapshot.snapshot_id) is not None
+        if isinstance(one, AddSnapshot)
+        else all(metadata.snapshot(snapshot_id) is None for snapshot_id in one.snapshot_ids)
+        for one in told
+    )

@@ -1,0 +1,55 @@
+"""Updates and requirements in PyIceberg's terms. Needs the extra `iceberg`."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from pyiceberg.table import update as pyiceberg
+from pyiceberg.table.snapshots import Snapshot as CatalogSnapshot
+
+from tideline.iceberg.metadata_update import (
+    AddSnapshot,
+    AssertRefSnapshotId,
+    AssertTableUuid,
+    MetadataUpdate,
+    RemovePartitionSpecs,
+    RemoveSchemas,
+    RemoveSnapshotRef,
+    RemoveSnapshots,
+    Requirement,
+    SetProperties,
+    SetSnapshotRef,
+)
+
+
+def as_requirement(requirement: Requirement) -> Any:
+    """What PyIceberg calls a requirement."""
+    match requirement:
+        case AssertTableUuid(table_uuid):
+            return pyiceberg.AssertTableUUID(uuid=uuid.UUID(table_uuid))
+        case AssertRefSnapshotId(name, snapshot_id):
+            fields = {"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": snapshot_id}
+            return pyiceberg.AssertRefSnapshotId.model_validate(fields)
+
+
+def as_update(update: MetadataUpdate, format_version: int) -> Any:
+    """What PyIceberg calls an update."""
+    match update:
+        case AddSnapshot(snapshot):
+            listed = CatalogSnapshot.model_validate(snapshot.json(format_version))
+            return pyiceberg.AddSnapshotUpdate(snapshot=listed)
+        case SetSnapshotRef(name, ref):
+            fields = {"ref-name": name, **ref.json()}
+            return pyiceberg.SetSnapshotRefUpdate.model_validate(fields)
+        case RemoveSnapshotRef(name):
+            return pyiceberg.RemoveSnapshotRefUpdate.model_validate({"ref-name": name})
+        case RemoveSnapshots(snapshot_ids):
+            fields = {"snapshot-ids": list(snapshot_ids)}
+            return pyiceberg.RemoveSnapshotsUpdate.model_validate(fields)
+        case RemovePartitionSpecs(spec_ids):
+            return pyiceberg.RemovePartitionSpecsUpdate.model_validate({"spec-ids": list(spec_ids)})
+        case RemoveSchemas(schema_ids):
+            return pyiceberg.RemoveSchemasUpdate.model_validate({"schema-ids": list(schema_ids)})
+        case SetProperties(properties):
+            return pyiceberg.SetPropertiesUpdate(updates=dict(properties))
