@@ -370,7 +370,7 @@ def test_the_columns_show_what_to_look_at(
     ]
     assert shown[:-1] == [
         ("Name", "people"),
-        ("Type", "COPY_ON_WRITE"),
+        ("Format", "Hudi"),
         ("Ready", "True"),
         ("Latest", "20240101000000000"),
         ("Pending", 1),

@@ -121,7 +121,7 @@ def _as_default(owner: type, name: str, path: str) -> str:
         return f"(!has({member}) || {member}.size() == 0)"
     if default is None:
         return f"!has({member})"
-    return f"({_equals(default, member)})"
+    return f"(!has({member}) || {_equals(default, member)})"
 
 
 def _equals(default: Any, path: str) -> str:

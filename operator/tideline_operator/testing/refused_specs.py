@@ -413,12 +413,6 @@ REFUSALS = (
         "allowed: lower-case letters, digits and '-'",
     ),
     Refusal(
-        with_spec("format: Iceberg"),
-        "spec.ingest: nothing is taken into an Iceberg table: it is",
-        "spec.ingest",
-        "nothing is taken into an Iceberg table: it is only maintained",
-    ),
-    Refusal(
         without("location: table", "location: s3://b/t"),
         "spec.storeRef: is needed for an s3",
         "spec.storeRef",
