@@ -1,0 +1,305 @@
+"""Expiring snapshots for real: what goes, what stays, and what failures and rivals do to it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tideline.errors import ConfigError, StorageUnavailable
+from tideline.iceberg.commit.rewrite_files import commit_rewrite
+from tideline.iceberg.file_system_table import HINT_PATH
+from tideline.iceberg.maintenance.expire_plan import ExpireOptions
+from tideline.iceberg.maintenance.expire_snapshots import (
+    ExpireRun,
+    execute_expire,
+    preview_expire,
+)
+from tideline.iceberg.maintenance.expired_files import ExpiredFiles
+from tideline.iceberg.maintenance.reachable_file import FileKind
+from tideline.iceberg.snapshot import SnapshotRef
+from tideline.iceberg.table_operations import Committed, Unknown
+from tideline.storage.object_store import ObjectStore
+from tideline.testing.fake_clock import FakeClock
+from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
+from tideline.testing.iceberg_audit import (
+    referenced,
+    roll_back,
+    rows_by_snapshot,
+    set_ref,
+    stored,
+)
+from tideline.testing.iceberg_model import IcebergModel
+from tideline.testing.stepping_store import Step, SteppingStore
+
+EVERYTHING = ExpireOptions(older_than_ms=2**62)
+
+
+def worn(version: int = 2) -> IcebergModel:
+    """A table with a past: appends, deletes, an overwrite, a rewrite, and a tag in the middle."""
+    model = IcebergModel.create(format_version=version)
+    model.append(range(10))
+    model.append(range(10, 14), spec_id=1)
+    if version > 1:
+        model.delete_by_position([3])
+        model.delete_by_value([4])
+    tagged = model.metadata().current_snapshot_id
+    assert tagged is not None
+    set_ref(model, "release", SnapshotRef(tagged, "tag"))
+    model.overwrite([6])
+    assert isinstance(commit_rewrite(model.operations(), model.plan_rewrite()), Committed)
+    model.append([20, 21])
+    return model
+
+
+def expire(
+    model: IcebergModel, options: ExpireOptions = EVERYTHING, store: ObjectStore | None = None
+) -> ExpireRun:
+    return execute_expire(model.operations(store), options, clock=FakeClock())
+
+
+def assert_sound(model: IcebergModel, rows: dict[int, list[int]]) -> None:
+    """Every snapshot that is left has all its files and the rows it had."""
+    assert referenced(model) <= stored(model)
+    left = rows_by_snapshot(model)
+    assert left == {snapshot_id: rows[snapshot_id] for snapshot_id in left}
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_everything_goes_that_nothing_leads_to_and_nothing_else(version: int) -> None:
+    model = worn(version)
+    rows = rows_by_snapshot(model)
+    run = expire(model)
+    assert isinstance(run.outcome, Committed)
+    assert run.left == ()
+    metadata = model.metadata()
+    assert {one.snapshot_id for one in metadata.snapshots} == set(run.plan.kept_ids)
+    assert len(metadata.snapshots) == 2
+    assert stored(model) == referenced(model)
+    assert_sound(model, rows)
+    assert run.deleted.counts[FileKind.MANIFEST_LIST] == len(rows) - 2
+    assert run.deleted.counts[FileKind.DATA] > 0
+    assert run.deleted.size_bytes > 0
+    assert expire(model).outcome is None
+
+
+def test_a_preview_names_the_files_that_go_and_changes_nothing() -> None:
+    model = worn()
+    before = stored(model)
+    preview = preview_expire(model.operations(), EVERYTHING, clock=FakeClock())
+    assert stored(model) == before
+    run = expire(model)
+    assert run.plan == preview.plan
+    root = f"{model.location.uri}/"
+    gone = before - stored(model)
+    assert {file.location.removeprefix(root) for file in preview.files} == gone
+    assert run.deleted.counts.total() == len(preview.files) == len(gone)
+
+
+def test_metadata_alone_can_be_expired() -> None:
+    model = worn()
+    before = stored(model)
+    run = expire(model, ExpireOptions(older_than_ms=2**62, clean_expired_files=False))
+    assert isinstance(run.outcome, Committed)
+    assert before <= stored(model)
+    assert len(model.metadata().snapshots) == 2
+
+
+def test_a_snapshot_off_the_main_line_goes_with_its_own_files_only() -> None:
+    model = IcebergModel.create()
+    model.append([1, 2])
+    first = model.metadata().current_snapshot_id
+    assert first is not None
+    model.append([3, 4])
+    abandoned = model.metadata().current_snapshot_id
+    assert abandoned is not None
+    roll_back(model, first)
+    model.append([5, 6])
+    rows = rows_by_snapshot(model)
+    run = expire(model, ExpireOptions(older_than_ms=0, snapshot_ids=(abandoned,)))
+    assert run.plan.snapshot_ids == (abandoned,)
+    assert run.deleted.counts[FileKind.DATA] == 2
+    assert_sound(model, rows)
+    assert model.rows() == [1, 2, 5, 6]
+    assert stored(model) == referenced(model)
+
+
+def test_a_table_that_shares_its_files_is_refused() -> None:
+    model = IcebergModel.create(properties={"gc.enabled": "false"})
+    model.append([1])
+    model.append([2])
+    for act in (execute_expire, preview_expire):
+        with pytest.raises(ConfigError, match=r"gc\.enabled is false"):
+            act(model.operations(), EVERYTHING, clock=FakeClock())
+    assert len(model.metadata().snapshots) == 2
+
+
+def test_a_copied_table_leaves_the_files_of_the_original() -> None:
+    original = worn()
+    store = original.location.open()
+    outside = f"{original.location.uri.rpartition('/')[0]}/elsewhere"
+    moved = original.copy()
+    files = stored(original)
+    run = expire(moved)
+    assert isinstance(run.outcome, Committed)
+    assert stored(original) == files
+    assert stored(moved) == referenced(moved)
+    # The copy is of a table that keeps its data elsewhere: those files are the original's.
+    path, document = f"metadata/v{moved.operations().load().version}.metadata.json", None
+    document = json.loads(moved.location.open().get(path))
+    document["statistics"] = [
+        {"snapshot-id": moved.metadata().snapshots[0].snapshot_id,
+         "statistics-path": f"{outside}/one.stats", "file-size-in-bytes": 1,
+         "file-footer-size-in-bytes": 1, "blob-metadata": []}
+    ]  # fmt: skip
+    moved.location.open().put(path, json.dumps(document).encode())
+    tag = moved.metadata().refs["release"].snapshot_id
+    assert document["statistics"][0]["snapshot-id"] == tag
+    operations = moved.operations()
+    metadata = operations.load().metadata
+    search = ExpiredFiles(operations.io)
+    without = metadata.parse(
+        json.dumps({**document, "statistics": []}).encode(), path="without statistics"
+    )
+    assert list(search.find((), metadata, without)) == []
+    assert search.foreign_count == 1
+    assert store.head(HINT_PATH) is not None
+
+
+def test_many_candidates_are_searched_share_by_share() -> None:
+    model = worn()
+    operations = model.operations()
+    before = operations.load().metadata
+    run = expire(model.copy())
+    kept = [one for one in before.snapshots if one.snapshot_id in run.plan.kept_ids]
+    gone = [one for one in before.snapshots if one.snapshot_id not in run.plan.kept_ids]
+    after = before.of({**before.json(), "snapshots": [one.json(2) for one in kept]})
+    at_once = list(ExpiredFiles(operations.io).find(gone, before, after))
+    in_shares = list(ExpiredFiles(operations.io, candidates_max=2).find(gone, before, after))
+    assert sorted(map(str, in_shares)) == sorted(map(str, at_once))
+    assert len({file.location for file in at_once}) == len(at_once) == run.deleted.counts.total()
+
+
+def test_an_expired_list_that_is_gone_leaves_its_files_and_says_so() -> None:
+    model = worn()
+    rows = rows_by_snapshot(model)
+    first = model.metadata().snapshots[0]
+    assert first.manifest_list is not None
+    model.location.open().delete(first.manifest_list.removeprefix(f"{model.location.uri}/"))
+    run = expire(model)
+    assert isinstance(run.outcome, Committed)
+    assert any(first.manifest_list in reason for reason in run.left)
+    assert_sound(model, rows)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_dying_before_or_after_any_write_leaves_orphans_only(version: int) -> None:
+    model = worn(version)
+    rows = rows_by_snapshot(model)
+    rehearsal = model.copy()
+    counted = FaultyStore(rehearsal.location.open())
+    expire(rehearsal, store=counted)
+    states = set()
+    for number in range(1, len(counted.writes) + 1):
+        for plan in (FaultPlan(number), FaultPlan(crash_after_write=number)):
+            table = model.copy()
+            with pytest.raises(SimulatedCrash):
+                expire(table, store=FaultyStore(table.location.open(), plan))
+            assert_sound(table, rows)
+            states.add(len(table.metadata().snapshots))
+            table.append([99])
+            assert table.rows() == [*model.rows(), 99]
+    assert states == {2, len(rows)}
+
+
+def test_any_call_may_fail_once() -> None:
+    model = worn()
+    rows = rows_by_snapshot(model)
+    rehearsal = model.copy()
+    counted = FaultyStore(rehearsal.location.open())
+    expire(rehearsal, store=counted)
+    ends = set()
+    for number in range(1, counted.calls + 1):
+        table = model.copy()
+        plan = FaultPlan(unavailable_calls=frozenset([number]))
+        try:
+            run = expire(table, store=FaultyStore(table.location.open(), plan))
+        except StorageUnavailable:
+            ends.add("raised")
+            assert len(table.metadata().snapshots) == len(rows)
+            assert stored(table) == stored(model)
+        else:
+            ends.add("left some" if run.left else "done")
+            assert isinstance(run.outcome, Committed)
+            assert bool(run.left) == (stored(table) != referenced(table))
+        assert_sound(table, rows)
+    assert ends == {"raised", "left some", "done"}
+
+
+def test_after_an_unknown_outcome_no_file_goes() -> None:
+    model = worn()
+    rows = rows_by_snapshot(model)
+    counted = FaultyStore(model.copy().location.open())
+    before = stored(model)
+    expire(model.copy(), store=counted)
+    seen = set()
+    for number in range(1, 40):
+        table = model.copy()
+        outage = frozenset(range(number, number + 1000))
+        plan = FaultPlan(lost_reply_of_conditional_write=1, unavailable_calls=outage)
+        try:
+            run = expire(table, store=FaultyStore(table.location.open(), plan))
+        except StorageUnavailable:
+            continue
+        seen.add(type(run.outcome))
+        if isinstance(run.outcome, Unknown):
+            assert before <= stored(table)
+        assert_sound(table, rows)
+    assert Unknown in seen
+
+
+def test_rivals_before_any_call_keep_their_rows() -> None:
+    model = worn()
+    latest = model.metadata().current_snapshot_id
+    assert latest is not None
+    oldest = model.metadata().snapshots[0].snapshot_id
+
+    def tag_the_oldest(table: IcebergModel) -> None:
+        if table.metadata().snapshot(oldest) is not None:
+            set_ref(table, "late", SnapshotRef(oldest, "tag"))
+
+    def roll_back_to_the_oldest(table: IcebergModel) -> None:
+        if table.metadata().snapshot(oldest) is not None:
+            roll_back(table, oldest)
+
+    rivals = {
+        "append": lambda table: table.append([50]),
+        "overwrite": lambda table: table.overwrite([2]),
+        "tag": tag_the_oldest,
+        "rollback": roll_back_to_the_oldest,
+        "expire": lambda table: expire(table),
+    }
+    counted = FaultyStore(model.copy().location.open())
+    for name, work in rivals.items():
+        rehearsal = model.copy()
+        counted = FaultyStore(rehearsal.location.open())
+        expire(rehearsal, store=counted)
+        for number in range(1, counted.calls + 1, 2):
+            table = model.copy()
+            rows = rows_by_snapshot(table)
+
+            def act(step: Step, table: IcebergModel = table, number: int = number) -> None:
+                nonlocal calls
+                calls += 1
+                if calls == number:
+                    work(table)  # noqa: B023
+
+            calls = 0
+            store = SteppingStore(table.location.open(), act)
+            run = expire(table, store=store)
+            assert referenced(table) <= stored(table), (name, number)
+            for snapshot_id, seen in rows_by_snapshot(table).items():
+                assert seen == rows.get(snapshot_id, seen), (name, number)
+            assert run.outcome is None or isinstance(run.outcome, Committed), (name, number)
+            if name == "tag" and "late" in table.metadata().refs:
+                assert oldest in rows_by_snapshot(table)

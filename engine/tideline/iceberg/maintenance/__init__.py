@@ -1,0 +1,1 @@
+"""Care for Iceberg tables beyond their data files: snapshots, orphans, manifests, deletes."""

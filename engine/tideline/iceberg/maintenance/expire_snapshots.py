@@ -1,0 +1,180 @@
+"""Expire snapshots: metadata first, then the files that nothing leads to any more.
+
+1. Plan on the newest metadata (expire_plan.py) and commit. When another writer was first, plan
+   again on what it left.
+2. After a commit that certainly took place, read the table again and delete the files that the
+   expired snapshots led to and no snapshot leads to now (expired_files.py).
+
+Whoever dies in between leaves orphans, never a snapshot without its files. After an unknown outcome
+nothing is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tideline.clock import Clock, SystemClock
+from tideline.errors import TidelineError
+from tideline.iceberg.commit.manifest_reading import manifests_of
+from tideline.iceberg.commit.retry import RetryPolicy
+from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.maintenance.expire_plan import (
+    ExpireOptions,
+    ExpirePlan,
+    UsedMetadata,
+    plan_expire,
+    requirements,
+)
+from tideline.iceberg.maintenance.expired_files import ExpiredFiles
+from tideline.iceberg.maintenance.reachable_file import FileTally, ReachableFile
+from tideline.iceberg.maintenance.table_setting import refuse_without_gc
+from tideline.iceberg.manifest import ManifestContent
+from tideline.iceberg.metadata_update import apply_updates
+from tideline.iceberg.snapshot import Snapshot
+from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table_operations import (
+    CommitOutcome,
+    Committed,
+    Conflicted,
+    Loaded,
+    TableOperations,
+)
+
+_BATCH_FILES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireRun:
+    """What was expired. `outcome` is None when there was nothing to do; `left` says why files that
+    nothing leads to are still there, for the removal of orphan files to find."""
+
+    plan: ExpirePlan
+    outcome: CommitOutcome | None
+    deleted: FileTally = field(default_factory=FileTally)
+    left: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExpirePreview:
+    """What would be expired, and every file that would be deleted."""
+
+    plan: ExpirePlan
+    files: tuple[ReachableFile, ...]
+    left: tuple[str, ...]
+
+
+def preview_expire(
+    operations: TableOperations, options: ExpireOptions, *, clock: Clock | None = None
+) -> ExpirePreview:
+    """Plan, and find the files, but change nothing.
+
+    Raises ConfigError, CorruptTable, ObjectNotFound and StorageUnavailable.
+    """
+    now_ms = (clock or SystemClock()).now_ms()
+    metadata = operations.load().metadata
+    plan = _plan(operations.io, metadata, options, now_ms)
+    if not options.clean_expired_files:
+        return ExpirePreview(plan, (), ())
+    after = apply_updates(metadata, plan.updates(), now_ms=now_ms)
+    search = ExpiredFiles(operations.io)
+    files = tuple(search.find(_expired(plan, metadata, after), metadata, after))
+    return ExpirePreview(plan, files, _reasons(search))
+
+
+def execute_expire(
+    operations: TableOperations,
+    options: ExpireOptions,
+    *,
+    clock: Clock | None = None,
+    retry: RetryPolicy | None = None,
+) -> ExpireRun:
+    """Expire snapshots and delete their files.
+
+    Raises ConfigError, CorruptTable, ObjectNotFound and StorageUnavailable; then nothing was
+    changed.
+    """
+    clock = clock or SystemClock()
+    base, plan, outcome = _commit(operations, options, clock, retry)
+    if not isinstance(outcome, Committed) or not options.clean_expired_files:
+        return ExpireRun(plan, outcome)
+    deleted = FileTally()
+    search = ExpiredFiles(operations.io)
+    left: tuple[str, ...] = ()
+    try:
+        after = operations.load().metadata
+        files = search.find(_expired(plan, base.metadata, after), base.metadata, after)
+        for batch in _batches(files):
+            operations.io.delete_many(file.location for file in batch)
+            deleted.add(batch)
+    except TidelineError as error:
+        left = (f"the deletion of files was given up: {error}",)
+    return ExpireRun(plan, outcome, deleted, (*_reasons(search), *left))
+
+
+def _commit(
+    operations: TableOperations,
+    options: ExpireOptions,
+    clock: Clock,
+    retry: RetryPolicy | None,
+) -> tuple[Loaded, ExpirePlan, CommitOutcome | None]:
+    base = operations.load()
+    policy = retry or RetryPolicy.of(base.metadata.properties)
+    plan = ExpirePlan((), (), ())
+    outcome: CommitOutcome | None = None
+    for attempt in policy.attempts(clock):
+        if attempt > 1:
+            base = operations.load()
+        plan = _plan(operations.io, base.metadata, options, clock.now_ms())
+        if plan.is_empty:
+            return base, plan, None
+        outcome = operations.commit(base, requirements(base.metadata), plan.updates())
+        if not isinstance(outcome, Conflicted):
+            break
+    return base, plan, outcome
+
+
+def _plan(io: FileIO, metadata: TableMetadata, options: ExpireOptions, now_ms: int) -> ExpirePlan:
+    refuse_without_gc(metadata)
+    plan = plan_expire(metadata, options, now_ms=now_ms)
+    if not options.clean_expired_metadata:
+        return plan
+    used = _used(io, metadata, plan.kept_ids)
+    return plan_expire(metadata, options, now_ms=now_ms, used=used)
+
+
+def _used(io: FileIO, metadata: TableMetadata, snapshot_ids: Iterable[int]) -> UsedMetadata:
+    spec_ids: set[int] = set()
+    has_deletes = False
+    for snapshot_id in snapshot_ids:
+        for manifest in manifests_of(io, metadata.snapshot(snapshot_id)):
+            spec_ids.add(manifest.spec_id)
+            has_deletes = has_deletes or manifest.content is ManifestContent.DELETES
+    return UsedMetadata(frozenset(spec_ids), has_deletes)
+
+
+def _expired(plan: ExpirePlan, before: TableMetadata, after: TableMetadata) -> list[Snapshot]:
+    kept = {one.snapshot_id for one in after.snapshots}
+    gone = set(plan.snapshot_ids) - kept
+    return [one for one in before.snapshots if one.snapshot_id in gone]
+
+
+def _reasons(search: ExpiredFiles) -> tuple[str, ...]:
+    reasons = []
+    if search.unreadable:
+        named = ", ".join(search.unreadable[:3])
+        reasons.append(f"{len(search.unreadable)} expired lists or manifests are gone: {named}")
+    if search.foreign_count:
+        reasons.append(f"{search.foreign_count} files lie outside of the folder of this copy")
+    return tuple(reasons)
+
+
+def _batches(files: Iterable[ReachableFile]) -> Iterator[list[ReachableFile]]:
+    batch: list[ReachableFile] = []
+    for file in files:
+        batch.append(file)
+        if len(batch) == _BATCH_FILES:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,31 @@
+"""Where recorded files really are: one spelling per file, so that files can be compared."""
+
+from __future__ import annotations
+
+from tideline.iceberg.file_io import FileIO, normalised
+
+
+class FilePlaces:
+    """Places of one table's files, as absolute URIs without aliases (`s3a`, `file:/`)."""
+
+    def __init__(self, io: FileIO) -> None:
+        self._io = io
+        self._recorded = f"{io.recorded.rstrip('/')}/"
+        self._root = f"{io.location.uri.rstrip('/')}/"
+        self.is_moved = normalised(io.recorded) != normalised(io.location.uri)
+
+    def of(self, uri: str) -> str:
+        """The place of a recorded location. Raises CorruptTable for what is none."""
+        if uri.startswith(self._recorded):
+            below = uri[len(self._recorded) :]
+            if "//" not in below:
+                return self._root + below
+        return self._io.actual_uri(uri)
+
+    def is_own(self, place: str) -> bool:
+        """Whether a file may be deleted as this table's.
+
+        A table that was copied elsewhere still names files of the original, which lie outside its
+        folder and are not its own.
+        """
+        return not self.is_moved or place.startswith(self._root)
