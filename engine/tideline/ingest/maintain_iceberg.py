@@ -132,7 +132,7 @@ def _expire(run: _Run) -> OperationResult:
         run.operation.id,
         Outcome.SUCCEEDED,
         f"expired {_count(len(plan.snapshot_ids), 'snapshot')}{refs}, {len(plan.kept_ids):,} stay",
-        files_deleted=done.deleted.files,
+        files_deleted=done.deleted.counts.total(),
         bytes_deleted=done.deleted.size_bytes,
         notes=done.left,
     )
