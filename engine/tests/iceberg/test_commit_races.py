@@ -126,6 +126,59 @@ def test_without_the_old_sequence_number_a_delete_by_value_is_a_conflict(name: s
     assert model.rows() == sorted(set(rows) - rival.removes)
 
 
+def test_a_delete_by_value_for_all_partitions_is_one_too() -> None:
+    model, _, rows = prepared(2)
+    rewrite = model.plan_rewrite(keeps_sequence_number=False)
+    model.delete_by_value([HIT], spec_id=1)
+    assert isinstance(commit(model, rewrite, model.location.open()), Conflicted)
+    assert model.rows() == sorted(set(rows) - {HIT})
+
+
+@pytest.mark.parametrize(("spec_id", "survives"), [(0, False), (1, True)])
+def test_a_delete_by_value_does_not_follow_rows_to_another_partitioning(
+    spec_id: int, survives: bool
+) -> None:
+    """Only deletes for all partitions apply to files of every spec."""
+    model = IcebergModel.create()
+    model.append(range(10))
+    planned = model.plan_rewrite()
+    elsewhere = tuple(model.files().write_rows(range(10), spec_id=1))
+    rewrite = replace(planned, added_data=elsewhere)
+    model.delete_by_value([HIT], spec_id=spec_id)
+    outcome = commit(model, rewrite, model.location.open())
+    assert isinstance(outcome, Committed) is survives
+    assert model.rows() == [0, 1, *range(3, 10)]
+
+
+def test_a_delete_by_value_that_does_not_outnumber_the_new_files_is_a_conflict() -> None:
+    """Whoever gives a delete an old sequence number deletes from the old files alone."""
+    model = IcebergModel.create()
+    model.append(range(10))
+    first = model.metadata().snapshot()
+    assert first is not None
+    model.append(range(10, 20))
+    rewrite = model.plan_rewrite()
+    assert rewrite.sequence_number == 2
+    late = RewriteFiles(first.snapshot_id, rewrite.removed_data, rewrite.added_data,
+                        sequence_number=99)  # fmt: skip
+    model.delete_by_value([HIT])
+    assert isinstance(commit(model, late, model.location.open()), Conflicted)
+    assert isinstance(commit(model, rewrite, model.location.open()), Committed)
+    assert model.rows() == [0, 1, *range(3, 20)]
+
+
+def test_a_position_delete_of_the_same_commit_as_its_file_stays() -> None:
+    model = IcebergModel.create()
+    model.append(range(10))
+    model.append_and_delete(range(10, 20), [11])
+    assert model.rows() == [*range(11), *range(12, 20)]
+    old = [e.data_file.file_path for e in model.files().data() if e.sequence_number == 1]
+    rewrite = model.plan_rewrite(old)
+    assert isinstance(commit(model, rewrite, model.location.open()), Committed)
+    assert {e.sequence_number for e in model.files().data()} == {2}
+    assert model.rows() == [*range(11), *range(12, 20)]
+
+
 def test_a_delete_that_is_younger_than_all_other_data_stays() -> None:
     """The new files are older than everything else, but the delete still applies to them."""
     model = IcebergModel.create()

@@ -27,9 +27,11 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The change is part of the table; `loaded` is the table with it."""
+    """The change is part of the table; `loaded` is the table with it, `snapshot_id` the snapshot
+    that was made for it, if one was."""
 
     loaded: Loaded
+    snapshot_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 from tideline.iceberg.data.partitioned_writer import Output
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import DataFile
 from tideline.iceberg.rewrite.execute import (
     FilePiece,
     RewriteContext,
@@ -31,28 +30,13 @@ from tideline.iceberg.rewrite.execute import (
     whole_files,
     write_pieces,
 )
+from tideline.iceberg.rewrite.group_outcome import GroupFailed, GroupOutcome, GroupResult
 from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.spark.iceberg_sorted_rewrite import SortedRewrite
 from tideline.spark.iceberg_tasks import answer, collected, numbered, of_attempt
 
 PART_BYTES_MAX = 96 * 1024 * 1024
 """Stored bytes that a task sorts at once; in memory they are several times as many."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupResult:
-    """A group is written: these files hold its rows."""
-
-    index: int
-    added: tuple[DataFile, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupFailed:
-    """A group could not be written; none of its new files remains, unless its process died."""
-
-    index: int
-    error: Exception
 
 
 def execute_groups(
@@ -63,7 +47,7 @@ def execute_groups(
     *,
     groups_per_job: int | None = None,
     part_bytes_max: int = PART_BYTES_MAX,
-) -> Iterator[GroupResult | GroupFailed]:
+) -> Iterator[GroupOutcome]:
     """Write the groups anew, so many in one Spark job; each is answered once its job is done."""
     size = groups_per_job or max(1, len(groups))
     for start in range(0, len(groups), size):
@@ -83,7 +67,7 @@ def execute_groups(
 
 def _answered(
     io: FileIO, groups: Sequence[FileGroup], run: Callable[[], list[tuple[int, Any]]]
-) -> Iterator[GroupResult | GroupFailed]:
+) -> Iterator[GroupOutcome]:
     if not groups:
         return
     try:

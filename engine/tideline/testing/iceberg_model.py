@@ -96,6 +96,16 @@ class IcebergModel:
         files = ModelFiles.of(operations.io, operations.load().metadata)
         return self._commit(operations, RowDelta("append", files.write_rows(numbers, spec_id)))
 
+    def append_and_delete(
+        self, numbers: Iterable[int], deleted: Iterable[int], store: ObjectStore | None = None
+    ) -> CommitOutcome:
+        """Add rows and delete some of them by position in the same commit."""
+        operations = self.operations(store)
+        files = ModelFiles.of(operations.io, operations.load().metadata)
+        added = files.write_rows(numbers, 0)
+        gone = files.write_positions_of(added, frozenset(deleted))
+        return self._commit(operations, RowDelta("overwrite", [*added, *gone]))
+
     def upsert(self, numbers: Iterable[int], store: ObjectStore | None = None) -> CommitOutcome:
         """Delete rows by value and add them again in one commit, as streaming writers do."""
         listed = list(numbers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -94,8 +94,24 @@ class ModelFiles:
                 old = [one.data_file for one in self.deletes() if _is_about(one, entry)]
                 removed += old
                 hits |= self._deleted_positions(entry)
-            added.append(self._position_delete(entry.data_file, sorted(hits), names_file))
+            added.append(
+                self._position_delete(entry.data_file, sorted(hits), names_file=names_file)
+            )
         return removed, added, frozenset(required)
+
+    def write_positions_of(
+        self, files: Sequence[DataFile], numbers: frozenset[int]
+    ) -> list[DataFile]:
+        """Deletes of rows in files that are not live yet."""
+        hits = {
+            file.file_path: [at for at, row in enumerate(self._read(file)) if row in numbers]
+            for file in files
+        }
+        return [
+            self._position_delete(file, hits[file.file_path], names_file=True)
+            for file in files
+            if hits[file.file_path]
+        ]
 
     def without(self, numbers: frozenset[int]) -> tuple[list[DataFile], list[DataFile]]:
         """Data files with any of the rows, and files of their other rows to replace them."""
@@ -121,7 +137,7 @@ class ModelFiles:
             if name == path
         }
 
-    def _position_delete(self, data: DataFile, hits: list[int], names_file: bool) -> DataFile:
+    def _position_delete(self, data: DataFile, hits: list[int], *, names_file: bool) -> DataFile:
         body = [[data.file_path, at] for at in hits]
         file = self._write(body, data.partition, data.spec_id)
         file = replace(file, content=FileContent.POSITION_DELETES)

@@ -96,6 +96,7 @@ def commit_snapshot(
         remove_quietly(operations.io, writer.unused(()))
     elif isinstance(outcome, Committed):
         remove_unused(operations.io, writer, outcome.loaded.metadata)
+        return Committed(outcome.loaded, writer.snapshot_id)
     return outcome
 
 

@@ -8,8 +8,9 @@ files).
    among the ancestors, nothing can be said, so nothing may be committed.
 2. Of each snapshot in between, read the manifests of deletes it wrote itself. Snapshots of
    operation `replace` are left out: what they add deletes no row that was not deleted before.
-3. A delete conflicts when it may apply to a replaced file. An equality delete does not, when the
-   new files take over a sequence number that is lower than the delete's.
+3. A delete conflicts when it may apply to a replaced file. An equality delete does not when it
+   applies to the new files as well: they take over a sequence number that is lower than its own,
+   and they are partitioned as it is, or it is for all partitions.
 """
 
 from __future__ import annotations
@@ -28,11 +29,9 @@ from tideline.iceberg.manifest import (
     ManifestContent,
     ManifestEntry,
 )
+from tideline.iceberg.scan.delete_index import DELETE_PATH_FIELD_ID, referenced_data_file
 from tideline.iceberg.snapshot import Snapshot
 from tideline.iceberg.table_metadata import TableMetadata
-
-PATH_FIELD_ID = 2147483546
-"""The id of `file_path` in position delete files."""
 
 
 def find_conflict(io: FileIO, metadata: TableMetadata, rewrite: RewriteFiles) -> str | None:
@@ -49,9 +48,12 @@ def find_conflict(io: FileIO, metadata: TableMetadata, rewrite: RewriteFiles) ->
     if metadata.format_version < 2 or not rewrite.removed_data:
         return None
     replaced = _ReplacedFiles(rewrite.removed_data, metadata)
+    new_specs = frozenset(file.spec_id for file in rewrite.added_data)
     for snapshot in since:
         for entry in _new_deletes(io, snapshot):
-            if _still_applies(entry, rewrite.sequence_number):
+            is_global = metadata.spec(entry.data_file.spec_id).is_unpartitioned
+            reaches_new = is_global or new_specs <= {entry.data_file.spec_id}
+            if reaches_new and _outnumbers(entry, rewrite.sequence_number):
                 continue
             path = replaced.hit_by(entry.data_file)
             if path is not None:
@@ -74,17 +76,6 @@ def snapshots_since(
     return None
 
 
-def referenced_data_file(file: DataFile) -> str | None:
-    """The only data file that a position delete file or deletion vector is about, if there is one
-    and the manifest tells."""
-    if file.content is not FileContent.POSITION_DELETES:
-        return None
-    if file.referenced_data_file is not None:
-        return file.referenced_data_file
-    lower, upper = _path_bounds(file)
-    return lower.decode("utf-8") if lower is not None and lower == upper else None
-
-
 def _new_deletes(io: FileIO, snapshot: Snapshot) -> Iterator[ManifestEntry]:
     if snapshot.operation == "replace":
         return
@@ -96,8 +87,8 @@ def _new_deletes(io: FileIO, snapshot: Snapshot) -> Iterator[ManifestEntry]:
                     yield entry
 
 
-def _still_applies(delete: ManifestEntry, sequence_number: int | None) -> bool:
-    """Whether an equality delete also deletes from data files of this sequence number."""
+def _outnumbers(delete: ManifestEntry, sequence_number: int | None) -> bool:
+    """Whether it is an equality delete that deletes from data files of this sequence number."""
     return (
         delete.data_file.content is FileContent.EQUALITY_DELETES
         and sequence_number is not None
@@ -145,8 +136,8 @@ def _path_bounds(file: DataFile) -> tuple[bytes | None, bytes | None]:
 
     Bounds outside ASCII are not used: writers in Java order such strings otherwise than bytes.
     """
-    lower = (file.lower_bounds or {}).get(PATH_FIELD_ID)
-    upper = (file.upper_bounds or {}).get(PATH_FIELD_ID)
+    lower = (file.lower_bounds or {}).get(DELETE_PATH_FIELD_ID)
+    upper = (file.upper_bounds or {}).get(DELETE_PATH_FIELD_ID)
     if lower is not None and upper is not None and lower == upper:
         return lower, upper
     return _ascii(lower), _ascii(upper)

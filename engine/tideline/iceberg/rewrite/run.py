@@ -1,0 +1,265 @@
+"""Rewriting data files from plan to commit.
+
+1. Plan over the newest snapshot of the branch.
+2. An engine writes the groups anew. A group whose new files have other numbers of rows than they
+   must counts as failed.
+3. Commit all groups at once; or, with partial progress, so many at a time that there are at most
+   `partial-progress.max-commits`, a failed group or commit leaving the others alone.
+
+New files that no snapshot got are removed, except when it is unknown whether one did.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tideline.clock import Clock
+from tideline.errors import Conflict, CorruptTable, StorageUnavailable, TidelineError
+from tideline.iceberg.commit.clean_up import remove_quietly
+from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
+from tideline.iceberg.manifest import DataFile
+from tideline.iceberg.rewrite.execute import RewriteContext
+from tideline.iceberg.rewrite.group_outcome import (
+    GroupFailed,
+    GroupOutcome,
+    GroupResult,
+    RewriteEngine,
+)
+from tideline.iceberg.rewrite.options import RewriteOptions
+from tideline.iceberg.rewrite.ordering import row_order
+from tideline.iceberg.rewrite.plan import FileGroup, RewritePlan, plan_rewrite
+from tideline.iceberg.scan.filter import ALL_ROWS, Filter
+from tideline.iceberg.scan.plan import plan_files
+from tideline.iceberg.snapshot import MAIN
+from tideline.iceberg.table import IcebergTable
+from tideline.iceberg.table_operations import (
+    CommitOutcome,
+    Committed,
+    Conflicted,
+    Unknown,
+    data_location,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCommit:
+    """Groups that are written and not committed; with `is_unknown` they may be nevertheless, and
+    their new files are still there."""
+
+    groups: tuple[int, ...]
+    reason: str
+    is_unknown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteReport:
+    """What a rewrite did; counts are of what was committed."""
+
+    plan: RewritePlan
+    snapshot_ids: tuple[int, ...] = ()
+    files_rewritten: int = 0
+    files_added: int = 0
+    bytes_rewritten: int = 0
+    bytes_added: int = 0
+    failed_groups: tuple[GroupFailed, ...] = ()
+    failed_commits: tuple[FailedCommit, ...] = ()
+
+
+def plan_table_rewrite(
+    table: IcebergTable,
+    options: RewriteOptions,
+    *,
+    where: Filter = ALL_ROWS,
+    branch: str = MAIN,
+) -> RewritePlan:
+    """What `rewrite_data_files` would do on the table as last refreshed.
+
+    Raises ConfigError, CorruptTable, StorageUnavailable.
+    """
+    metadata = table.metadata
+    head = metadata.ref_snapshot(branch)
+    tasks = plan_files(table.io, metadata, head, where)
+    snapshot_id = None if head is None else head.snapshot_id
+    return plan_rewrite(tasks, metadata, options, starting_snapshot_id=snapshot_id)
+
+
+def rewrite_data_files(
+    table: IcebergTable,
+    options: RewriteOptions,
+    engine: RewriteEngine,
+    *,
+    where: Filter = ALL_ROWS,
+    branch: str = MAIN,
+    summary: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
+) -> RewriteReport:
+    """Plan, write and commit; `summary` goes into the snapshots' summaries.
+
+    Raises Conflict when another writer's change makes the rewrite void, the error of a group that
+    failed, and StorageUnavailable, which says so when the outcome is unknown. With partial progress
+    these are in the report instead, until there are more failed commits than
+    `partial-progress.max-failed-commits`.
+    """
+    table.refresh()
+    plan = plan_table_rewrite(table, options, where=where, branch=branch)
+    if not plan.groups:
+        return RewriteReport(plan)
+    run = _Run(table, options, plan, branch, dict(summary or {}), clock)
+    if options.partial_progress:
+        run.in_parts(engine)
+    else:
+        run.at_once(engine)
+    table.refresh()
+    return run.report()
+
+
+@dataclass(slots=True)
+class _Run:
+    """One rewrite on its way."""
+
+    table: IcebergTable
+    options: RewriteOptions
+    plan: RewritePlan
+    branch: str
+    summary: Mapping[str, str]
+    clock: Clock | None
+    snapshot_ids: list[int] = field(default_factory=list)
+    removed: list[DataFile] = field(default_factory=list)
+    added: list[DataFile] = field(default_factory=list)
+    failed_groups: list[GroupFailed] = field(default_factory=list)
+    failed_commits: list[FailedCommit] = field(default_factory=list)
+
+    def at_once(self, engine: RewriteEngine) -> None:
+        """Everything in one commit, or nothing."""
+        written: list[GroupResult] = []
+        try:
+            for outcome in self._outcomes(engine, None):
+                if isinstance(outcome, GroupResult):
+                    written.append(outcome)
+                else:
+                    self.failed_groups.append(outcome)
+            if self.failed_groups:
+                raise self.failed_groups[0].error
+        except BaseException:
+            self._remove(written)
+            raise
+        self._commit(written)
+        for failed in self.failed_commits:
+            if failed.is_unknown:
+                message = f"The rewrite may be committed, its files were left: {failed.reason}"
+                raise StorageUnavailable(message, table=self.table.metadata.location)
+            message = f"The rewrite is void: {failed.reason}"
+            raise Conflict(message, table=self.table.metadata.location)
+
+    def in_parts(self, engine: RewriteEngine) -> None:
+        """Some groups per commit."""
+        size = math.ceil(len(self.plan.groups) / self.options.commits_max)
+        written: list[GroupResult] = []
+        try:
+            for outcome in self._outcomes(engine, size):
+                if isinstance(outcome, GroupFailed):
+                    self.failed_groups.append(outcome)
+                    continue
+                written.append(outcome)
+                if len(written) == size:
+                    batch, written = written, []
+                    self._commit_part(batch)
+        except BaseException:
+            self._remove(written)
+            raise
+        if written:
+            self._commit_part(written)
+        if len(self.failed_commits) > self.options.failed_commits_max:
+            reasons = "; ".join(failed.reason for failed in self.failed_commits)
+            message = f"{len(self.failed_commits)} commits of a rewrite failed: {reasons}"
+            raise Conflict(message, table=self.table.metadata.location)
+
+    def report(self) -> RewriteReport:
+        return RewriteReport(
+            plan=self.plan,
+            snapshot_ids=tuple(self.snapshot_ids),
+            files_rewritten=len(self.removed),
+            files_added=len(self.added),
+            bytes_rewritten=sum(file.file_size_bytes for file in self.removed),
+            bytes_added=sum(file.file_size_bytes for file in self.added),
+            failed_groups=tuple(self.failed_groups),
+            failed_commits=tuple(self.failed_commits),
+        )
+
+    def _outcomes(self, engine: RewriteEngine, size: int | None) -> Iterator[GroupOutcome]:
+        metadata = self.table.metadata
+        context = RewriteContext.of(
+            metadata,
+            data_location=data_location(metadata),
+            write_id=str(uuid.uuid4()),
+            order=row_order(self.options, metadata),
+        )
+        io = self.table.io
+        for outcome in engine(io, context, self.plan.groups, groups_per_job=size):
+            if isinstance(outcome, GroupResult):
+                error = _row_error(self.plan.groups[outcome.index], outcome.added)
+                if error is not None:
+                    self._remove([outcome])
+                    outcome = GroupFailed(outcome.index, error)
+            yield outcome
+
+    def _commit_part(self, written: Sequence[GroupResult]) -> None:
+        try:
+            self._commit(written)
+        except TidelineError as error:
+            groups = tuple(result.index for result in written)
+            self.failed_commits.append(FailedCommit(groups, str(error), is_unknown=False))
+
+    def _commit(self, written: Sequence[GroupResult]) -> None:
+        """Raises when certainly nothing was committed; then the new files are removed."""
+        indices = tuple(result.index for result in written)
+        groups = [self.plan.groups[index] for index in indices]
+        removed = tuple(task.data_file for group in groups for task in group.tasks)
+        added = tuple(file for result in written for file in result.added)
+        try:
+            outcome = self._publish(removed, added)
+        except TidelineError:
+            self._remove(written)
+            raise
+        match outcome:
+            case Committed(_, snapshot_id):
+                assert snapshot_id is not None, "a rewrite makes a snapshot"
+                self.snapshot_ids.append(snapshot_id)
+                self.removed += removed
+                self.added += added
+            case Conflicted(reason):
+                self._remove(written)
+                self.failed_commits.append(FailedCommit(indices, reason, is_unknown=False))
+            case Unknown(reason):
+                self.failed_commits.append(FailedCommit(indices, reason, is_unknown=True))
+
+    def _publish(self, removed: tuple[DataFile, ...], added: tuple[DataFile, ...]) -> CommitOutcome:
+        starting = self.table.metadata.snapshot(self.plan.starting_snapshot_id)
+        assert starting is not None, "only a table with a snapshot has files to rewrite"
+        keeps_number = self.options.use_starting_sequence_number
+        rewrite = RewriteFiles(
+            starting_snapshot_id=starting.snapshot_id,
+            removed_data=removed,
+            added_data=added,
+            sequence_number=starting.sequence_number if keeps_number else None,
+            branch=self.branch,
+            summary_extra=self.summary,
+        )
+        return commit_rewrite(self.table.operations, rewrite, clock=self.clock)
+
+    def _remove(self, written: Sequence[GroupResult]) -> None:
+        remove_quietly(self.table.io, (file.file_path for one in written for file in one.added))
+
+
+def _row_error(group: FileGroup, added: Sequence[DataFile]) -> CorruptTable | None:
+    """What is wrong with the numbers of rows: without deletes they are equal, else never more."""
+    rows = sum(file.record_count for file in added)
+    has_deletes = any(task.deletes for task in group.tasks)
+    if rows == group.rows or (has_deletes and rows < group.rows):
+        return None
+    first = group.tasks[0].data_file.file_path
+    message = f"A file group has {group.rows} rows by its metadata, but {rows} were read"
+    return CorruptTable(message, path=first)
