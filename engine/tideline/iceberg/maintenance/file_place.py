@@ -29,3 +29,7 @@ class FilePlaces:
         folder and are not its own.
         """
         return not self.is_moved or place.startswith(self._root)
+
+    def is_below_table(self, place: str) -> bool:
+        """Whether a place lies in the table's folder."""
+        return place.startswith(self._root)

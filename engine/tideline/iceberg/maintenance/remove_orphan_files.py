@@ -1,0 +1,277 @@
+"""Remove orphan files: files in the table's folders that no metadata leads to.
+
+1. Collect what the newest metadata leads to: itself and the metadata files in its log, the version
+   hint, statistics, and of every snapshot the manifest list, the manifests and their live files.
+2. List the folders. A file is an orphan when it is old enough, not collected and not left alone by
+   the rules in orphan_plan.py. Files of commits under way are protected by their age alone.
+3. Before anything is deleted, read the metadata once more: what a commit has taken in since step 1
+   is no orphan.
+
+Memory is a hash per file that metadata leads to, and the orphans.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from tideline.clock import Clock, SystemClock
+from tideline.errors import ConfigError, Conflict
+from tideline.iceberg.commit.manifest_reading import WORKERS, in_parallel, manifests_of
+from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.maintenance.file_place import FilePlaces
+from tideline.iceberg.maintenance.orphan_plan import (
+    FileUri,
+    HiddenPaths,
+    OrphanFile,
+    OrphanOptions,
+    OrphanPlan,
+    PrefixMismatch,
+    ReachablePaths,
+    UriRules,
+    metadata_folder,
+)
+from tideline.iceberg.maintenance.reachable_file import live_files, statistics_files
+from tideline.iceberg.maintenance.table_setting import refuse_without_gc
+from tideline.iceberg.manifest import ManifestFile
+from tideline.iceberg.scan.manifests import read_ahead
+from tideline.iceberg.snapshot import Snapshot
+from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table_operations import Loaded, TableOperations
+
+_FOLDER_PROPERTIES = (
+    "write.data.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+    "write.metadata.path",
+)
+_BATCH_FILES = 1000
+_CONFLICTS_NAMED_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanRun:
+    """What was deleted; `saved` are planned files that a commit had taken in meanwhile."""
+
+    deleted: tuple[OrphanFile, ...]
+    saved: tuple[OrphanFile, ...]
+
+
+def plan_orphans(
+    operations: TableOperations, options: OrphanOptions, *, clock: Clock | None = None
+) -> OrphanPlan:
+    """Find the orphans and change nothing.
+
+    Raises ConfigError for a table whose files are shared, for a folder that is not this table's
+    alone, for too young a cutoff and for mismatched prefixes; CorruptTable, ObjectNotFound and
+    StorageUnavailable.
+    """
+    loaded = operations.load()
+    refuse_without_gc(loaded.metadata)
+    cutoff_ms = options.cutoff_ms((clock or SystemClock()).now_ms())
+    search = _Search.of(operations.io, loaded, options)
+    search.collect(loaded)
+    orphans = search.orphans(cutoff_ms)
+    return OrphanPlan(
+        table_uuid=loaded.metadata.table_uuid,
+        snapshot_ids=frozenset(one.snapshot_id for one in loaded.metadata.snapshots),
+        options=options,
+        cutoff_ms=cutoff_ms,
+        locations=search.locations,
+        orphans=orphans,
+        left_alone=dict(sorted(search.left_alone.items())),
+    )
+
+
+def execute_orphans(operations: TableOperations, plan: OrphanPlan) -> OrphanRun:
+    """Delete what was planned and is still an orphan.
+
+    Raises Conflict when the table was replaced by another since, and what `plan_orphans` raises; a
+    second run goes on where a failure ended the first.
+    """
+    loaded = operations.load()
+    refuse_without_gc(loaded.metadata)
+    if loaded.metadata.table_uuid != plan.table_uuid:
+        message = "The orphans were planned for another table at this place"
+        raise Conflict(message, table=loaded.metadata.location, value=loaded.metadata.table_uuid)
+    search = _Search.of(operations.io, loaded, plan.options)
+    search.collect(loaded, known=plan.snapshot_ids)
+    deleted: list[OrphanFile] = []
+    saved: list[OrphanFile] = []
+    for one in plan.orphans:
+        (saved if search.is_reachable(one.location) else deleted).append(one)
+    remaining = iter(deleted)
+    while batch := list(islice(remaining, _BATCH_FILES)):
+        operations.io.delete_many(one.location for one in batch)
+    return OrphanRun(tuple(deleted), tuple(saved))
+
+
+@dataclass(slots=True)
+class _Search:
+    io: FileIO
+    metadata: TableMetadata
+    places: FilePlaces
+    rules: UriRules
+    mode: PrefixMismatch
+    locations: tuple[str, ...]
+    reachable: ReachablePaths = field(default_factory=ReachablePaths)
+    left_alone: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, io: FileIO, loaded: Loaded, options: OrphanOptions) -> _Search:
+        metadata, places = loaded.metadata, FilePlaces(io)
+        locations = _locations(metadata, options, places)
+        rules = UriRules.of(options)
+        return cls(io, metadata, places, rules, options.prefix_mismatch, locations)
+
+    def collect(self, loaded: Loaded, known: frozenset[int] = frozenset()) -> None:
+        """Everything reachable, but not what is in manifests that the snapshots `known` list."""
+        metadata = loaded.metadata
+        self._add(loaded.metadata_location)
+        self._add(f"{metadata.location}/metadata/version-hint.text")
+        for entry in metadata.metadata_log:
+            self._add(entry.metadata_file)
+        for file in statistics_files(metadata):
+            self._add(file.location)
+        old = [one for one in metadata.snapshots if one.snapshot_id in known]
+        new = [one for one in metadata.snapshots if one.snapshot_id not in known]
+        seen = {place for place, _ in self._manifests(old)}
+        unread = (one for place, one in self._manifests(new) if _is_first(place, seen))
+        for manifest, body in read_ahead(self.io, unread):
+            for file in live_files(body, path=manifest.path):
+                self._add(file.location)
+
+    def orphans(self, cutoff_ms: int) -> tuple[OrphanFile, ...]:
+        """Every orphan below the locations. Raises ConfigError for mismatched prefixes."""
+        found: list[OrphanFile] = []
+        strangers: set[str] = set()
+        conflicts: set[str] = set()
+        own = self._own_metadata_folders()
+        for location in self.locations:
+            rules = _FolderRules.of(location, self.metadata, self.places)
+            for uri, info in self.io.list(location):
+                place = self.places.of(uri)
+                folder = metadata_folder(place)
+                if folder is not None and folder not in own:
+                    strangers.add(f"{folder.removesuffix('/metadata')}/")
+                reason = "young" if info.modified_ms >= cutoff_ms else rules.reason(uri, place)
+                reason = reason or self._use(place, conflicts)
+                if reason is None:
+                    found.append(OrphanFile(uri, info.size_bytes, info.modified_ms))
+                else:
+                    self.left_alone[reason] += 1
+        if conflicts and self.mode is PrefixMismatch.ERROR:
+            message = (
+                "Metadata names listed files with another scheme or authority; say which are equal "
+                "with equal_schemes and equal_authorities, or choose a prefix_mismatch_mode"
+            )
+            named = "; ".join(sorted(conflicts)[:_CONFLICTS_NAMED_MAX])
+            raise ConfigError(message, table=self.metadata.location, value=named)
+        return self._without_strangers(found, tuple(strangers))
+
+    def is_reachable(self, location: str) -> bool:
+        """Whether metadata leads to a file."""
+        return self._use(self.places.of(location), set()) is not None
+
+    def _use(self, place: str, conflicts: set[str]) -> str | None:
+        """How metadata leads to a file, None when it does not."""
+        file = self.rules.parse(place)
+        if not self.reachable.is_known(file.path):
+            return None
+        mismatch = self.reachable.mismatch(file)
+        if mismatch is None:
+            return "referenced"
+        if self.mode is PrefixMismatch.DELETE:
+            return None
+        conflicts.add(mismatch)
+        return "mismatched"
+
+    def _without_strangers(
+        self, found: list[OrphanFile], strangers: tuple[str, ...]
+    ) -> tuple[OrphanFile, ...]:
+        kept = tuple(one for one in found if not self.places.of(one.location).startswith(strangers))
+        if len(kept) < len(found):
+            self.left_alone["of other tables"] += len(found) - len(kept)
+        return kept
+
+    def _add(self, location: str) -> None:
+        place = self.places.of(location)
+        file = self.rules.parse(place)
+        if location.startswith("/") and not self.places.is_below_table(place):
+            file = FileUri(None, None, file.path)
+        self.reachable.add(file)
+
+    def _manifests(self, snapshots: list[Snapshot]) -> Iterator[tuple[str, ManifestFile]]:
+        for start in range(0, len(snapshots), WORKERS):
+            chunk = snapshots[start : start + WORKERS]
+            listed = in_parallel(lambda snapshot: manifests_of(self.io, snapshot), chunk)
+            for snapshot, manifests in zip(chunk, listed, strict=True):
+                if snapshot.manifest_list is not None:
+                    self._add(snapshot.manifest_list)
+                for manifest in manifests:
+                    self._add(manifest.path)
+                    yield self.places.of(manifest.path), manifest
+
+    def _own_metadata_folders(self) -> set[str]:
+        metadata = self.metadata
+        folders = {f"{metadata.location}/metadata"}
+        folders.update(one.metadata_file.rpartition("/")[0] for one in metadata.metadata_log)
+        if path := metadata.properties.get("write.metadata.path"):
+            folders.add(path.rstrip("/"))
+        return {self.places.of(one) for one in folders}
+
+
+def _locations(
+    metadata: TableMetadata, options: OrphanOptions, places: FilePlaces
+) -> tuple[str, ...]:
+    """The folders to list, none below another."""
+    named = [metadata.properties.get(name) for name in _FOLDER_PROPERTIES]
+    wanted = options.locations or (metadata.location, *(one for one in named if one))
+    table = f"{places.of(metadata.location)}/"
+    chosen: dict[str, str] = {}
+    for location in dict.fromkeys(one.rstrip("/") for one in wanted):
+        place = f"{places.of(location)}/"
+        if table.startswith(place) and table != place:
+            message = "A folder around the table's own may hold other tables: name one below it"
+            raise ConfigError(message, table=metadata.location, path=location)
+        if not places.is_own(place):
+            continue
+        if not place.startswith(tuple(chosen)):
+            chosen = {one: uri for one, uri in chosen.items() if not one.startswith(place)}
+            chosen[place] = location
+    return tuple(chosen.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _FolderRules:
+    """What is left alone in one folder; `context` is what paths of this table contain when object
+    storage layouts of several tables share it."""
+
+    cut: int
+    hidden: HiddenPaths
+    context: str
+
+    @classmethod
+    def of(cls, location: str, metadata: TableMetadata, places: FilePlaces) -> _FolderRules:
+        is_spread = metadata.properties.get("write.object-storage.enabled", "").lower() == "true"
+        is_shared = is_spread and not places.is_below_table(f"{places.of(location)}/")
+        named = "/".join(metadata.location.rstrip("/").split("/")[-2:])
+        hidden = HiddenPaths.of(metadata.partition_specs)
+        return cls(len(location) + 1, hidden, f"/{named}/" if is_shared else "")
+
+    def reason(self, uri: str, place: str) -> str | None:
+        """Why a file is left alone, None when it is not."""
+        if uri.endswith("/"):
+            return "folders"
+        if self.context not in place:
+            return "of other tables"
+        return "hidden" if self.hidden.hides(uri[self.cut :]) else None
+
+
+def _is_first(place: str, seen: set[str]) -> bool:
+    if place in seen:
+        return False
+    seen.add(place)
+    return True
