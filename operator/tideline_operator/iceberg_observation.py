@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
-from tideline.errors import TidelineError
+from tideline.errors import ConfigError
 from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.maintenance.manifest_plan import ManifestOptions, plan_manifests
 from tideline.iceberg.maintenance_arguments import RewriteArguments, rewrite_arguments
 from tideline.iceberg.manifest import ManifestContent, ManifestFile
 from tideline.iceberg.rewrite.plan import RewritePlan, plan_rewrite
@@ -77,14 +78,14 @@ def count_files(io: FileIO, metadata: TableMetadata, settings: ServiceSettings) 
     """
     snapshot = metadata.ref_snapshot()
     manifests = [one for one in snapshot_manifests(io, snapshot) if one.may_have_live_files]
-    problem: TidelineError | None = None
+    problem: ConfigError | None = None
     arguments: RewriteArguments | None = None
     try:
         arguments = rewrite_arguments(
             settings.arguments, settings.options, properties=metadata.properties
         )
         tasks = plan_files(io, metadata, snapshot, arguments.where)
-    except TidelineError as error:
+    except ConfigError as error:
         problem, tasks = error, plan_files(io, metadata, snapshot)
     census = _Census(0 if arguments is None else arguments.options.size_bytes_min)
     rewrite = None
@@ -106,6 +107,7 @@ def count_files(io: FileIO, metadata: TableMetadata, settings: ServiceSettings) 
         delete_files=_count(manifests, ManifestContent.DELETES),
         manifests=len(manifests),
         rewrite=rewrite,
+        manifest_rewrite=_manifest_outlook(manifests, metadata),
         problem=problem,
     )
 
@@ -142,9 +144,22 @@ def _outlook(plan: RewritePlan) -> RewriteOutlook | None:
         files_before=plan.files_before,
         files_after=plan.files_after,
         bytes_before=plan.bytes_before,
-        bytes_after=plan.bytes_after,
         groups=len(plan.groups),
         reasons=tuple(reason for reason, _ in reasons.most_common(_REASONS_MAX)),
+    )
+
+
+def _manifest_outlook(
+    manifests: list[ManifestFile], metadata: TableMetadata
+) -> RewriteOutlook | None:
+    groups = plan_manifests(manifests, metadata, ManifestOptions())
+    if not groups:
+        return None
+    return RewriteOutlook(
+        files_before=sum(len(group.manifests) for group in groups),
+        files_after=sum(group.outputs for group in groups),
+        bytes_before=sum(group.size_bytes for group in groups),
+        groups=len(groups),
     )
 
 

@@ -97,11 +97,13 @@ def _manifests(spec: LakeTableSpec, files: IcebergFiles | None) -> ServiceNeed:
     service = IcebergService.REWRITE_MANIFESTS
     if files is None:
         return ServiceNeed(service, False, _NOT_COUNTED)
-    least = manifest_settings(spec.services).min_manifests
-    reason = f"{files.small_manifests:,} of {files.manifests:,} manifests are small"
-    if files.small_manifests >= least:
-        return ServiceNeed(service, True, reason)
-    return ServiceNeed(service, False, f"{reason}, {least:,} are worth rewriting")
+    outlook, least = files.manifest_rewrite, manifest_settings(spec.services).min_manifests
+    if outlook is None:
+        return ServiceNeed(service, False, f"nothing to gain: {files.manifests:,} manifests")
+    if outlook.files_before >= least:
+        return ServiceNeed(service, True, _promise("manifests", outlook))
+    found = f"{outlook.files_before:,} of {files.manifests:,} manifests are small or overlap"
+    return ServiceNeed(service, False, f"{found}; {least:,} are worth rewriting")
 
 
 def _snapshots(spec: LakeTableSpec, table: ObservedIceberg, now_ms: int) -> ServiceNeed:

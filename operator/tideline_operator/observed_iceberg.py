@@ -10,13 +10,12 @@ from tideline.iceberg.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class RewriteOutlook:
-    """What a rewrite would do: files and bytes that it takes, and what it is expected to make of
-    them. `reasons` say in words why."""
+    """What a rewrite would do: files and bytes that it takes, and how many files it is expected to
+    make of them. `reasons` say in words why."""
 
     files_before: int
     files_after: int
     bytes_before: int
-    bytes_after: int
     groups: int
     reasons: tuple[str, ...] = ()
 
@@ -25,8 +24,8 @@ class RewriteOutlook:
 class IcebergFiles:
     """The files of one snapshot, counted; `small_files` are below the size rewrites aim at.
 
-    `small_manifests` are those worth merging. `problem` is the error that keeps a rewrite from
-    being planned.
+    `rewrite`, `deletes` and `manifest_rewrite` are what rewrites would do, None where there is
+    nothing to gain; `problem` is the error that keeps one of data files from being planned.
     """
 
     files: int = 0
@@ -35,9 +34,9 @@ class IcebergFiles:
     files_with_deletes: int = 0
     delete_files: int = 0
     manifests: int = 0
-    small_manifests: int = 0
     rewrite: RewriteOutlook | None = None
     deletes: RewriteOutlook | None = None
+    manifest_rewrite: RewriteOutlook | None = None
     problem: TidelineError | None = None
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tideline.errors import ConfigError
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
+from tideline.iceberg.maintenance.orphan_plan import OrphanOptions
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.scan.filter import ALL_ROWS, Filter
 from tideline.iceberg.scan.filter_parser import parse_filter
@@ -50,6 +51,12 @@ def expire_options(arguments: Mapping[str, str], *, now_ms: int) -> ExpireOption
     return ExpireOptions(
         older_than_ms=None if age_ms is None else now_ms - age_ms, retain_last=retain_last
     )
+
+
+def orphan_options(arguments: Mapping[str, str], *, now_ms: int) -> OrphanOptions:
+    """Of a search for orphan files. Raises ConfigError."""
+    age_ms = number(arguments, OLDER_THAN_AGE_MS)
+    return OrphanOptions(older_than_ms=None if age_ms is None else now_ms - age_ms)
 
 
 def number(arguments: Mapping[str, str], name: str) -> int | None:

@@ -10,14 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from tideline.clock import Clock
 from tideline.errors import Conflict, ObjectNotFound, StorageUnavailable
 from tideline.iceberg.maintenance.expire_snapshots import ExpireRun, execute_expire
-from tideline.iceberg.maintenance_arguments import expire_options, rewrite_arguments
+from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
+from tideline.iceberg.maintenance.orphan_plan import OrphanFile
+from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
+from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
+from tideline.iceberg.maintenance_arguments import (
+    expire_options,
+    orphan_options,
+    rewrite_arguments,
+)
 from tideline.iceberg.service import IcebergService
 from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_operations import Conflicted, Unknown
+from tideline.iceberg.table_operations import Committed, Conflicted, Unknown
 from tideline.ingest.operation import MaintainIceberg, Operation, TableTarget
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline.ingest.table_access import Progress, SessionFactory, locate
@@ -26,6 +35,7 @@ OPERATION_PROPERTY = "tideline.operation-id"
 """In the summary of a snapshot: the operation that made it."""
 
 _FAILURES_NAMED = 3
+_ORPHANS_NAMED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +148,65 @@ def _expire(run: _Run) -> OperationResult:
     )
 
 
+def _manifests(run: _Run) -> OperationResult:
+    done = execute_manifests(run.table.operations, ManifestOptions(), clock=run.clock)
+    match done.outcome:
+        case None:
+            message = "no manifests are worth rewriting"
+            return OperationResult(run.operation.id, Outcome.NOTHING, message)
+        case Conflicted(reason=reason):
+            raise Conflict(f"The manifests were not rewritten: {reason}")
+        case Unknown(reason=reason):
+            raise StorageUnavailable(f"The manifests may be rewritten: {reason}")
+        case Committed(loaded=loaded):
+            created = len(done.created)
+            return OperationResult(
+                run.operation.id,
+                Outcome.SUCCEEDED,
+                f"rewrote {_count(done.replaced_count, 'manifest')} as {created:,}",
+                instant=str(loaded.metadata.current_snapshot_id),
+                files_read=done.replaced_count,
+                bytes_read=sum(group.size_bytes for group in done.groups),
+                files_written=created,
+                bytes_written=sum(one.length_bytes for one in done.created),
+            )
+
+
+def _orphans(run: _Run) -> OperationResult:
+    options = orphan_options(run.work.arguments, now_ms=run.clock.now_ms())
+    plan = plan_orphans(run.table.operations, options, clock=run.clock)
+    if not plan.orphans:
+        return OperationResult(run.operation.id, Outcome.NOTHING, "there are no orphan files")
+    if run.work.is_dry:
+        size_bytes = sum(one.size_bytes for one in plan.orphans)
+        return OperationResult(
+            run.operation.id,
+            Outcome.SUCCEEDED,
+            f"found {_count(len(plan.orphans), 'orphan file')} of {size_bytes:,} bytes that could "
+            "be deleted",
+            audit=(_audit(plan.orphans),),
+        )
+    done = execute_orphans(run.table.operations, plan)
+    saved = f", {len(done.saved):,} are used again" if done.saved else ""
+    return OperationResult(
+        run.operation.id,
+        Outcome.SUCCEEDED,
+        f"deleted {_count(len(done.deleted), 'orphan file')}{saved}",
+        files_deleted=len(done.deleted),
+        bytes_deleted=sum(one.size_bytes for one in done.deleted),
+        audit=(_audit(done.deleted),),
+    )
+
+
+def _audit(orphans: tuple[OrphanFile, ...]) -> dict[str, Any]:
+    return {"orphans": [one.location for one in orphans[:_ORPHANS_NAMED]]}
+
+
 _EXECUTE: dict[IcebergService, Callable[[_Run], OperationResult]] = {
     IcebergService.REWRITE_DATA_FILES: _rewrite,
+    IcebergService.REWRITE_MANIFESTS: _manifests,
     IcebergService.EXPIRE_SNAPSHOTS: _expire,
+    IcebergService.REMOVE_ORPHAN_FILES: _orphans,
 }
 
 
