@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.data import ORDERING, PARTITION_BY, RECORD_KEY
+from tideline.iceberg.rewrite.options import RewriteOptions
+from tideline.iceberg.rewrite.run import rewrite_data_files
+from tideline.iceberg.table import IcebergTable
 from tideline.lake_table import LakeTable
+from tideline.spark.iceberg_rewrite import execute_groups
 from tideline.spark.session import get_session
 from tideline.testing.json_line_server import claim_standard_output, serve
 
@@ -52,6 +57,15 @@ class BenchOperations:
         run = LakeTable.open(table).run(service, options=options, spark=self._spark)
         assert run.done, f"{service} was not due: {run.not_due}"
         return run.to_json_object()
+
+    def rewrite_iceberg(self, table: str, sort_order: str | None) -> dict[str, int]:
+        """Plan, rewrite and commit an Iceberg table."""
+        opened = IcebergTable.open(table)
+        options = RewriteOptions.parse(
+            {}, properties=opened.metadata.properties, sort_order=sort_order
+        )
+        report = rewrite_data_files(opened, options, partial(execute_groups, self._spark))
+        return {"rewritten": report.files_rewritten, "added": report.files_added}
 
     def write_plain(self, folder: str, source: str) -> None:
         """The same rows as Spark's own partitioned parquet."""

@@ -77,6 +77,12 @@ class TidelineSide:
         self.last_report = reply.result
         return reply.seconds
 
+    def rewrite_iceberg(self, table: Path, *, sort_order: str | None = None) -> float:
+        """Seconds that rewriting an Iceberg table's small files takes; see `last_report`."""
+        reply = self._process.request("rewrite_iceberg", table=str(table), sort_order=sort_order)
+        self.last_report = reply.result
+        return reply.seconds
+
     def write_plain(self, folder: Path, source: Path) -> float:
         """Seconds that Spark takes to write the rows as plain partitioned parquet."""
         reply = self._process.request("write_plain", folder=str(folder), source=str(source))

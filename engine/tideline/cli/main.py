@@ -17,11 +17,11 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
 import click
 
+from tideline.cli.lazy_group import LazyGroup
 from tideline.errors import ConfigError, TidelineError
 
 _COMMANDS = {
@@ -38,40 +38,41 @@ _COMMANDS = {
         "Keep a state of a table to go back to.",
     ),
     "restore": ("tideline.cli.restore:restore_command", "Take a table back to a savepoint."),
+    "iceberg": (
+        "tideline.cli.iceberg:iceberg_command",
+        "Inspect and maintain Apache Iceberg tables.",
+    ),
     "execute": ("tideline.cli.execute:execute_command", "Run a service, or a planned operation."),
 }
 _ENTRY_POINT_GROUP = "tideline.commands"
 _INTERRUPTED = 130
 
 
-class LazyGroup(click.Group):
-    """A click group that imports a command's module when the command is called."""
+class MainGroup(LazyGroup):
+    """The commands named here and those that other packages add."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return [*_added_commands(), *_COMMANDS]
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*_added_commands(), *super().list_commands(ctx)]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name in _COMMANDS:
-            module_name, attribute = _COMMANDS[cmd_name][0].split(":")
-            command = getattr(import_module(module_name), attribute)
-        elif cmd_name in (added := _added_commands()):
-            command = _load_added(added[cmd_name])
-        else:
-            return None
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        added = _added_commands()
+        if cmd_name in self.lazy or cmd_name not in added:
+            return super().get_command(ctx, cmd_name)
+        command = _load_added(added[cmd_name])
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        rows = [(name, _short_help(entry)) for name, entry in _added_commands().items()]
-        rows += [(name, text) for name, (_, text) in _COMMANDS.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+    def short_helps(self, ctx: click.Context) -> list[tuple[str, str]]:
+        added = [(name, _short_help(entry)) for name, entry in _added_commands().items()]
+        return added + super().short_helps(ctx)
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=MainGroup, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(package_name="tideline", prog_name="tideline")
 def tideline_command() -> None:
-    """Keep Apache Hudi tables healthy: write, read, inspect and maintain them.
+    """Keep Apache Hudi and Iceberg tables healthy: write, read, inspect and maintain them.
 
     Every command takes a table URI (a plain path, file:// or s3://) and --json for machines.
     Credentials come from the environment only, never from arguments.

@@ -30,14 +30,16 @@ from tideline.iceberg.rewrite.execute import (
     FilePiece,
     RewriteContext,
     output,
+    packed_pieces,
     read_pieces,
-    whole_files,
 )
 from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.schema import Schema
 from tideline.spark.iceberg_tasks import answer, collected, numbered, of_attempt, pickled_error
 
 _SAMPLE_ROWS_PER_PART = 2_000
+_READERS_PER_PART = 4
+_ROUTED_BYTES = 32 * 1024 * 1024
 _ERROR_PART = -1
 _FILE, _PART, _BLOCK = "file", "part", "block"
 _ROUTED = f"{_FILE} int, {_PART} int, {_BLOCK} binary"
@@ -60,7 +62,7 @@ class SortedRewrite:
         self._group, self._order = group, order
         self._files = group.outputs_expected
         self._parts = max(1, -(-group.input_bytes // (self._files * part_bytes_max)))
-        self._pieces = [(piece,) for piece in whole_files(group)]
+        self._pieces = packed_pieces(group, max(1, part_bytes_max // _READERS_PER_PART))
 
     def answers(self) -> list[tuple[int, Any]]:
         source = numbered(self._spark, len(self._pieces))
@@ -128,8 +130,9 @@ class RouteRows:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 try:
-                    for rows in read_pieces(self.io, self.context.rows, self.pieces[number]):
-                        yield from self._routed(pa.Table.from_batches([rows]))
+                    batches = read_pieces(self.io, self.context.rows, self.pieces[number])
+                    for rows in _gathered(batches):
+                        yield from self._routed(rows)
                 except Exception as error:
                     yield _routed_block(0, _ERROR_PART, pickled_error(error))
 
@@ -190,6 +193,18 @@ def _key_layout(layout: RowLayout, order: RowOrder) -> RowLayout:
         older_schemas=(layout.schema, *layout.older_schemas),
         has_lineage=False,
     )
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches put together until it is worth while to cut them by part."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(one.nbytes for one in held) >= _ROUTED_BYTES:
+            yield pa.Table.from_batches(held).combine_chunks()
+            held = []
+    if held:
+        yield pa.Table.from_batches(held).combine_chunks()
 
 
 def _routed_block(file: int, part: int, body: bytes) -> pa.RecordBatch:

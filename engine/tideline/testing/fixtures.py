@@ -32,12 +32,13 @@ def fixture_table(table_path: str) -> Path:
 
 def expected(table_path: str) -> dict[str, Any]:
     """What `expected.json` says of a table: version, type, keys, rows and their digest."""
-    entry: dict[str, Any] = _all_expected()[table_path]
+    entry: dict[str, Any] = all_expected()[table_path]
     return entry
 
 
 @cache
-def _all_expected() -> dict[str, Any]:
+def all_expected() -> dict[str, Any]:
+    """Every entry of `expected.json`, by table."""
     require_fixtures()
     content = json.loads((FIXTURES / "expected.json").read_text(encoding="utf-8"))
     tables: dict[str, Any] = content["tables"]

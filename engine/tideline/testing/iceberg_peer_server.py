@@ -36,6 +36,7 @@ class IcebergOperations:
     def __init__(self, spark: SparkSession, answers: Path) -> None:
         self._spark = spark
         self._answers = answers
+        self._expressions: dict[tuple[str, str], Any] = {}
 
     def add_catalog(self, name: str, properties: Mapping[str, str]) -> None:
         """A catalog of Iceberg tables for SQL; nothing about its tables is remembered."""
@@ -136,16 +137,23 @@ class IcebergOperations:
         return tables.load(uri)
 
     def _expression(self, uri: str, where: str) -> Any:
-        """A SQL condition as Spark hands it to Iceberg."""
+        """A SQL condition as Spark hands it to Iceberg; analysed once for tables of one schema."""
+        rows = self._spark.read.format("iceberg").load(uri)
+        key = (rows.schema.json(), where)
+        if key not in self._expressions:
+            self._expressions[key] = self._analysed(rows, where)
+        return self._expressions[key]
+
+    def _analysed(self, rows: DataFrame, where: str) -> Any:
         jvm: Any = self._spark._jvm
         view = f"filtered_{uuid.uuid4().hex}"
-        self._spark.read.format("iceberg").load(uri).createOrReplaceTempView(view)
-        collector = jvm.org.apache.spark.sql.execution.datasources.SparkExpressionConverter
-        condition = collector.collectResolvedSparkExpression(
+        rows.createOrReplaceTempView(view)
+        converter = jvm.org.apache.spark.sql.execution.datasources.SparkExpressionConverter
+        condition = converter.collectResolvedSparkExpression(
             self._spark._jsparkSession, view, where
         )
         self._spark.catalog.dropTempView(view)
-        return collector.convertToIcebergExpression(condition)
+        return converter.convertToIcebergExpression(condition)
 
     def _group(self, group: Any) -> dict[str, Any]:
         return {
@@ -196,7 +204,7 @@ def _each(iterator: Any) -> list[Any]:
 
 
 def _static_table(metadata_file: str) -> Any:
-    from pyiceberg.table import StaticTable  # type: ignore[import-not-found]
+    from pyiceberg.table import StaticTable
 
     return StaticTable.from_metadata(metadata_file)
 

@@ -166,11 +166,16 @@ def split_group(group: FileGroup) -> list[tuple[FilePiece, ...]]:
     """The group's files in packs of about one new file each."""
     if group.outputs_expected == 1:
         return [whole_files(group)]
-    pieces = [piece for task in group.tasks for piece in _pieces(task, group.split_size_bytes)]
+    return packed_pieces(group, group.split_size_bytes)
+
+
+def packed_pieces(group: FileGroup, size_bytes: int) -> list[tuple[FilePiece, ...]]:
+    """The group's files cut at their row groups, in packs of about so many bytes."""
+    pieces = [piece for task in group.tasks for piece in _pieces(task, size_bytes)]
     packs = pack(
         pieces,
         lambda piece: piece.size_bytes,
-        group.split_size_bytes,
+        size_bytes,
         lookback=SPLIT_LOOKBACK,
         largest_first=True,
     )

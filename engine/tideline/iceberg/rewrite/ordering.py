@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tideline.errors import ConfigError
+from tideline.iceberg.data.nested_column import ColumnPath
 from tideline.iceberg.data.row_order import RowOrder
+from tideline.iceberg.field_type import parts_of
 from tideline.iceberg.partition_spec import Transform
 from tideline.iceberg.rewrite.options import RewriteOptions, RewriteStrategy
 from tideline.iceberg.rewrite.sort_terms import SortTerm
@@ -32,6 +34,9 @@ def _field(term: SortTerm, metadata: TableMetadata) -> SortField:
     column = schema.find(term.column) or schema.find(term.column, case_sensitive=False)
     if column is None:
         message = "The table has no such column to sort by"
+        raise ConfigError(message, table=metadata.location, value=term.column)
+    if ColumnPath.find(schema.fields, column.field_id) is None or parts_of(column.type):
+        message = "Rows cannot be sorted by a struct, a list, a map or what is in a list or map"
         raise ConfigError(message, table=metadata.location, value=term.column)
     transform = Transform.parse(term.transform)
     if not transform.is_known:

@@ -25,8 +25,7 @@ _COMPARES_NAN_OUT = frozenset(
 class ValueRange:
     """Facts about some values; the default is that nothing is known.
 
-    `lower` and `upper` enclose what is neither null nor NaN, None where unknown. `is_single` says
-    that both are the one value there is.
+    `lower` and `upper` enclose what is neither null nor NaN, None where unknown.
     """
 
     may_be_null: bool = True
@@ -35,7 +34,6 @@ class ValueRange:
     is_only_nan: bool = False
     lower: Any = None
     upper: Any = None
-    is_single: bool = False
 
     @classmethod
     def of_value(cls, value: Any) -> ValueRange:
@@ -44,7 +42,7 @@ class ValueRange:
             return cls(may_be_set=False, may_be_nan=False)
         if value != value:
             return cls(may_be_null=False, is_only_nan=True)
-        return cls(may_be_null=False, may_be_nan=False, lower=value, upper=value, is_single=True)
+        return cls(may_be_null=False, may_be_nan=False, lower=value, upper=value)
 
     def may_satisfy(self, operator: Operator, values: tuple[Any, ...]) -> bool:
         """Whether some value may satisfy the predicate."""
@@ -63,7 +61,7 @@ class ValueRange:
             case Operator.EQUAL | Operator.IN:
                 return any(self._may_equal(value) for value in values)
             case Operator.NOT_EQUAL | Operator.NOT_IN:
-                return not (self.is_single and self.lower in values)
+                return not (self._is_single and self.lower in values)
             case Operator.LESS:
                 return self.lower is None or bool(self.lower < values[0])
             case Operator.LESS_OR_EQUAL:
@@ -77,6 +75,11 @@ class ValueRange:
             case Operator.NOT_STARTS_WITH:
                 return not self._surely_starts_with(values[0])
         return True
+
+    @property
+    def _is_single(self) -> bool:
+        """Whether all that is not null is the same value."""
+        return self.lower is not None and not self.may_be_nan and bool(self.lower == self.upper)
 
     def _may_equal(self, value: Any) -> bool:
         above = self.lower is not None and bool(self.lower > value)

@@ -1,0 +1,28 @@
+"""`tideline iceberg`: the commands for Apache Iceberg tables.
+
+Each lives in a module of its own, `iceberg_<command>.py`, and takes the table by the arguments of
+`iceberg_table.py`.
+"""
+
+from __future__ import annotations
+
+import click
+
+from tideline.cli.lazy_group import LazyGroup
+
+_COMMANDS = {
+    "show": ("tideline.cli.iceberg_show:show_command", "Describe a table: schema, counts."),
+    "plan": (
+        "tideline.cli.iceberg_rewrite:plan_command",
+        "Say what a rewrite of data files would do.",
+    ),
+}
+
+
+@click.group(cls=LazyGroup, lazy=_COMMANDS)
+def iceberg_command() -> None:
+    """Inspect and maintain Apache Iceberg tables.
+
+    TABLE is the folder or s3:// prefix of a table that no catalog keeps; with --catalog it is
+    `namespace.name`. Credentials come from the environment only, never from arguments.
+    """

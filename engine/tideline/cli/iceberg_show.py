@@ -1,0 +1,135 @@
+"""`tideline iceberg show`: what an Iceberg table is and how much there is of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from tideline.cli.iceberg_table import TableSource, iceberg_table_options
+from tideline.cli.output import print_facts, print_json, print_line, print_table, size_text
+from tideline.iceberg.manifest import ManifestContent, ManifestFile
+from tideline.iceberg.scan.manifests import snapshot_manifests
+from tideline.iceberg.schema import Schema
+from tideline.iceberg.snapshot import Snapshot
+from tideline.iceberg.table import IcebergTable
+from tideline.iceberg.table_metadata import TableMetadata
+
+
+@click.command("show")
+@iceberg_table_options
+def show_command(source: TableSource, as_json: bool) -> None:
+    """Describe TABLE: what it is, its columns, how much there is."""
+    description = describe_table(source.open())
+    if as_json:
+        print_json(description)
+        return
+    columns = description.pop("columns")
+    properties = description.pop("properties")
+    size_bytes = description.pop("size_bytes")
+    description["size"] = None if size_bytes is None else size_text(size_bytes)
+    refs = description.pop("refs")
+    description["refs"] = [f"{one['name']} ({one['type']})" for one in refs] or None
+    print_facts({name.replace("_", " "): value for name, value in description.items()})
+    print_line()
+    print_table(
+        ("id", "column", "type", "null"),
+        [
+            (one["id"], one["name"], one["type"], "no" if one["required"] else "yes")
+            for one in columns
+        ],
+    )
+    if properties:
+        print_line()
+        print_table(("property", "value"), properties.items())
+
+
+def describe_table(table: IcebergTable) -> dict[str, Any]:
+    """What `show` prints: definition, schema and counts, from the metadata and manifest list."""
+    metadata = table.metadata
+    snapshot = metadata.snapshot()
+    return {
+        "uri": table.io.location.uri,
+        "format_version": metadata.format_version,
+        "uuid": metadata.table_uuid,
+        "metadata": table.loaded.metadata_location,
+        "partition_by": ", ".join(_partitioning(metadata)) or None,
+        "sort_by": ", ".join(_sorting(metadata)) or None,
+        "snapshot": None if snapshot is None else str(snapshot.snapshot_id),
+        "committed": None if snapshot is None else _time(snapshot.timestamp_ms),
+        "operation": None if snapshot is None else snapshot.operation,
+        "snapshots": len(metadata.snapshots),
+        "refs": [
+            {"name": name, "type": ref.type, "snapshot": str(ref.snapshot_id)}
+            for name, ref in sorted(metadata.refs.items())
+        ],
+        **_counts(table, snapshot),
+        "columns": [
+            {"id": one.field_id, "name": name, "type": str(one.type), "required": one.required}
+            for name, one in _leaves(metadata.schema())
+        ],
+        "properties": dict(sorted(metadata.properties.items())),
+    }
+
+
+def _counts(table: IcebergTable, snapshot: Snapshot | None) -> dict[str, Any]:
+    manifests = snapshot_manifests(table.io, snapshot)
+    data = [one for one in manifests if one.content is ManifestContent.DATA]
+    deletes = [one for one in manifests if one.content is ManifestContent.DELETES]
+    summary = {} if snapshot is None else snapshot.summary
+    size = summary.get("total-files-size")
+    return {
+        "data_files": _live_files(data),
+        "delete_files": _live_files(deletes),
+        "data_manifests": len(data),
+        "delete_manifests": len(deletes),
+        "rows_with_deleted": _live_rows(data),
+        "size_bytes": int(size) if size is not None and size.isdigit() else None,
+    }
+
+
+def _live_files(manifests: list[ManifestFile]) -> int | None:
+    """None when a manifest's writer did not count."""
+    counts = [(one.added_files_count, one.existing_files_count) for one in manifests]
+    known = [added + existing for added, existing in counts
+             if added is not None and existing is not None]  # fmt: skip
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _live_rows(manifests: list[ManifestFile]) -> int | None:
+    counts = [(one.added_rows_count, one.existing_rows_count) for one in manifests]
+    known = [added + existing for added, existing in counts
+             if added is not None and existing is not None]  # fmt: skip
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _partitioning(metadata: TableMetadata) -> list[str]:
+    spec = metadata.spec()
+    schema = metadata.partition_schema(spec)
+    return [
+        _term(str(field.transform), schema.name_of(field.source_id), field.source_id)
+        for field in spec.fields
+    ]
+
+
+def _sorting(metadata: TableMetadata) -> list[str]:
+    schema = metadata.schema()
+    return [
+        _term(str(field.transform), schema.name_of(field.source_id), field.source_id)
+        + (" desc" if field.is_descending else "")
+        for field in metadata.sort_order().fields
+    ]
+
+
+def _term(transform: str, name: str | None, source_id: int) -> str:
+    column = name or f"column {source_id}"
+    return column if transform == "identity" else f"{transform}({column})"
+
+
+def _leaves(schema: Schema) -> list[tuple[str, Any]]:
+    return [(schema.name_of(field_id) or "", one) for field_id, one in schema.leaves().items()]
+
+
+def _time(timestamp_ms: int) -> datetime:
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).replace(tzinfo=None)

@@ -1,0 +1,77 @@
+"""How the commands for Iceberg tables are told which table: a location, or a catalog's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import click
+
+from tideline.cli.options import json_option, parse_pairs, storage_options
+from tideline.errors import ConfigError
+from tideline.iceberg.table import IcebergTable
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """A table as the command line names it."""
+
+    target: str
+    catalog: str | None
+    catalog_properties: Mapping[str, str]
+    storage: Mapping[str, str | bool]
+
+    def open(self) -> IcebergTable:
+        """Raises ObjectNotFound when there is no such table, ConfigError, CorruptTable,
+        UnsupportedTable and StorageUnavailable."""
+        if self.catalog is None:
+            if self.catalog_properties:
+                raise ConfigError("--catalog-option needs --catalog")
+            return IcebergTable.open(self.target, self.storage)
+        properties = dict(self.catalog_properties)
+        name = self.catalog
+        if "://" in name:
+            properties.setdefault("uri", name)
+            name = "default"
+        try:
+            return IcebergTable.from_catalog(
+                name, self.target, properties=properties, storage_options=self.storage
+            )
+        except ImportError as error:
+            raise ConfigError(
+                "Catalogs need the extra iceberg: pip install 'tideline[iceberg]'",
+                value=str(error),
+            ) from error
+
+
+def iceberg_table_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add TABLE, the catalog and storage options and --json: the arguments `source`, `as_json`."""
+
+    @wraps(command)
+    def gathered(
+        *args: Any,
+        table: str,
+        catalog: str | None,
+        catalog_options: tuple[str, ...],
+        storage: dict[str, str | bool],
+        **kwargs: Any,
+    ) -> None:
+        properties = parse_pairs(catalog_options, option="--catalog-option")
+        source = TableSource(table, catalog, properties, storage)
+        command(*args, source=source, **kwargs)
+
+    decorated = click.option(
+        "--catalog-option",
+        "catalog_options",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="A property of the catalog, such as warehouse=s3://...; may be repeated.",
+    )(gathered)
+    decorated = click.option(
+        "--catalog",
+        metavar="NAME|URI",
+        help="The catalog that keeps TABLE: its name in PyIceberg's configuration, or its URI.",
+    )(decorated)
+    return click.argument("table")(json_option(storage_options(decorated)))

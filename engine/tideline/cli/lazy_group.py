@@ -1,0 +1,39 @@
+"""A click group whose commands are imported when they are called.
+
+So `tideline --help`, and commands that move no rows, start without Spark or Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """Commands by name: `module:attribute` and a one-line help each."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in self.lazy:
+            return None
+        module_name, attribute = self.lazy[cmd_name][0].split(":")
+        command = getattr(import_module(module_name), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(self.short_helps(ctx))
+
+    def short_helps(self, ctx: click.Context) -> list[tuple[str, str]]:  # noqa: ARG002
+        """Name and one-line help of every command."""
+        return [(name, text) for name, (_, text) in self.lazy.items()]

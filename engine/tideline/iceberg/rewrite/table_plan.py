@@ -1,0 +1,85 @@
+"""Planning a rewrite of a table: its branch's files scanned, grouped, and told as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tideline.errors import ConfigError
+from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.partition_path import partition_path
+from tideline.iceberg.rewrite.options import RewriteOptions
+from tideline.iceberg.rewrite.plan import FileGroup, RewritePlan, plan_rewrite
+from tideline.iceberg.scan.filter import ALL_ROWS, Filter
+from tideline.iceberg.scan.plan import plan_files
+from tideline.iceberg.snapshot import MAIN
+from tideline.iceberg.table_metadata import TableMetadata
+
+
+def plan_table_rewrite(
+    io: FileIO,
+    metadata: TableMetadata,
+    options: RewriteOptions,
+    *,
+    where: Filter = ALL_ROWS,
+    branch: str = MAIN,
+) -> RewritePlan:
+    """The plan for the newest snapshot of `branch`, of the files that may hold rows of `where`.
+
+    Raises ConfigError when the filter, the branch or `output-spec-id` does not fit the table, and
+    CorruptTable.
+    """
+    ref = metadata.refs.get(branch)
+    if ref is None and branch != MAIN:
+        message = "The table has no such branch"
+        raise ConfigError(message, table=metadata.location, value=branch)
+    if ref is not None and ref.type != "branch":
+        message = "A tag stays where it is: only a branch can be rewritten"
+        raise ConfigError(message, table=metadata.location, value=branch)
+    snapshot = metadata.ref_snapshot(branch)
+    return plan_rewrite(
+        plan_files(io, metadata, snapshot, where),
+        metadata,
+        options,
+        starting_snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+    )
+
+
+def plan_json(plan: RewritePlan, metadata: TableMetadata) -> dict[str, Any]:
+    """The plan for machines: files and bytes before and after, every group with its reason."""
+    return {
+        "snapshot": None if plan.starting_snapshot_id is None else str(plan.starting_snapshot_id),
+        "files_before": plan.files_before,
+        "files_after": plan.files_after,
+        "bytes_before": plan.bytes_before,
+        "bytes_after": plan.bytes_after,
+        "groups": [_group_json(group, metadata) for group in plan.groups],
+        "skipped": [
+            {"reason": one.reason.value, "files": one.files, "bytes": one.size_bytes}
+            for one in plan.skipped
+        ],
+    }
+
+
+def group_partition(group: FileGroup, metadata: TableMetadata) -> str:
+    """The folder name of the group's partition, empty when it is of no single one."""
+    if not group.partition:
+        return ""
+    spec = metadata.spec(group.spec_id)
+    return partition_path(spec, group.partition, metadata.partition_schema(spec))
+
+
+def _group_json(group: FileGroup, metadata: TableMetadata) -> dict[str, Any]:
+    deletes = {delete.file_path for task in group.tasks for delete in task.deletes}
+    return {
+        "partition": group_partition(group, metadata),
+        "spec_id": group.spec_id,
+        "output_spec_id": group.output_spec_id,
+        "reason": group.reason.value,
+        "files_before": len(group.tasks),
+        "files_after": group.outputs_expected,
+        "bytes_before": group.input_bytes,
+        "bytes_after": group.output_bytes_expected,
+        "rows": group.rows,
+        "rows_deleted": group.rows_deleted,
+        "delete_files": len(deletes),
+    }
