@@ -208,7 +208,7 @@ def test_the_operation_carries_the_spec_in_icebergs_words() -> None:
 
 def test_a_catalogs_table_is_named_in_the_operation() -> None:
     catalog = {"type": "rest", "name": "lake", "uri": "http://catalog", "table": "sales.orders"}
-    actions = planned(table(SEVERAL), location="", catalog=catalog)
+    actions = planned(table(SEVERAL), catalog=catalog)
     operation = starts(actions)[0].operation
     properties = (("type", "rest"), ("uri", "http://catalog"))
     assert operation.table.catalog == CatalogEntry("lake", "sales.orders", properties)

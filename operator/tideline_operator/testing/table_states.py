@@ -56,11 +56,12 @@ def resolved(trigger: dict[str, Any] | None = None, **spec: Any) -> ResolvedTabl
 
 def resolved_iceberg(location: str = "memory://table", **spec: Any) -> ResolvedTable:
     """A LakeTable `orders` in Iceberg's format at `location`; `spec` over it."""
-    content = {"format": "Iceberg", "location": location, **spec}
+    place = {} if "catalog" in spec else {"location": location}
+    content = {"format": "Iceberg", **place, **spec}
     resource = parse_stored(LakeTable, {"metadata": {"name": "orders"}, "spec": content})
     if resource is None:
         raise ValueError(f"no LakeTable: {content}")
-    return ResolvedTable(resource, Place(location), {})
+    return ResolvedTable(resource, Place(resource.spec.location), {})
 
 
 def seen(*files: LandingFile, table: ObservedTable | None = TABLE, **landing: Any) -> Observed:
