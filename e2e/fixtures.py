@@ -25,15 +25,12 @@ from pytest_kind import KindCluster
 from e2e.build.images import docker_runs
 from e2e.build.versions import kubernetes_folder
 from e2e.harness.account import account
-from e2e.harness.cluster import Cluster
+from e2e.harness.cluster import ONE_NODE, Cluster
 from e2e.harness.installation import Operator
 from e2e.harness.lake import Lake
 from e2e.harness.object_store import IMAGE as MINIO_IMAGE
 from e2e.harness.object_store import ClusterMinio
 from tideline.testing.peer_environment import PeerEnvironment, prepare_hudi_peer
-
-ROOT = Path(__file__).resolve().parents[1]
-ONE_NODE = ROOT / "e2e" / "one-node"
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from e2e.build.versions import images_folder
 
+_STORAGE_BYTES_MAX = 15_000_000_000
+
 
 class Buildah:
     """Builds Dockerfiles as root, without a daemon and without a registry."""
@@ -47,6 +49,14 @@ class Buildah:
         written.unlink(missing_ok=True)
         self._run(["push", "--quiet", image, f"docker-archive:{written}:{image}"])
         written.replace(archive)
+
+    def prune(self) -> None:
+        """Forget the steps of earlier builds once they are many; the next build takes longer."""
+        du = ["du", "--summarize", "--block-size=1", "--one-file-system", str(self._storage)]
+        listed = subprocess.run(du, capture_output=True, text=True)
+        size_bytes, _, _ = listed.stdout.partition("\t")
+        if int(size_bytes or 0) > _STORAGE_BYTES_MAX:
+            self._run(["rmi", "--prune"])
 
     def _run(
         self, arguments: Sequence[str], *, check: bool = True

@@ -70,6 +70,7 @@ def build_images() -> None:
     build_base(buildah)
     for image, dockerfile in outdated.items():
         _build(buildah, image, dockerfile)
+    buildah.prune()
 
 
 def docker_runs() -> bool:

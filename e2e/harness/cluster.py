@@ -14,9 +14,13 @@ import yaml
 from kubernetes.dynamic import DynamicClient
 from kubernetes.dynamic.exceptions import ConflictError, NotFoundError
 
+from e2e.node.cluster import tag_image
+
 Manifest = dict[str, Any]
 
 FIELD_MANAGER = "e2e"
+ONE_NODE = Path(__file__).resolve().parents[1] / "one-node"
+"""The program with kind's commands that needs no Docker."""
 
 
 class Cluster:
@@ -116,6 +120,14 @@ class Cluster:
     def load_image(self, image: str) -> None:
         command = [str(self._kind), "load", "docker-image", "--name", self.name, image]
         subprocess.run(command, check=True)
+
+    def tag_image(self, image: str, tagged: str) -> None:
+        """Give an image that was loaded one more name, as a release that changed nothing has."""
+        if self._kind.name == ONE_NODE.name:
+            tag_image(self.name, image, tagged)
+            return
+        tag = ["ctr", "--namespace", "k8s.io", "images", "tag", "--force", image, tagged]
+        subprocess.run(["docker", "exec", f"{self.name}-control-plane", *tag], check=True)
 
     def start_kubectl(self, *arguments: str) -> subprocess.Popen[str]:
         """A kubectl that goes on running, as `port-forward` does."""

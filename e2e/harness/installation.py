@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,9 @@ class Operator:
             )
         self.wait_until_ready()
 
-    def apply(self, path: Path = _INSTALL) -> None:
+    def apply(self, path: Path = _INSTALL, images: Mapping[str, str] = IMAGES) -> None:
         for manifest in load_manifests(path):
-            self._cluster.apply(_with_tested_images(manifest))
+            self._cluster.apply(_with_images(manifest, images))
 
     def wait_until_ready(self) -> None:
         timeout = f"--timeout={_READY_TIMEOUT_S:.0f}s"
@@ -77,14 +78,14 @@ class Operator:
         )
 
 
-def _with_tested_images(value: Any) -> Any:
+def _with_images(value: Any, images: Mapping[str, str]) -> Any:
     """The manifest with every image of ours replaced by the one under test."""
     if isinstance(value, dict):
-        return {key: _with_tested_images(item) for key, item in value.items()}
+        return {key: _with_images(item, images) for key, item in value.items()}
     if isinstance(value, list):
-        return [_with_tested_images(item) for item in value]
+        return [_with_images(item, images) for item in value]
     if isinstance(value, str):
         repository = value.partition("@")[0].rpartition("/")[2].partition(":")[0]
-        if repository in IMAGES and (":" in value or "@" in value):
-            return IMAGES[repository]
+        if repository in images and (":" in value or "@" in value):
+            return images[repository]
     return value

@@ -82,6 +82,12 @@ def load_image(cluster: str, image: str) -> None:
     _import(NodeFolder(cluster), archive)
 
 
+def tag_image(cluster: str, image: str, tagged: str) -> None:
+    """Give a loaded image one more name."""
+    command = ["ctr", *_containerd(NodeFolder(cluster)), "images", "tag", "--force", image, tagged]
+    subprocess.run(command, check=True, capture_output=True)
+
+
 def image_archive(image: str) -> Path:
     """Where the build keeps the image of this name."""
     return images_folder() / f"{image.replace('/', '+').replace(':', '+')}.tar"
@@ -154,12 +160,15 @@ def _wait_until_ready(folder: NodeFolder, groups: ControlGroups) -> None:
 
 
 def _import(folder: NodeFolder, archive: Path) -> None:
-    socket = ["--address", str(folder.containerd_socket), "--namespace", "k8s.io"]
     snapshotter = ["--snapshotter", _snapshotter(folder)]
-    command = ["ctr", *socket, "images", "import", *snapshotter, str(archive)]
+    command = ["ctr", *_containerd(folder), "images", "import", *snapshotter, str(archive)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise NodeError(f"{archive.name} cannot be loaded: {done.stderr.strip()}")
+
+
+def _containerd(folder: NodeFolder) -> list[str]:
+    return ["--address", str(folder.containerd_socket), "--namespace", "k8s.io"]
 
 
 def _snapshotter(folder: NodeFolder) -> str:

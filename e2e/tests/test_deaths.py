@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from e2e.harness.cluster import Cluster, Manifest
 from e2e.harness.installation import Operator
-from e2e.harness.lake import Lake, Row
+from e2e.harness.lake import SMALL_RESOURCES, Lake, Row
 from e2e.harness.object_store import ClusterMinio
 
 DRIVER = "tideline.dev/role=driver"
@@ -67,12 +67,19 @@ def test_a_driver_killed_while_it_writes_is_rolled_back_and_its_files_taken_in_o
     assert left == []
 
 
-def test_an_executor_killed_while_it_writes_is_replaced(lake: Lake) -> None:
-    lake.land("people", "many", some_rows(range(MANY)))
-    lake.apply_table("people")
+def test_an_executor_killed_while_it_writes_does_not_end_the_write(lake: Lake) -> None:
+    share = MANY // 8
+    for number in range(8):
+        ids = range(number * share, (number + 1) * share)
+        lake.land("people", f"share-{number}", some_rows(ids))
+    executor = {**SMALL_RESOURCES["executor"], "min": 2, "max": 2}
+    lake.apply_table("people", resources={**SMALL_RESOURCES, "executor": executor})
     wait_for_inflight(lake, "people")
-    kill_processes(lake.cluster, wait_for_pod(lake, EXECUTOR))
-    lake.wait_for_operation("people", "ingest")
+    executors = lake.pods(EXECUTOR)
+    assert len(executors) == 2
+    kill_processes(lake.cluster, executors[0])
+    done = lake.wait_for_operation("people", "ingest")
+    assert done.get("attempt", 1) == 1
     assert sorted(lake.by_id("people")) == list(range(MANY))
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from e2e.harness.cluster import condition
-from e2e.harness.lake import Lake
+from e2e.harness.lake import SMALL_RESOURCES, Lake
 
 
 def test_files_that_land_become_rows_that_hudi_rs_reads_from_outside(lake: Lake) -> None:
     first = [{"id": number, "ts": 1, "name": f"first {number}"} for number in range(100)]
     lake.land("people", "first", first)
-    lake.apply_table("people")
+    # Executors come with the work.
+    executor = {**SMALL_RESOURCES["executor"], "min": 0, "max": 2}
+    lake.apply_table("people", resources={**SMALL_RESOURCES, "executor": executor})
     lake.wait_for("people", "Ready")
     assert lake.wait_for_ids("people", range(100)) == {row["id"]: row for row in first}
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from e2e.build.versions import kubernetes_folder
-from e2e.fixtures import ONE_NODE
+from e2e.harness.cluster import ONE_NODE
 from e2e.node.node_folder import NodeFolder
 
 NAME = "lifecycle"

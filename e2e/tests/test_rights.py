@@ -14,8 +14,11 @@ OPERATOR = f"system:serviceaccount:{NAMESPACE}:tideline-operator"
 
 
 def may(cluster: Cluster, account: str, verb: str, what: str, namespace: str) -> bool:
+    # To kubectl a slash comes before a name; `pods exec` is the subresource.
+    resource, _, subresource = what.partition(" ")
+    words = [verb, resource, f"--subresource={subresource}"]
     answer = cluster.kubectl(
-        "auth", "can-i", verb, what, f"--as={account}", "-n", namespace, check=False
+        "auth", "can-i", *words, f"--as={account}", "-n", namespace, check=False
     )
     return answer.split()[-1] == "yes"
 
@@ -28,11 +31,15 @@ def may(cluster: Cluster, account: str, verb: str, what: str, namespace: str) ->
         ("watch", "secrets"),
         ("create", "secrets"),
         ("create", "pods"),
-        ("create", "pods/exec"),
+        ("create", "pods exec"),
         ("delete", "pods"),
         ("delete", "laketables.tideline.dev"),
         ("create", "laketables.tideline.dev"),
         ("update", "jobs.batch"),
+        ("patch", "jobs.batch"),
+        ("get", "configmaps"),
+        ("patch", "configmaps"),
+        ("delete", "configmaps"),
         ("create", "deployments.apps"),
         ("create", "clusterroles.rbac.authorization.k8s.io"),
         ("create", "clusterrolebindings.rbac.authorization.k8s.io"),
@@ -73,7 +80,7 @@ def test_the_engine_may_start_executors_and_nothing_else(lake: Lake) -> None:
         ("get", "secrets"),
         ("list", "secrets"),
         ("create", "jobs.batch"),
-        ("create", "pods/exec"),
+        ("create", "pods exec"),
         ("get", "laketables.tideline.dev"),
         ("patch", "laketables.tideline.dev"),
         ("create", "rolebindings.rbac.authorization.k8s.io"),

@@ -6,7 +6,8 @@ the original standard output; whatever else prints there lands on standard error
 
 It ends when its input ends. Should that happen in the middle of an operation, the process that
 asked for it is gone: the work is abandoned at once, and the pending instant is rolled back by the
-next writer once its heartbeat is dead. On SIGTERM or SIGINT the write under way is undone first.
+next writer once its heartbeat is dead. On SIGTERM the write under way is undone first: its work on
+Spark is cancelled, see `stop_signal`, and the main thread is left to its talk with Java.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import contextlib
 import json
 import os
 import queue
-import signal
 import sys
 import threading
 import traceback
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
+from tideline.cli.stop_signal import StopSignal
 from tideline.ingest.execute import execute_operation, failed_result
 from tideline.ingest.operation import Operation, Place
 from tideline.ingest.operation_result import OperationResult, Outcome
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 SPARK_DIED = 70
 """Exit code when Spark does not answer any more: only a new process has a new Java."""
+STOPPED = 130
+_GRACE_S = 20.0
 
 
 class Worker:
@@ -48,8 +51,8 @@ class Worker:
         self._locations: tuple[StoreLocation, ...] = ()
         self._session: SparkSession | None = None
 
-    def run(self) -> int:
-        """Serve until the input ends; returns the exit code."""
+    def run(self, stop: StopSignal) -> int:
+        """Serve until the input ends, or until told to stop; returns the exit code."""
         threading.Thread(target=self._listen, name="commands", daemon=True).start()
         self._answer({"ready": True})
         while (command := self._queue.get()) is not None:
@@ -63,9 +66,19 @@ class Worker:
             result = self._execute(command["operation"])
             self._answer({"result": result.to_json_object()})
             self._busy.clear()
+            if stop.is_requested:
+                return STOPPED
             if result.outcome is Outcome.FAILED and self._is_spark_dead():
                 return SPARK_DIED
         return 0
+
+    def cancel_spark(self) -> bool:
+        """Cancel the operation's work on Spark; False where there is none to cancel."""
+        if self._session is None or not self._busy.is_set():
+            return False
+        with contextlib.suppress(Exception):
+            self._session.sparkContext.cancelAllJobs()
+        return True
 
     def _listen(self) -> None:
         with contextlib.suppress(ValueError, OSError):
@@ -90,8 +103,11 @@ class Worker:
 
     def _open_session(self, locations: Iterable[StoreLocation]) -> SparkSession:
         wanted = tuple(dict.fromkeys((*self._locations, *locations)))
-        self._session = get_session("tideline run", locations=wanted)
-        return self._session
+        session = get_session("tideline run", locations=wanted)
+        # A cancelled task ends at once, and does not go on writing its file.
+        session.sparkContext.setLocalProperty("spark.job.interruptOnCancel", "true")
+        self._session = session
+        return session
 
     def _is_spark_dead(self) -> bool:
         return self._session is not None and not is_alive(self._session)
@@ -108,11 +124,12 @@ def main() -> int:
     """Serve standard input and output."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    worker = Worker(sys.stdin, answers)
     try:
-        return Worker(sys.stdin, answers).run()
+        with StopSignal(_GRACE_S, worker.cancel_spark, lambda: None) as stop:
+            return worker.run(stop)
     except KeyboardInterrupt:
-        return 130
+        return STOPPED
 
 
 if __name__ == "__main__":
