@@ -19,6 +19,7 @@ from tideline.iceberg.maintenance.manifest_plan import ManifestOptions, plan_man
 from tideline.iceberg.maintenance_arguments import RewriteArguments, rewrite_arguments
 from tideline.iceberg.manifest import ManifestContent, ManifestFile
 from tideline.iceberg.rewrite.plan import RewritePlan, plan_rewrite
+from tideline.iceberg.scan.filter import ALL_ROWS
 from tideline.iceberg.scan.manifests import snapshot_manifests
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.scan.task import FileScanTask
@@ -106,6 +107,7 @@ def count_files(io: FileIO, metadata: TableMetadata, settings: ServiceSettings) 
         files_with_deletes=census.files_with_deletes,
         delete_files=_count(manifests, ManifestContent.DELETES),
         manifests=len(manifests),
+        is_filtered=arguments is not None and arguments.where != ALL_ROWS,
         rewrite=rewrite,
         manifest_rewrite=_manifest_outlook(manifests, metadata),
         problem=problem,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from tideline.clock import Clock
@@ -66,9 +66,15 @@ class CatalogSource:
 
 
 def open_source(
-    table: ResolvedTable, open_store: Callable[[ResolvedTable, Place], ObjectStore], clock: Clock
+    table: ResolvedTable,
+    open_store: Callable[[ResolvedTable, Place], ObjectStore],
+    clock: Clock,
+    credentials: Mapping[str, str] | None = None,
 ) -> IcebergSource:
-    """The metadata of a table; catalogs with the credentials of the environment."""
+    """The metadata of a table; a catalog with `credentials`, or those of the environment.
+
+    Raises ObjectNotFound when a catalog has no such table, ConfigError and StorageUnavailable.
+    """
     options = dict(table.location.options)
     entry = catalog_entry(table.spec.catalog)
     if entry is None:
@@ -79,7 +85,9 @@ def open_source(
         entry.catalog,
         entry.table,
         properties=dict(entry.properties),
+        credentials=credentials,
         storage_options=options,
+        open_store=lambda at: open_store(table, Place(at.uri, at.options)),
         clock=clock,
     )
     return CatalogSource(opened)

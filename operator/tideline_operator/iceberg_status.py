@@ -22,8 +22,8 @@ def iceberg_table_status(before: TableStatus | None, table: ObservedIceberg) -> 
     if files is None:
         return before
     newest = table.metadata.ref_snapshot()
-    summary = {} if newest is None else newest.summary
-    # A filter leaves files out of the count, while the summary is about all of them.
+    # What a filter left out of the count is in the snapshot's summary, where writers keep one.
+    summary = newest.summary if newest is not None and files.is_filtered else {}
     return TableStatus(
         files=_number(summary.get("total-data-files"), files.files),
         bytes=_number(summary.get("total-files-size"), files.size_bytes),

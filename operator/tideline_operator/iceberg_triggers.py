@@ -4,16 +4,18 @@
 2. a rewrite planned on the newest snapshot would take files, snapshots are past their age, or the
    day for looking for orphan files has come.
 
-Where the newest snapshot has yet to be counted, what hangs on that waits.
+Where the newest snapshot has yet to be counted, what hangs on that waits. A table that shares its
+files with another (`gc.enabled`) has none deleted.
 """
 
 from __future__ import annotations
 
-from tideline.errors import TidelineError
+from tideline.errors import ConfigError, TidelineError
 from tideline.iceberg.maintenance.expire_plan import plan_expire
 from tideline.iceberg.maintenance.table_setting import refuse_without_gc
 from tideline.iceberg.maintenance_arguments import expire_options
 from tideline.iceberg.service import IcebergService
+from tideline.iceberg.table_metadata import TableMetadata
 from tideline_operator.iceberg_settings import (
     ICEBERG_SPEC_NAMES,
     iceberg_settings,
@@ -22,7 +24,6 @@ from tideline_operator.iceberg_settings import (
     wanted_iceberg_services,
 )
 from tideline_operator.observed_iceberg import IcebergFiles, ObservedIceberg, RewriteOutlook
-from tideline_operator.resources.iceberg import OrphanMode
 from tideline_operator.resources.lake_table import LakeTableSpec
 from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.status import LakeTableStatus, ServiceStatus
@@ -108,7 +109,9 @@ def _manifests(spec: LakeTableSpec, files: IcebergFiles | None) -> ServiceNeed:
 
 def _snapshots(spec: LakeTableSpec, table: ObservedIceberg, now_ms: int) -> ServiceNeed:
     service = IcebergService.EXPIRE_SNAPSHOTS
-    refuse_without_gc(table.metadata)
+    shared = _why_kept(table.metadata)
+    if shared is not None:
+        return ServiceNeed(service, False, shared)
     arguments = iceberg_settings(spec, service).arguments
     plan = plan_expire(table.metadata, expire_options(arguments, now_ms=now_ms), now_ms=now_ms)
     if plan.is_empty:
@@ -124,13 +127,23 @@ def _orphans(
 ) -> ServiceNeed:
     service = IcebergService.REMOVE_ORPHAN_FILES
     orphans = orphan_settings(spec.services)
-    if orphans.mode is OrphanMode.AUTO:
-        refuse_without_gc(table.metadata)
+    shared = _why_kept(table.metadata)
+    if shared is not None:
+        return ServiceNeed(service, False, shared)
     every = str(orphans.every)
     if known.last_run is not None and now_ms - known.last_run.ms < orphans.every.ms:
         since = Duration(max(1_000, (now_ms - known.last_run.ms) // 1_000 * 1_000))
         return ServiceNeed(service, False, f"looked for {since} ago; that is done every {every}")
     return ServiceNeed(service, True, f"they are looked for every {every}")
+
+
+def _why_kept(metadata: TableMetadata) -> str | None:
+    """Why no file of the table may be deleted, None when they may."""
+    try:
+        refuse_without_gc(metadata)
+    except ConfigError as error:
+        return error.message
+    return None
 
 
 def _promise(what: str, outlook: RewriteOutlook) -> str:

@@ -24,8 +24,9 @@ class RewriteOutlook:
 class IcebergFiles:
     """The files of one snapshot, counted; `small_files` are below the size rewrites aim at.
 
-    `rewrite`, `deletes` and `manifest_rewrite` are what rewrites would do, None where there is
-    nothing to gain; `problem` is the error that keeps one of data files from being planned.
+    What `is_filtered` leaves out files that a rewrite's filter does. `rewrite`, `deletes` and
+    `manifest_rewrite` are what rewrites would do, None where there is nothing to gain; `problem` is
+    the error that keeps one of data files from being planned.
     """
 
     files: int = 0
@@ -34,6 +35,7 @@ class IcebergFiles:
     files_with_deletes: int = 0
     delete_files: int = 0
     manifests: int = 0
+    is_filtered: bool = False
     rewrite: RewriteOutlook | None = None
     deletes: RewriteOutlook | None = None
     manifest_rewrite: RewriteOutlook | None = None
