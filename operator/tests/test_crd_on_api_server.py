@@ -34,8 +34,15 @@ from tideline_operator.resources.status import (
     Truth,
 )
 from tideline_operator.testing.api_server import ApiServer
+from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
 from tideline_operator.testing.refused_specs import REFUSALS, Refusal
-from tideline_operator.testing.resource_examples import EVERYTHING, MINIMAL
+from tideline_operator.testing.resource_examples import (
+    EVERYTHING,
+    ICEBERG,
+    ICEBERG_CATALOG,
+    ICEBERG_MINIMAL,
+    MINIMAL,
+)
 
 pytestmark = pytest.mark.api_server
 
@@ -48,6 +55,14 @@ kind: LakeStore
 metadata: {name: minio}
 spec: {endpoint: "http://minio:9000"}
 """
+EXAMPLES = {
+    "everything": EVERYTHING,
+    "minimal": MINIMAL,
+    "iceberg": ICEBERG,
+    "iceberg-minimal": ICEBERG_MINIMAL,
+    "iceberg-catalog": ICEBERG_CATALOG,
+}
+ALL_REFUSALS = (*REFUSALS, *ICEBERG_REFUSALS)
 STATUS = LakeTableStatus(
     observed_generation=1,
     conditions=(
@@ -134,7 +149,9 @@ def test_every_example_of_the_repository_is_accepted(api_server: ApiServer, name
 
 
 @pytest.mark.parametrize(
-    "text", [EVERYTHING, MINIMAL, STORE], ids=["everything", "minimal", "store"]
+    "text",
+    [*EXAMPLES.values(), STORE],
+    ids=[*EXAMPLES, "store"],
 )
 def test_what_the_parser_takes_the_server_takes(
     api_server: ApiServer, namespace: str, text: str
@@ -143,7 +160,7 @@ def test_what_the_parser_takes_the_server_takes(
     assert answer.status == 201, answer.content
 
 
-@pytest.mark.parametrize("refusal", [item for item in REFUSALS if item.field], ids=str)
+@pytest.mark.parametrize("refusal", [item for item in ALL_REFUSALS if item.field], ids=str)
 def test_what_is_wrong_is_refused_and_the_field_named(
     api_server: ApiServer, namespace: str, refusal: Refusal
 ) -> None:
@@ -153,7 +170,7 @@ def test_what_is_wrong_is_refused_and_the_field_named(
     assert refusal.words in answer.message
 
 
-@pytest.mark.parametrize("refusal", [item for item in REFUSALS if not item.field], ids=str)
+@pytest.mark.parametrize("refusal", [item for item in ALL_REFUSALS if not item.field], ids=str)
 def test_what_only_the_operator_can_tell_is_taken(
     api_server: ApiServer, namespace: str, refusal: Refusal
 ) -> None:
@@ -217,6 +234,38 @@ def test_what_the_table_was_made_with_stays(
     assert "is fixed: delete this LakeTable" in answer.message or change is None
 
 
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        (ICEBERG, {"location": "s3://lake/elsewhere"}),
+        (ICEBERG, {"location": None, "catalog": {"type": "rest", "table": "a.b"}}),
+        (ICEBERG, {"format": "Hudi", "recordKey": ["id"]}),
+        (ICEBERG_CATALOG, {"catalog": {"table": "sales.refunds"}}),
+        (ICEBERG_CATALOG, {"catalog": None, "location": "s3://lake/orders", "storeRef": "minio"}),
+    ],
+)
+def test_an_iceberg_table_stays_the_table_it_is(
+    api_server: ApiServer, namespace: str, text: str, change: Manifest
+) -> None:
+    value = value_in(text)
+    made = create(api_server, value, namespace).content
+    path = f"{path_of(value, namespace)}/{made['metadata']['name']}"
+    answer = api_server.request(
+        "PATCH", path, {"spec": change}, content_type="application/merge-patch+json"
+    )
+    assert answer.status == 422
+    assert "is fixed: delete this LakeTable" in answer.message
+
+
+def test_a_catalog_may_move(api_server: ApiServer, namespace: str) -> None:
+    value = value_in(ICEBERG_CATALOG)
+    create(api_server, value, namespace)
+    change = {"spec": {"catalog": {"uri": "https://elsewhere.example"}}}
+    path = f"{path_of(value, namespace)}/orders"
+    answer = api_server.request("PATCH", path, change, content_type="application/merge-patch+json")
+    assert answer.status == 200, answer.content
+
+
 def test_what_can_change_does(api_server: ApiServer, namespace: str) -> None:
     value = value_in(EVERYTHING)
     made = create(api_server, value, namespace).content
@@ -245,7 +294,7 @@ def test_an_empty_list_is_as_good_as_none(api_server: ApiServer, namespace: str)
     assert answer.status == 200, answer.content
 
 
-@pytest.mark.parametrize("text", [EVERYTHING, MINIMAL], ids=["everything", "minimal"])
+@pytest.mark.parametrize("text", EXAMPLES.values(), ids=EXAMPLES)
 def test_the_server_fills_in_the_parsers_defaults(
     api_server: ApiServer, namespace: str, text: str
 ) -> None:
@@ -321,7 +370,7 @@ def test_the_columns_show_what_to_look_at(
     ]
     assert shown[:-1] == [
         ("Name", "people"),
-        ("Type", "COPY_ON_WRITE"),
+        ("Format", "Hudi"),
         ("Ready", "True"),
         ("Latest", "20240101000000000"),
         ("Pending", 1),
@@ -330,7 +379,7 @@ def test_the_columns_show_what_to_look_at(
     ]
     assert shown[-1][0] == "Age"
     wide = [item["name"] for item in printed["columnDefinitions"] if item["priority"] > 0]
-    assert wide == ["Reason", "Location"]
+    assert wide == ["Reason", "Type", "Location", "Catalog"]
 
 
 def test_a_store_shows_where_it_is(api_server: ApiServer, namespace: str) -> None:

@@ -132,7 +132,6 @@ def test_what_is_not_due_has_a_moment_to_wait_for(
         ({"suspend": True}, seen(*FILES), ("Paused", 0)),
         ({"fenced": True}, Observed(TABLE), ("Fenced", 0)),
         ({"restoreTo": "20260101000000000"}, Observed(TABLE), ("NoSavepoint", 2)),
-        ({"format": "Iceberg", "ingest": []}, Observed(TABLE), ("Unsupported", 1)),
         ({"type": "MERGE_ON_READ"}, Observed(TABLE), ("TableMismatch", 2)),
         ({"recordKey": ["key"]}, seen(*FILES), ("TableMismatch", 2)),
         ({"partitionBy": []}, seen(*FILES), ("TableMismatch", 2)),

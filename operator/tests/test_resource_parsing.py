@@ -13,9 +13,16 @@ from tideline.errors import ConfigError
 from tideline.ingest.column_type import ColumnType
 from tideline_operator.resources.documents import read_documents
 from tideline_operator.resources.field import rule_of
+from tideline_operator.resources.iceberg import CatalogType, OrphanMode, RewriteStrategy
 from tideline_operator.resources.ingest import BadFilePolicy, IngestOperation, SourceFormat
 from tideline_operator.resources.lake_store import LakeStore
-from tideline_operator.resources.lake_table import DeletionPolicy, IndexKind, LakeTable, TableType
+from tideline_operator.resources.lake_table import (
+    DeletionPolicy,
+    IndexKind,
+    LakeTable,
+    TableFormat,
+    TableType,
+)
 from tideline_operator.resources.parsing import parse_resource, parse_stored, to_json_object
 from tideline_operator.resources.schedule import Cron, Duration, Timestamp
 from tideline_operator.resources.services import CompactionStrategy, ServiceMode
@@ -28,8 +35,14 @@ from tideline_operator.resources.status import (
     OperationStatus,
     Truth,
 )
+from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
 from tideline_operator.testing.refused_specs import REFUSALS, Refusal, with_spec
-from tideline_operator.testing.resource_examples import EVERYTHING, MINIMAL
+from tideline_operator.testing.resource_examples import (
+    EVERYTHING,
+    ICEBERG,
+    ICEBERG_CATALOG,
+    MINIMAL,
+)
 
 MULTIPLYING_ALIASES = "a: &a [0, 0, 0, 0, 0, 0, 0, 0, 0]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
@@ -86,8 +99,33 @@ def test_what_is_left_out_has_its_default() -> None:
     assert spec.deletion_policy is DeletionPolicy.RETAIN
 
 
-def test_a_resource_survives_the_way_to_json_and_back() -> None:
-    table = parse(EVERYTHING)
+def test_every_field_of_an_iceberg_table_is_read() -> None:
+    spec = parse(ICEBERG).spec
+    assert spec.format is TableFormat.ICEBERG
+    rewrite, orphans = spec.services.rewrite_data_files, spec.services.remove_orphan_files
+    assert rewrite is not None
+    assert rewrite.strategy is RewriteStrategy.SORT
+    assert rewrite.sort_by == ("region", "amount desc nulls last")
+    assert (rewrite.target_file_size, rewrite.min_input_files) == ("256Mi", 4)
+    assert rewrite.filter == "day >= '2026-01-01'"
+    assert (rewrite.partial_progress.enabled, rewrite.partial_progress.max_commits) == (True, 4)
+    assert rewrite.options == {"delete-file-threshold": "2"}
+    assert orphans is not None
+    assert (orphans.mode, orphans.older_than) == (OrphanMode.AUTO, Duration(4 * 86_400_000))
+    assert spec.services.expire_snapshots is not None
+    assert spec.services.expire_snapshots.retain_last == 3
+
+
+def test_a_catalog_stands_for_a_location() -> None:
+    spec = parse(ICEBERG_CATALOG).spec
+    assert spec.location == ""
+    assert spec.catalog is not None
+    assert (spec.catalog.type, spec.catalog.table) == (CatalogType.REST, "sales.orders")
+
+
+@pytest.mark.parametrize("text", [EVERYTHING, ICEBERG, ICEBERG_CATALOG])
+def test_a_resource_survives_the_way_to_json_and_back(text: str) -> None:
+    table = parse(text)
     assert parse_stored(LakeTable, to_json_object(table)) == table
 
 
@@ -114,7 +152,7 @@ def test_a_store_is_read() -> None:
     assert store.spec.credentials.secret_name == "minio-credentials"
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("refusal", (*REFUSALS, *ICEBERG_REFUSALS), ids=str)
 def test_a_refusal_names_the_field_the_value_and_what_is_allowed(refusal: Refusal) -> None:
     (line,) = complaints(refusal.text)
     assert refusal.parser in line

@@ -1,9 +1,9 @@
 """Looking at a table: its properties, timeline and landing prefixes, as an `Observed`. Reads only.
 
-A look costs one request for the properties, one listing of the timeline, one read per commit not
-seen before (usually one), up to three per pending instant, and one listing per landing prefix that
-is due. The table's files are counted only after something completed, and never more often than
-makes counting a small part of the time.
+A look at a Hudi table costs one request for the properties, one listing of the timeline, one read
+per commit not seen before (usually one), up to three per pending instant, and one listing per
+landing prefix that is due. The table's files are counted only after something completed, and never
+more often than makes counting a small part of the time. For Iceberg see iceberg_observation.py.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.carried import read_carried
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.timeline.instant_time import InstantTime
+from tideline_operator.iceberg_observation import IcebergMemory, observe_iceberg
+from tideline_operator.iceberg_source import IcebergSource, open_source
 from tideline_operator.observed import (
     FileCounts,
     Observed,
@@ -44,6 +46,7 @@ from tideline_operator.observed import (
     TableHistory,
 )
 from tideline_operator.resources.ingest import Ingest
+from tideline_operator.resources.lake_table import TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.service_settings import wanted_services
@@ -91,18 +94,30 @@ def open_with_environment(_: ResolvedTable, place: Place) -> ObjectStore:
     return StoreLocation.of(place.uri, dict(place.options)).open()
 
 
+OpenSource = Callable[[ResolvedTable, OpenStore, Clock], IcebergSource]
+"""Opens the metadata of an Iceberg table, in its folder or its catalog."""
+
+
 class Observer:
     """Looks at tables, remembering what completed instants said. For any number of threads, each
     of which looks at another table."""
 
-    def __init__(self, clock: Clock, open_store: OpenStore = open_with_environment) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        open_store: OpenStore = open_with_environment,
+        open_iceberg: OpenSource = open_source,
+    ) -> None:
         self._clock = clock
         self._open_store = open_store
+        self._open_iceberg = open_iceberg
         self._memories: dict[Place, _Memory] = {}
+        self._iceberg: dict[str, IcebergMemory] = {}
 
     def forget(self, table: ResolvedTable) -> None:
         """Drop what is remembered of a table that nobody looks at any more."""
         self._memories.pop(table.location, None)
+        self._iceberg.pop(table.address, None)
 
     def observe(
         self,
@@ -114,6 +129,8 @@ class Observer:
         """Look at the table and at the landing prefixes that are due."""
         if table.spec.suspend:
             return Observed(running=running)
+        if table.spec.format is TableFormat.ICEBERG:
+            return self._iceberg_table(table, running)
         lacks_bucket = False
         try:
             found = self._table(table)
@@ -132,6 +149,18 @@ class Observer:
             if ingest.name in due
         }
         return Observed(found, landings, running, lacks_bucket=lacks_bucket)
+
+    def _iceberg_table(self, table: ResolvedTable, running: frozenset[str]) -> Observed:
+        memory = self._iceberg.setdefault(table.address, IcebergMemory())
+        try:
+            source = self._open_iceberg(table, self._open_store, self._clock)
+            seen = observe_iceberg(source, table.spec, memory, self._clock)
+        except ObjectNotFound:
+            self._iceberg.pop(table.address, None)
+            return Observed(running=running)
+        except TidelineError as error:
+            return Observed(running=running, problem=_problem(error))
+        return Observed(running=running, iceberg=seen)
 
     def _table(self, table: ResolvedTable) -> ObservedTable | None:
         location = StoreLocation.of(table.location.uri, dict(table.location.options))

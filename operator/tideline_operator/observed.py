@@ -12,6 +12,7 @@ from tideline.services.cleaning.retention import LastClean
 from tideline.services.service import Service
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant_time import InstantTime
+from tideline_operator.observed_iceberg import ObservedIceberg
 
 
 class WriterFate(Enum):
@@ -122,10 +123,11 @@ class ObservedLanding:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One look at a table. `landings` holds only those that were due to be looked at.
+    """One look at a table, which is `table` or, in Iceberg's format, `iceberg`.
 
-    `running` are the operations that are being carried out right now. `lacks_bucket` when there is
-    not even a bucket, and creating the table may create it.
+    `landings` holds only those that were due to be looked at. `running` are the operations that are
+    being carried out right now. `lacks_bucket` when there is not even a bucket, and creating the
+    table may create it.
     """
 
     table: ObservedTable | None = None
@@ -133,3 +135,9 @@ class Observed:
     running: frozenset[str] = frozenset()
     problem: Problem | None = None
     lacks_bucket: bool = False
+    iceberg: ObservedIceberg | None = None
+
+    @property
+    def has_table(self) -> bool:
+        """Whether there is a table at the place."""
+        return self.table is not None or self.iceberg is not None

@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from tideline.iceberg.service import IcebergService
 from tideline.ingest.column_type import Column
 from tideline.ingest.landing import FileFormat, LandingFile
 from tideline.ingest.operation import (
+    CatalogEntry,
     CreateTable,
     IngestFiles,
+    MaintainIceberg,
     MakeSavepoint,
     Operation,
     RestoreTable,
@@ -23,8 +26,15 @@ from tideline.ingest.operation import (
     Work,
     operation_id,
 )
+from tideline_operator.iceberg_settings import iceberg_settings
+from tideline_operator.resources.iceberg import Catalog
 from tideline_operator.resources.ingest import BadFilePolicy, ColumnSpec, Ingest
-from tideline_operator.resources.lake_table import IndexKind, KeyGeneration, LakeTableSpec
+from tideline_operator.resources.lake_table import (
+    IndexKind,
+    KeyGeneration,
+    LakeTableSpec,
+    TableFormat,
+)
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.service_settings import (
     INLINE_SERVICES_OFF,
@@ -75,7 +85,9 @@ def ingest_operation(
 
 
 def service_operation(table: ResolvedTable, need: ServiceNeed, *, basis: str) -> Operation:
-    """Run a service that is due, seeing instants up to `basis`."""
+    """Run a service that is due, seeing instants, or metadata, up to `basis`."""
+    if isinstance(need.service, IcebergService):
+        return _operation(table, _maintenance(table.spec, need, need.service, basis))
     forced = rerun_settings(need.service) if need.rerun is not None else {}
     settings = {**service_settings(table.spec), **forced}
     work = RunService(need.service, basis, settings, need.resumes, need.rerun)
@@ -97,6 +109,15 @@ def once_number(spec: LakeTableSpec, ingest: Ingest) -> int:
     return spec.rerun.get(ingest.name, 0)
 
 
+def _maintenance(
+    spec: LakeTableSpec, need: ServiceNeed, service: IcebergService, basis: str
+) -> MaintainIceberg:
+    settings = iceberg_settings(spec, service, is_rerun=need.rerun is not None)
+    return MaintainIceberg(
+        service, basis, settings.arguments, settings.options, need.rerun, settings.is_dry
+    )
+
+
 def _operation(table: ResolvedTable, work: Work) -> Operation:
     unnamed = Operation("", _target(table), work)
     content = json.dumps(unnamed.to_json_object(), sort_keys=True)
@@ -106,6 +127,9 @@ def _operation(table: ResolvedTable, work: Work) -> Operation:
 
 def _target(table: ResolvedTable) -> TableTarget:
     spec = table.spec
+    if spec.format is TableFormat.ICEBERG:
+        name = table.resource.metadata.name.replace("-", "_")
+        return TableTarget(name, table.location, (), catalog=catalog_entry(spec.catalog))
     written = _write_properties(spec)
     return TableTarget(
         name=table.resource.metadata.name.replace("-", "_"),
@@ -118,6 +142,15 @@ def _target(table: ResolvedTable) -> TableTarget:
         creation_properties={**_key_properties(spec.key_generator), **written},
         write_properties={**written, **INLINE_SERVICES_OFF},
     )
+
+
+def catalog_entry(catalog: Catalog | None) -> CatalogEntry | None:
+    """What opens a table of a catalog; None for one that no catalog keeps."""
+    if catalog is None:
+        return None
+    told = {"type": catalog.type.value, "uri": catalog.uri, "warehouse": catalog.warehouse}
+    properties = tuple(sorted((name, text) for name, text in told.items() if text is not None))
+    return CatalogEntry(catalog.name, catalog.table, properties)
 
 
 def _write_properties(spec: LakeTableSpec) -> dict[str, str]:

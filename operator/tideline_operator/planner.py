@@ -12,6 +12,9 @@ the status, and losing that only means looking again.
 6. Run the table services that are due: urgent ones before ingests, the others after them.
 7. Whatever is not due now has a moment to wait for.
 
+An Iceberg table is only looked after: while there is none that is said, and of the above only the
+services remain.
+
 One operation at a time. One that failed is tried again with growing delays; one that ended well and
 is planned again all the same is delayed likewise, so that no mistake here becomes a hot loop.
 """
@@ -23,6 +26,7 @@ from tideline.ingest.plan import Batch, plan_batch
 from tideline.timeline.instant import COMMIT_ACTIONS
 from tideline.timeline.instant_time import InstantTime, is_instant_time
 from tideline_operator.actions import Action, Advise, Blocked, Priority, Start, Wait, WaitKind
+from tideline_operator.due_services import basis_of, needs_of
 from tideline_operator.observed import Observed, ObservedLanding, ObservedTable, WriterFate
 from tideline_operator.operation import (
     create_operation,
@@ -38,12 +42,7 @@ from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.services import ServiceMode
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
-from tideline_operator.service_triggers import (
-    ServiceNeed,
-    newest_instant,
-    restore_basis,
-    service_needs,
-)
+from tideline_operator.service_triggers import ServiceNeed, restore_basis
 from tideline_operator.triggers import next_poll_ms
 
 OBSERVE_RETRY_MS = 30_000
@@ -98,9 +97,6 @@ def _standstill(spec: LakeTableSpec, observed: Observed) -> Blocked | None:
     if observed.problem is not None:
         problem = observed.problem
         return Blocked(problem.reason, problem.message, exit_code=problem.exit_code)
-    if spec.format is TableFormat.ICEBERG:
-        message = "spec.format Iceberg: this version keeps Hudi tables only"
-        return Blocked("Unsupported", message, exit_code=1)
     difference = _difference(spec, observed.table) if observed.table is not None else None
     if difference is not None:
         return Blocked("TableMismatch", difference, exit_code=2)
@@ -151,6 +147,8 @@ class _Planner:
         self._now_ms = now_ms
 
     def plan(self) -> list[Action]:
+        if self._spec.format is TableFormat.ICEBERG:
+            return self._maintain()
         if self._observed.lacks_bucket:
             reason = "there is no bucket at the location yet"
             return self._admit(create_operation(self._table), Priority.CREATE, reason)
@@ -168,6 +166,27 @@ class _Planner:
             # Until the table is where it ought to be, no service may build on it or clean it.
             return first + restore + ([] if _has_start(restore) else self._ingests())
         return first + self._savepoints() + self._ingests() + self._services()
+
+    def _maintain(self) -> list[Action]:
+        """An Iceberg table is only looked after; others create and write it."""
+        table = self._observed.iceberg
+        if table is None:
+            again = self._now_ms + OBSERVE_RETRY_MS
+            return [
+                Blocked("TableMissing", self._missing(), exit_code=1),
+                Wait("", WaitKind.RETRY, again, "see whether somebody created the table"),
+            ]
+        services = self._services()
+        if table.files is None and table.count_at_ms is not None and not _has_start(services):
+            reason = "look at the files of the newest snapshot"
+            services.append(Wait("", WaitKind.SETTLE, table.count_at_ms, reason))
+        return services
+
+    def _missing(self) -> str:
+        catalog = self._spec.catalog
+        if catalog is not None:
+            return f"catalog {catalog.name} has no table {catalog.table} yet; others create it"
+        return f"there is no Iceberg table at {self._table.location.uri} yet; others create it"
 
     def _roll_back(self) -> list[Action]:
         pending = self._observed.table.pending if self._observed.table is not None else ()
@@ -221,18 +240,14 @@ class _Planner:
         return []
 
     def _services(self) -> list[Action]:
-        table = self._observed.table
-        if table is None:
-            return []
-        needs = service_needs(self._spec, self._status, table, self._now_ms)
+        needs = needs_of(self._spec, self._status, self._observed, self._now_ms)
         return [action for need in needs for action in self._service(need)]
 
     def _service(self, need: ServiceNeed) -> list[Action]:
-        table = self._observed.table
         if need.problem is not None:
             exit_code = need.problem.exit_code
             return [Blocked(type(need.problem).__name__, need.reason, need.name, exit_code)]
-        if not need.is_due or table is None:
+        if not need.is_due:
             return []
         services = self._spec.services
         if services.mode is ServiceMode.ADVISE:
@@ -242,7 +257,7 @@ class _Planner:
             opens_ms = window.next_after(self._now_ms) or self._now_ms
             reason = f"due ({need.reason}), runs in the maintenance window"
             return [Wait(need.name, WaitKind.WINDOW, opens_ms, reason)]
-        operation = service_operation(self._table, need, basis=newest_instant(table.history))
+        operation = service_operation(self._table, need, basis=basis_of(self._observed))
         priority = Priority.URGENT_SERVICE if need.is_urgent else Priority.SERVICE
         return self._admit(operation, priority, need.reason, self._last_failure(operation))
 

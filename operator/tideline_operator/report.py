@@ -16,14 +16,14 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from tideline.ingest.operation import Operation, RunService
+from tideline.ingest.operation import MaintainIceberg, Operation, RunService
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline_operator.actions import Action, Advise, Blocked, Start, Wait
 from tideline_operator.resources.status import ServiceStatus
+from tideline_operator.size_text import size_text
 
 Services = Mapping[str, ServiceStatus]
 _NOTES_SHOWN = 5
-_UNITS = ("B", "kB", "MB", "GB")
 
 
 class Reporter(Protocol):
@@ -213,7 +213,7 @@ def describe_result(operation: Operation, result: OperationResult) -> str:
 def _is_idle_look(operation: Operation, result: OperationResult) -> bool:
     """A service that looked at files and found nothing to do, without having been asked for."""
     work = operation.work
-    is_unasked = isinstance(work, RunService) and work.rerun is None
+    is_unasked = isinstance(work, RunService | MaintainIceberg) and work.rerun is None
     return is_unasked and result.outcome is Outcome.NOTHING and not result.notes
 
 
@@ -268,16 +268,6 @@ def moment_text(until_ms: int, now_ms: int) -> str:
     if seconds < 7200:
         return f"in {seconds / 60:.0f} min"
     return f"at {datetime.fromtimestamp(until_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def size_text(size_bytes: int) -> str:
-    """Bytes in the unit that fits: `1.4 MB`."""
-    size = float(size_bytes)
-    for unit in _UNITS:
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
 
 
 def _count(number: int, noun: str) -> str:

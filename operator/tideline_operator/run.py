@@ -77,4 +77,4 @@ def _places(files: TableFiles) -> tuple[Place, ...]:
     places = [
         place for table in files.tables for place in (table.location, *table.landings.values())
     ]
-    return tuple(dict.fromkeys(places))
+    return tuple(dict.fromkeys(place for place in places if place.uri))

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tideline.iceberg.service import IcebergService
 from tideline.services.service import Service
+from tideline_operator.iceberg_settings import ICEBERG_SPEC_NAMES
 from tideline_operator.resources.lake_table import LakeTableSpec, TableType
 from tideline_operator.resources.services import CleaningPolicy, ServiceMode, Services
 
-SPEC_NAMES: Mapping[Service, str] = {
+_HUDI_SPEC_NAMES: Mapping[Service, str] = {
     Service.CLEANING: "cleaning",
     Service.ARCHIVAL: "archiving",
     Service.COMPACTION: "compaction",
@@ -19,6 +21,9 @@ SPEC_NAMES: Mapping[Service, str] = {
     Service.CLUSTERING: "clustering",
     Service.TTL: "partitionTtl",
 }
+SPEC_NAMES: Mapping[Service | IcebergService, str] = dict(
+    [*_HUDI_SPEC_NAMES.items(), *ICEBERG_SPEC_NAMES.items()]
+)
 """What the resource calls the services, in the order in which they run when several are due."""
 
 INLINE_SERVICES_OFF: Mapping[str, str] = {
@@ -53,7 +58,7 @@ _WHENEVER_ASKED: Mapping[Service, Mapping[str, str]] = {
 
 
 def wanted_services(spec: LakeTableSpec) -> tuple[Service, ...]:
-    """The services that are to be looked after, in the order of SPEC_NAMES."""
+    """The services that are to be looked after, in the order of SPEC_NAMES; of a Hudi table."""
     services = spec.services
     if services.mode is ServiceMode.OFF:
         return ()
@@ -66,7 +71,7 @@ def wanted_services(spec: LakeTableSpec) -> tuple[Service, ...]:
         Service.CLUSTERING: services.clustering.enabled,
         Service.TTL: services.partition_ttl.days is not None,
     }
-    return tuple(service for service in SPEC_NAMES if enabled[service])
+    return tuple(service for service in _HUDI_SPEC_NAMES if enabled[service])
 
 
 def service_settings(spec: LakeTableSpec) -> dict[str, str]:

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tideline.errors import TidelineError
+from tideline.iceberg.service import IcebergService
 from tideline.services.archival.config import ArchivalConfig
 from tideline.services.archival.plan import ArchivalFacts, plan_archival
 from tideline.services.archival.plan import LastClean as ArchivalClean
@@ -59,7 +60,7 @@ class ServiceNeed:
     `problem` is the error that keeps its trigger from being asked.
     """
 
-    service: Service
+    service: Service | IcebergService
     is_due: bool
     reason: str
     is_urgent: bool = False

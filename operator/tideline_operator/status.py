@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tideline.ingest.operation import Operation, OperationKind, RunService
+from tideline.ingest.operation import MaintainIceberg, Operation, OperationKind, RunService
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline_operator.actions import Action, Blocked, Wait
+from tideline_operator.due_services import needs_of
+from tideline_operator.iceberg_status import iceberg_table_status, iceberg_timeline
 from tideline_operator.observed import FileCounts, Observed, WriterFate
 from tideline_operator.planner import batch_of
 from tideline_operator.resources.ingest import Ingest
@@ -22,13 +24,14 @@ from tideline_operator.resources.status import (
     OperationPhase,
     OperationStatus,
     PendingInstant,
+    RunFigures,
     ServiceStatus,
     TableStatus,
     TimelineStatus,
     Truth,
 )
 from tideline_operator.service_settings import SPEC_NAMES
-from tideline_operator.service_triggers import ServiceNeed, service_needs
+from tideline_operator.service_triggers import ServiceNeed
 
 _RETRY_FIRST_MS = {True: 2_000, False: 30_000}
 _RETRY_LAST_MS = 600_000
@@ -61,9 +64,15 @@ def operation_started(
         failures=failures,
         started_at=Timestamp(now_ms),
         message=before.message if before is not None and failures else "",
-        rerun=operation.work.rerun if isinstance(operation.work, RunService) else None,
+        rerun=rerun_of(operation),
     )
     return _with_operation(status, entry)
+
+
+def rerun_of(operation: Operation) -> int | None:
+    """The number of the run that a person asked for, None for all else."""
+    work = operation.work
+    return work.rerun if isinstance(work, RunService | MaintainIceberg) else None
 
 
 def operation_finished(
@@ -84,7 +93,7 @@ def operation_finished(
         instant=result.instant,
         message=result.message,
     )
-    return _with_service_run(_with_operation(status, done), done)
+    return _with_service_run(_with_operation(status, done), done, result)
 
 
 def retry_delay_ms(attempt: int, *, is_safe: bool) -> int:
@@ -145,7 +154,11 @@ def observed_status(
             pending_count=len(pending),
             pending=pending[:_PENDING_MAX],
         )
-    needs = service_needs(table.spec, status, seen, now_ms) if seen is not None else ()
+    files = _table_status(status, seen.counts if seen is not None else None)
+    if observed.iceberg is not None:
+        timeline = iceberg_timeline(observed.iceberg)
+        files = iceberg_table_status(status.table, observed.iceberg)
+    needs = needs_of(table.spec, status, observed, now_ms)
     ingests = {
         ingest.name: _ingest_status(ingest, status, observed, now_ms)
         for ingest in table.spec.ingest
@@ -154,8 +167,10 @@ def observed_status(
         status,
         observed_generation=table.resource.metadata.generation,
         timeline=timeline,
-        table=_table_status(status, seen.counts if seen is not None else None),
-        services=_service_statuses(status, needs, actions) if seen is not None else status.services,
+        table=files,
+        services=(
+            _service_statuses(status, needs, actions) if observed.has_table else status.services
+        ),
         ingest=ingests,
         lag_files=sum(item.lag_files for item in ingests.values()) if ingests else None,
         conditions=_conditions(table, status, observed, actions, needs, now_ms),
@@ -200,7 +215,9 @@ def _with_operation(status: LakeTableStatus, entry: OperationStatus) -> LakeTabl
     return replace(status, operations=(*others, entry)[-OPERATIONS_MAX:])
 
 
-def _with_service_run(status: LakeTableStatus, entry: OperationStatus) -> LakeTableStatus:
+def _with_service_run(
+    status: LakeTableStatus, entry: OperationStatus, result: OperationResult
+) -> LakeTableStatus:
     """Note the end of a run in the status of its service; a failed one has yet to be run again."""
     service = OperationKind(entry.kind).service
     if service is None:
@@ -213,8 +230,21 @@ def _with_service_run(status: LakeTableStatus, entry: OperationStatus) -> LakeTa
         last_run=entry.finished_at,
         last_result=(f"failed: {entry.message}" if failed else entry.message)[:_RESULT_LENGTH_MAX],
         rerun=known.rerun if failed or entry.rerun is None else entry.rerun,
+        last_figures=known.last_figures if failed else _figures(result),
     )
     return replace(status, services={**status.services, name: now})
+
+
+def _figures(result: OperationResult) -> RunFigures | None:
+    figures = RunFigures(
+        files_before=result.files_read,
+        bytes_before=result.bytes_read,
+        files_after=result.files_written,
+        bytes_after=result.bytes_written,
+        files_deleted=result.files_deleted,
+        bytes_deleted=result.bytes_deleted,
+    )
+    return None if figures == RunFigures() else figures
 
 
 def _service_statuses(
@@ -295,7 +325,7 @@ def _conditions(
         ready = _condition(ConditionType.READY, False, stuck.reason, str(stuck))
     elif failing is not None:
         ready = _condition(ConditionType.READY, False, "OperationFailed", failing.message)
-    elif observed.table is None:
+    elif not observed.has_table:
         ready = _condition(ConditionType.READY, False, "NoTable", "no table at the location yet")
     else:
         ready = _condition(ConditionType.READY, True, "Current", "")

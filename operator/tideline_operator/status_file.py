@@ -21,14 +21,14 @@ def read_status(folder: Path, table: ResolvedTable) -> LakeTableStatus:
     except (OSError, ValueError):
         return LakeTableStatus()
     # A status of the same name about another place says nothing about this one.
-    if not isinstance(content, dict) or content.get("location") != table.location.uri:
+    if not isinstance(content, dict) or content.get("location") != table.address:
         return LakeTableStatus()
     return parse_stored(LakeTableStatus, content.get("status")) or LakeTableStatus()
 
 
 def write_status(folder: Path, table: ResolvedTable, status: LakeTableStatus) -> None:
     """Replace the file at once; a reader sees the old or the new status."""
-    content = {"location": table.location.uri, "status": to_json_object(status)}
+    content = {"location": table.address, "status": to_json_object(status)}
     path = _path(folder, table)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}.tmp")

@@ -15,7 +15,7 @@ Needs the extra `iceberg`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from pyiceberg.catalog import Catalog, load_catalog
@@ -50,14 +50,21 @@ from tideline.iceberg.metadata_update import (
 from tideline.iceberg.table_metadata import TableMetadata
 from tideline.iceberg.table_operations import CommitOutcome, Committed, Conflicted, Loaded, Unknown
 from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
 
 _SECRET_WORDS = ("key", "secret", "token", "password", "credential", "auth", "signature")
 _REFUSALS = (CommitFailedException, BadRequestError, ValidationError, ValueError)
 
 
-def open_catalog(name: str, properties: Mapping[str, str] | None = None) -> Catalog:
+def open_catalog(
+    name: str,
+    properties: Mapping[str, str] | None = None,
+    *,
+    credentials: Mapping[str, str] | None = None,
+) -> Catalog:
     """A catalog as PyIceberg's configuration and environment (`PYICEBERG_CATALOG__<NAME>__...`)
-    describe it, with `properties` such as `uri`, `type` and `warehouse` on top.
+    describe it, with `properties` such as `uri`, `type` and `warehouse` on top, and `credentials`
+    for a process that keeps those of several catalogs.
 
     Raises ConfigError when it cannot be made out, and for properties that are credentials: they
     only ever come from the environment or that configuration.
@@ -70,7 +77,7 @@ def open_catalog(name: str, properties: Mapping[str, str] | None = None) -> Cata
         message = f"Catalog property {secret!r} looks like a credential: set it in the environment"
         raise ConfigError(message)
     try:
-        return load_catalog(name, **given)
+        return load_catalog(name, **given, **(credentials or {}))
     except Exception as error:  # PyIceberg and the catalog's client raise whatever they like
         raise ConfigError(f"The catalog cannot be opened: {error}", value=name) from error
 
@@ -85,7 +92,11 @@ class CatalogTable:
         *,
         storage_options: Mapping[str, str | bool] | None = None,
         clock: Clock | None = None,
+        open_store: Callable[[StoreLocation], ObjectStore] | None = None,
     ) -> None:
+        """`open_store` opens the table's own folder, for those who have other credentials than the
+        environment's."""
+        self._open_store = open_store or StoreLocation.open
         self._catalog = catalog
         self._identifier = identifier
         self._storage_options = storage_options
@@ -108,7 +119,8 @@ class CatalogTable:
         self._table = table
         if self._io is None or self._io.recorded != metadata.location:
             location = StoreLocation.of(metadata.location, self._storage_options)
-            self._io = FileIO(location, metadata.location)
+            store = self._open_store(location)
+            self._io = FileIO(location, metadata.location, {location: store})
         return Loaded(metadata, table.metadata_location)
 
     def commit(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tideline.clock import Clock
 from tideline.iceberg.file_io import FileIO
@@ -11,6 +11,7 @@ from tideline.iceberg.file_system_table import FileSystemTable
 from tideline.iceberg.table_metadata import TableMetadata
 from tideline.iceberg.table_operations import Loaded, TableOperations
 from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
 
 
 class IcebergTable:
@@ -42,18 +43,26 @@ class IcebergTable:
         identifier: str,
         *,
         properties: Mapping[str, str] | None = None,
+        credentials: Mapping[str, str] | None = None,
         storage_options: Mapping[str, str | bool] | None = None,
+        open_store: Callable[[StoreLocation], ObjectStore] | None = None,
         clock: Clock | None = None,
     ) -> IcebergTable:
         """The table `namespace.name` of a catalog that PyIceberg's configuration names.
+
+        `credentials` and `open_store` are for a process that keeps those of several tables; others
+        have them in the environment.
 
         Needs the extra `iceberg`. Raises as `open` does, ObjectNotFound when the catalog has no
         such table.
         """
         from tideline.iceberg.catalog_table import CatalogTable, open_catalog
 
-        opened = open_catalog(catalog, properties)
-        return cls(CatalogTable(opened, identifier, storage_options=storage_options, clock=clock))
+        opened = open_catalog(catalog, properties, credentials=credentials)
+        table = CatalogTable(
+            opened, identifier, storage_options=storage_options, clock=clock, open_store=open_store
+        )
+        return cls(table)
 
     @property
     def loaded(self) -> Loaded:

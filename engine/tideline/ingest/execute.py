@@ -7,9 +7,11 @@ from pathlib import Path
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError, TidelineError
+from tideline.ingest.maintain_iceberg import maintain_iceberg
 from tideline.ingest.operation import (
     CreateTable,
     IngestFiles,
+    MaintainIceberg,
     MakeSavepoint,
     Operation,
     RestoreTable,
@@ -55,6 +57,14 @@ def execute_operation(
                 return execute_savepoint(operation, operation.work)
             case RestoreTable():
                 return execute_restore(operation, operation.work)
+            case MaintainIceberg():
+                return maintain_iceberg(
+                    operation,
+                    operation.work,
+                    session_factory=session_factory,
+                    clock=clock,
+                    progress=hears,
+                )
             case IngestFiles():
                 # Work that moves no rows runs where Spark is not installed.
                 from tideline.ingest.ingest_files import execute_ingest

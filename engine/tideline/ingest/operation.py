@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import Any
 
 from tideline.errors import ConfigError
+from tideline.iceberg.service import IcebergService
 from tideline.ingest.column_type import Column, ColumnType
 from tideline.ingest.landing import FileFormat, LandingFile
 from tideline.services.service import Service
@@ -37,14 +38,19 @@ class OperationKind(Enum):
     TTL = "ttl"
     SAVEPOINT = "savepoint"
     RESTORE = "restore"
+    REWRITE_DATA_FILES = "rewrite"
+    REWRITE_POSITION_DELETES = "rewrite-deletes"
+    REWRITE_MANIFESTS = "rewrite-manifests"
+    EXPIRE_SNAPSHOTS = "expire"
+    REMOVE_ORPHAN_FILES = "orphans"
 
     @classmethod
-    def of(cls, service: Service) -> OperationKind:
+    def of(cls, service: Service | IcebergService) -> OperationKind:
         """The kind of operation that runs a service; both go by the same name."""
         return cls(service.value)
 
     @property
-    def service(self) -> Service | None:
+    def service(self) -> Service | IcebergService | None:
         """The table service an operation of this kind runs, if it runs one."""
         return _SERVICE_OF.get(self)
 
@@ -52,8 +58,9 @@ class OperationKind(Enum):
         return self.value
 
 
-_SERVICE_OF = {
-    OperationKind(service.value): service for service in Service if service is not Service.ROLLBACK
+_SERVICE_OF: Mapping[OperationKind, Service | IcebergService] = {
+    **{OperationKind(item.value): item for item in Service if item is not Service.ROLLBACK},
+    **{OperationKind(item.value): item for item in IcebergService},
 }
 
 
@@ -66,8 +73,22 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """A table of an Iceberg catalog: the catalog's name and properties, none of which is a
+    credential, and the table's `namespace.name` in it."""
+
+    catalog: str
+    table: str
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TableTarget:
-    """The table: `creation_properties` are kept in it, `write_properties` go with every write."""
+    """The table: `creation_properties` are kept in it, `write_properties` go with every write.
+
+    An Iceberg table that a catalog keeps has a `catalog`, and a location without a URI, whose
+    options are those of its files.
+    """
 
     name: str
     location: Place
@@ -78,6 +99,7 @@ class TableTarget:
     schema: tuple[Column, ...] = ()
     creation_properties: Mapping[str, str] = field(default_factory=dict)
     write_properties: Mapping[str, str] = field(default_factory=dict)
+    catalog: CatalogEntry | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +172,32 @@ class RestoreTable:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-Work = CreateTable | IngestFiles | RollBack | RunService | MakeSavepoint | RestoreTable
+@dataclass(frozen=True, slots=True)
+class MaintainIceberg:
+    """Run a piece of an Iceberg table's maintenance once.
+
+    `arguments` and `options` are those of Iceberg's procedure of that purpose, as texts. `basis`
+    is the metadata that the plan was made from. `rerun` is the number of the run a person asked
+    for, None when the trigger did. A run that `is_dry` only counts what it would do.
+    """
+
+    service: IcebergService
+    basis: str
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    rerun: int | None = None
+    is_dry: bool = False
+
+
+Work = (
+    CreateTable
+    | IngestFiles
+    | RollBack
+    | RunService
+    | MakeSavepoint
+    | RestoreTable
+    | MaintainIceberg
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +222,7 @@ class Operation:
                 return OperationKind.INGEST
             case RollBack():
                 return OperationKind.ROLLBACK
-            case RunService():
+            case RunService() | MaintainIceberg():
                 return OperationKind.of(self.work.service)
             case MakeSavepoint():
                 return OperationKind.SAVEPOINT
@@ -238,7 +285,7 @@ def parse_writer_name(name: str) -> tuple[str, str] | None:
 
 
 def _table_object(table: TableTarget) -> dict[str, Any]:
-    return {
+    content = {
         "name": table.name,
         "location": _place_object(table.location),
         "recordKey": list(table.record_key),
@@ -249,6 +296,13 @@ def _table_object(table: TableTarget) -> dict[str, Any]:
         "creationProperties": dict(table.creation_properties),
         "writeProperties": dict(table.write_properties),
     }
+    if table.catalog is not None:
+        content["catalog"] = {
+            "name": table.catalog.catalog,
+            "table": table.catalog.table,
+            "properties": dict(table.catalog.properties),
+        }
+    return content
 
 
 def _read_table(content: Any) -> TableTarget:
@@ -262,7 +316,13 @@ def _read_table(content: Any) -> TableTarget:
         schema=_read_columns(content["schema"]),
         creation_properties=_text_mapping(content["creationProperties"]),
         write_properties=_text_mapping(content["writeProperties"]),
+        catalog=_read_catalog(content["catalog"]) if "catalog" in content else None,
     )
+
+
+def _read_catalog(content: Any) -> CatalogEntry:
+    properties = tuple(sorted(_text_mapping(content["properties"]).items()))
+    return CatalogEntry(str(content["name"]), str(content["table"]), properties)
 
 
 def _work_object(work: Work) -> dict[str, Any]:
@@ -278,6 +338,14 @@ def _work_object(work: Work) -> dict[str, Any]:
                 "settings": dict(work.settings),
                 "resumes": list(work.resumes),
                 "rerun": work.rerun,
+            }
+        case MaintainIceberg():
+            return {
+                "basis": work.basis,
+                "arguments": dict(work.arguments),
+                "options": dict(work.options),
+                "rerun": work.rerun,
+                "dryRun": work.is_dry,
             }
         case MakeSavepoint():
             return {"name": work.name, "instant": work.instant}
@@ -305,9 +373,19 @@ def _work_object(work: Work) -> dict[str, Any]:
 
 
 def _read_work(kind: OperationKind, content: Any) -> Work:
-    if kind.service is not None:
+    service = kind.service
+    if isinstance(service, IcebergService):
+        return MaintainIceberg(
+            service=service,
+            basis=str(content["basis"]),
+            arguments=_text_mapping(content["arguments"]),
+            options=_text_mapping(content["options"]),
+            rerun=None if content["rerun"] is None else int(content["rerun"]),
+            is_dry=bool(content["dryRun"]),
+        )
+    if service is not None:
         return RunService(
-            service=kind.service,
+            service=service,
             basis=str(content["basis"]),
             settings=_text_mapping(content["settings"]),
             resumes=_texts(content["resumes"]),

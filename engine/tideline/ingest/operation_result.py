@@ -46,6 +46,7 @@ class SkippedFile:
 class OperationResult:
     """What came of an operation. Sizes are bytes, times seconds; see CommitReport for the rows.
 
+    A rewrite reads files and writes others in their place; what is deleted is freed in the store.
     `audit` says what a service did, file by file. It is the first to go when a result has to be
     short: the figures are in the commit's metadata as well.
     """
@@ -63,6 +64,7 @@ class OperationResult:
     rows_updated: int = 0
     rows_deleted: int = 0
     bytes_written: int = 0
+    files_read: int = 0
     bytes_read: int = 0
     files_deleted: int = 0
     bytes_deleted: int = 0
@@ -133,6 +135,7 @@ _RESULT_FIELDS = (
     "rows_updated",
     "rows_deleted",
     "bytes_written",
+    "files_read",
     "bytes_read",
     "files_deleted",
     "bytes_deleted",

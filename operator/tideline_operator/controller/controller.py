@@ -24,6 +24,7 @@ from tideline_operator.api_objects import (
 )
 from tideline_operator.controller import figures
 from tideline_operator.controller.budgets import Budgets
+from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import Connections
 from tideline_operator.controller.deletion import Deletion
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
@@ -80,7 +81,12 @@ class Controller:
         self.budgets = Budgets(settings.limits)
         connections, locations = Connections(api, clock), Locations()
         self._source = source = TableSource(
-            self._stores, connections, locations, self.queue.add, allows_local=allows_local
+            self._stores,
+            connections,
+            CatalogSecrets(api, clock),
+            locations,
+            self.queue.add,
+            allows_local=allows_local,
         )
         self._events = EventRecorder(api, settings.pod_name, clock.now_ms)
         starter = JobStarter(
@@ -92,7 +98,7 @@ class Controller:
                 tables=self.tables,
                 source=source,
                 settler=Settler(api, self._jobs, self._pods, settings.start_deadline_s),
-                observer=Observer(clock, source.open_store),
+                observer=Observer(clock, source.open_store, source.open_iceberg),
                 fates=WriterFates(api, self._pods),
                 starter=starter,
                 budgets=self.budgets,

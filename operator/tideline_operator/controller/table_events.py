@@ -6,6 +6,7 @@ from tideline.ingest.operation import OperationKind
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline_operator.controller.event_recorder import TableEvent
 from tideline_operator.resources.status import OperationStatus
+from tideline_operator.size_text import size_text
 
 _CONFLICT = 3
 _REASONS = {
@@ -53,6 +54,10 @@ def _done(name: str, result: OperationResult) -> str:
         (result.files_deleted, "files deleted"),
     )
     words += [f"{number:,} {what}" for number, what in counts if number]
+    sizes = [(result.bytes_read, "read"), (result.bytes_deleted, "freed")]
+    if result.files_read:
+        sizes.insert(1, (result.bytes_written, "written"))
+    words += [f"{size_text(size)} {what}" for size, what in sizes if size]
     if result.message:
         words.append(result.message)
     return ", ".join(words) + (f" in {result.seconds:.1f} s" if result.seconds else "")

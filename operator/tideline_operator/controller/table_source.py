@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tideline.clock import Clock
 from tideline.errors import ConfigError
 from tideline.ingest.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline_operator.api_objects import Manifest
+from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import Connections, SecretProblem
 from tideline_operator.controller.locations import Claim, Locations, address_of
 from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.work_queue import Key
+from tideline_operator.iceberg_source import IcebergSource, open_source
 from tideline_operator.launcher.driver_job import CA_BUNDLE_PATH
 from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable
@@ -69,6 +72,7 @@ class TableSource:
         self,
         stores: ObjectCache,
         connections: Connections,
+        catalogs: CatalogSecrets,
         locations: Locations,
         wake: Callable[[Key], None],
         *,
@@ -76,6 +80,7 @@ class TableSource:
     ) -> None:
         self._stores = stores
         self._connections = connections
+        self._catalogs = catalogs
         self._locations = locations
         self._wake = wake
         self._allows_local = allows_local
@@ -94,18 +99,20 @@ class TableSource:
             resolved = resolve_table(table, stores, ca_bundle=CA_BUNDLE_PATH)
         except ConfigError as error:
             return Unresolved("LocationInvalid", error.message)
-        remote = [resolved.location, *resolved.landings.values()]
+        places = (resolved.location, *resolved.landings.values())
+        remote = [place for place in places if place.uri]
         if not self._allows_local and not all(at.uri.startswith(S3_SCHEMES) for at in remote):
             message = "spec: only s3:// places can be reached from pods; name a LakeStore and s3://"
             return Unresolved("LocationInvalid", message)
         taken = self._claim(item, resolved)
         if taken is not None:
             return taken
-        if any(place.uri.startswith(S3_SCHEMES) for place in remote):
-            try:
+        try:
+            if resolved.stores or any(place.uri.startswith(S3_SCHEMES) for place in remote):
                 self._connections.connect(namespace, resolved.stores.values())
-            except SecretProblem as error:
-                return Unresolved(error.reason, error.message, may_heal=True)
+            self._catalogs.credentials(namespace, table.spec.catalog)
+        except SecretProblem as error:
+            return Unresolved(error.reason, error.message, may_heal=True)
         return resolved
 
     def open_store(self, table: ResolvedTable, place: Place) -> ObjectStore:
@@ -117,6 +124,17 @@ class TableSource:
         namespace = table.resource.metadata.namespace
         connection = self._connections.connect(namespace, table.stores.values(), may_be_old=True)
         return location.open(connection)
+
+    def open_iceberg(
+        self,
+        table: ResolvedTable,
+        open_store: Callable[[ResolvedTable, Place], ObjectStore],
+        clock: Clock,
+    ) -> IcebergSource:
+        """The metadata of an Iceberg table, its catalog with the credentials the table names."""
+        namespace = table.resource.metadata.namespace
+        credentials = self._catalogs.credentials(namespace, table.spec.catalog)
+        return open_source(table, open_store, clock, credentials)
 
     def forget(self, key: Key) -> None:
         """The table is gone: its place is free."""
@@ -155,7 +173,7 @@ class TableSource:
 
     def _claim(self, item: Manifest, table: ResolvedTable) -> Unresolved | None:
         created_at = str(item["metadata"].get("creationTimestamp", ""))
-        address = address_of(table.location)
+        address = address_of(Place(table.address, table.location.options))
         claim = Claim(key_of(item), address, _has_worked_there(item), created_at)
         elder, moved = self._locations.claim(claim)
         for other in moved:
@@ -164,7 +182,7 @@ class TableSource:
             return None
         return Unresolved(
             LOCATION_TAKEN,
-            f"spec.location: {table.location.uri} belongs to LakeTable {elder[0]}/{elder[1]}, or "
+            f"spec.location: {table.address} belongs to LakeTable {elder[0]}/{elder[1]}, or "
             "one lies inside the other; one table has one LakeTable",
         )
 

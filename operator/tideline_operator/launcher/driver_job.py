@@ -26,7 +26,14 @@ from tideline.ingest.kubernetes_pods import (
     SparkPods,
     task_slots,
 )
-from tideline.ingest.operation import IngestFiles, Operation, Place, RunService
+from tideline.ingest.operation import (
+    IngestFiles,
+    MaintainIceberg,
+    Operation,
+    OperationKind,
+    Place,
+    RunService,
+)
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launcher.pod_template import checked_template, engine_container, overlay
 from tideline_operator.resources.metadata import API_VERSION
@@ -88,7 +95,7 @@ def moves_rows(operation: Operation) -> bool:
     match operation.work:
         case IngestFiles():
             return True
-        case RunService():
+        case RunService() | MaintainIceberg():
             return operation.work.service.moves_rows
     return False
 
@@ -97,6 +104,9 @@ def memory_asked_bytes(operation: Operation, table: ResolvedTable) -> int:
     """What the operation's pods may ask for together."""
     resources = table.spec.resources
     driver = memory_bytes(resources.driver.memory)
+    if operation.kind is OperationKind.REWRITE_POSITION_DELETES:
+        # It moves no rows of the table, but those of delete files.
+        return driver
     if not moves_rows(operation):
         return min(driver, _SMALL_MEMORY_BYTES)
     return driver + resources.executor.max * memory_bytes(resources.executor.memory)
@@ -235,6 +245,9 @@ def _driver_template(
         "terminationMessagePolicy": "File",
     }
     container["env"] += _driver_variables(operation, settings)
+    catalog = table.spec.catalog
+    if catalog is not None and catalog.credentials is not None:
+        container["envFrom"] = [{"secretRef": {"name": catalog.credentials.secret_name}}]
     mount = {"name": "operation", "mountPath": OPERATION_FOLDER, "readOnly": True}
     container["volumeMounts"].append(mount)
     proposed = _proposed(settings, has_api_access=moves_rows(operation))

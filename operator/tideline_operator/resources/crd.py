@@ -50,14 +50,16 @@ class Column:
 
 _READY = '.status.conditions[?(@.type=="Ready")]'
 _TABLE_COLUMNS = (
-    Column("Type", ".spec.type", "Hudi table type."),
+    Column("Format", ".spec.format", "Table format."),
     Column("Ready", f"{_READY}.status", "Whether the table is as asked for."),
-    Column("Latest", ".status.timeline.latest", "Newest completed instant."),
+    Column("Latest", ".status.timeline.latest", "Newest completed instant, or snapshot."),
     Column("Pending", ".status.timeline.pendingCount", "Pending instants.", type="integer"),
-    Column("Files", ".status.table.files", "Base files of the snapshot.", type="integer"),
+    Column("Files", ".status.table.files", "Base or data files of the snapshot.", type="integer"),
     Column("Lag", ".status.lagFiles", "Files that wait to be taken in.", type="integer"),
     Column("Reason", f"{_READY}.reason", "Why it is ready or not.", priority=1),
+    Column("Type", ".spec.type", "Hudi table type.", priority=1),
     Column("Location", ".spec.location", "Where the table lives.", priority=1),
+    Column("Catalog", ".spec.catalog.table", "Its name in its catalog.", priority=1),
 )
 _STORE_COLUMNS = (
     Column("Endpoint", ".spec.endpoint", "URL of the S3 endpoint."),

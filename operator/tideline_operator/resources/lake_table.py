@@ -10,6 +10,13 @@ from enum import Enum
 from typing import ClassVar
 
 from tideline_operator.resources.field import CelRule, described
+from tideline_operator.resources.format_rules import (
+    ICEBERG_SERVICE_NAMES,
+    SERVICE_NAMES,
+    format_problems,
+    format_rules,
+)
+from tideline_operator.resources.iceberg import Catalog
 from tideline_operator.resources.ingest import (
     COLUMN_MEANING,
     COLUMN_PATTERN,
@@ -25,7 +32,7 @@ from tideline_operator.resources.metadata import (
 )
 from tideline_operator.resources.services import Services
 from tideline_operator.resources.status import LakeTableStatus
-from tideline_operator.resources.table_rules import EVENT_TIME, SERVICE_NAMES, TABLE_RULES
+from tideline_operator.resources.table_rules import EVENT_TIME, TABLE_RULES
 
 INGESTS_MAX = 32
 _QUANTITY_PATTERN = r"[0-9]{1,12}(\.[0-9]{1,6})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?"
@@ -276,8 +283,12 @@ class LakeTableSpec:
 
     location: str = described(
         "Where the table lives: s3://bucket/prefix, or a folder, relative to the YAML file.",
+        default="",
         length_max=LOCATION_LENGTH_MAX,
         immutable=True,
+    )
+    catalog: Catalog | None = described(
+        "The catalog that keeps an Iceberg table, instead of location.", default=None
     )
     store_ref: str | None = described(
         "LakeStore with the connection; needed for s3:// locations.", default=None, length_max=63
@@ -368,14 +379,14 @@ class LakeTableSpec:
         free_form=True,
     )
 
-    RULES: ClassVar[tuple[CelRule, ...]] = TABLE_RULES
+    RULES: ClassVar[tuple[CelRule, ...]]
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """What no single field can say."""
-        if self.format is TableFormat.HUDI and not self.record_key:
+        is_iceberg = self.format is TableFormat.ICEBERG
+        yield from format_problems(self, is_iceberg=is_iceberg)
+        if not is_iceberg and not self.record_key:
             yield "recordKey", "is needed: the columns that identify a row"
-        if self.format is TableFormat.ICEBERG and self.ingest:
-            yield "ingest", "an Iceberg table is only maintained; others write it"
         if self.location.startswith(("s3://", "s3a://")) and self.store_ref is None:
             yield "storeRef", "is needed for an s3:// location: name a LakeStore"
         mode, event_time = EVENT_TIME
@@ -388,7 +399,8 @@ class LakeTableSpec:
         yield from _repeated("savepoints", tuple(savepoint.name for savepoint in self.savepoints))
         yield from _repeated("schema", tuple(column.name.lower() for column in self.schema))
         yield from self._columns_missing_from_schema()
-        runnable = {*SERVICE_NAMES, *(ingest.name for ingest in self.ingest)}
+        services = ICEBERG_SERVICE_NAMES if is_iceberg else SERVICE_NAMES
+        runnable = {*services, *(ingest.name for ingest in self.ingest)}
         for name in sorted(set(self.rerun) - runnable):
             yield f"rerun.{name}", f"nothing of that name; allowed: {', '.join(sorted(runnable))}"
         for name in self.properties:
@@ -410,6 +422,10 @@ class LakeTableSpec:
                 top = re.split(r"[.:]", column)[0]
                 if top.lower() not in declared:
                     yield f"{path}[{position}]", f"spec.schema has no column {top!r}"
+
+
+# What a format refuses is told by the fields' defaults.
+LakeTableSpec.RULES = (*TABLE_RULES, *format_rules(LakeTableSpec, Services))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,10 +137,10 @@ def _resolve_all(
         except ConfigError as error:
             problems.append(f"{_where(document)}: {error}")
             continue
-        other = locations.setdefault(table.location.uri, table.name)
+        other = locations.setdefault(table.address, table.name)
         if other != table.name:
             problems.append(
-                f"{_where(document)}: spec.location: {table.location.uri} already belongs to "
+                f"{_where(document)}: spec.location: {table.address} already belongs to "
                 f"LakeTable {other}; one table has one LakeTable"
             )
         tables.append(table)

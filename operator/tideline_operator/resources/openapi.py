@@ -173,9 +173,13 @@ def _immutability(kind: type, owner: str) -> Iterator[Schema]:
             continue
         name = json_name(field.name)
         now, before = f"self.{name}", f"oldSelf.{name}"
+        is_kept = f"{now} == {before}"
         if typing.get_origin(value_type(hints[field.name])) is tuple:
             now, before = (f"(has({path}) ? {path} : [])" for path in (now, before))
-        yield _validation(CelRule(f"{now} == {before}", _KEPT.format(kind=owner), field=name))
+            is_kept = f"{now} == {before}"
+        elif not is_required(field) and default_of(field) in (None, ""):
+            is_kept = f"has({now}) == has({before}) && (!has({now}) || {now} == {before})"
+        yield _validation(CelRule(is_kept, _KEPT.format(kind=owner), field=name))
 
 
 def _rules_of(kind: type) -> tuple[CelRule, ...]:

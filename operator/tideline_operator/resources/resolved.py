@@ -14,7 +14,8 @@ from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
 class ResolvedTable:
     """What the planner calls the spec: the resource and where everything it names really is.
 
-    `stores` are the LakeStores it refers to, by name.
+    `stores` are the LakeStores it refers to, by name. The `location` of an Iceberg table that a
+    catalog keeps has no URI; its options are those of the table's files.
     """
 
     resource: LakeTable
@@ -26,6 +27,14 @@ class ResolvedTable:
     def name(self) -> str:
         """Namespace and name."""
         return str(self.resource.metadata)
+
+    @property
+    def address(self) -> str:
+        """The one place that is the table, for telling tables apart: a URI, or its catalog's."""
+        catalog = self.resource.spec.catalog
+        if catalog is None:
+            return self.location.uri
+        return f"{catalog.type.value}:{catalog.uri or catalog.name}#{catalog.table}"
 
     @property
     def spec(self) -> LakeTableSpec:

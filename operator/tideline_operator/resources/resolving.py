@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tideline.errors import ConfigError
@@ -69,7 +69,10 @@ class _Resolver:
 
     def resolve(self) -> ResolvedTable:
         spec = self.table.spec
-        location = self._locate(spec.location, spec.store_ref, "spec.location")
+        if spec.catalog is None:
+            location = self._locate(spec.location, spec.store_ref, "spec.location")
+        else:
+            location = self._files_of_catalog(spec.store_ref)
         landings = {}
         for position, ingest in enumerate(spec.ingest):
             source = ingest.source
@@ -94,6 +97,16 @@ class _Resolver:
             return _place(text, self._store_options(store_ref))
         except ConfigError as error:
             raise ConfigError(f"{field}: {error}") from error
+
+    def _files_of_catalog(self, store_ref: str | None) -> Place:
+        """How the files of a table are reached whose place only its catalog knows."""
+        if store_ref is None:
+            return Place("")
+        try:
+            options = self._store_options(store_ref)
+        except ConfigError as error:
+            raise ConfigError(f"spec.storeRef: {error}") from error
+        return replace(_place("s3://any", options), uri="")
 
     def _store_options(self, store_ref: str | None) -> dict[str, str]:
         if store_ref is None:

@@ -9,6 +9,13 @@ from enum import Enum
 from typing import ClassVar
 
 from tideline_operator.resources.field import CelRule, described
+from tideline_operator.resources.iceberg import (
+    ExpireSnapshots,
+    RemoveOrphanFiles,
+    RewriteDataFiles,
+    RewriteManifests,
+    RewritePositionDeletes,
+)
 from tideline_operator.resources.ingest import COLUMN_MEANING, COLUMN_PATTERN
 from tideline_operator.resources.schedule import Cron, Duration
 
@@ -153,6 +160,25 @@ class Services:
     cleaning: Cleaning = described("Cleaning.", default_factory=Cleaning)
     archiving: Archiving = described("Archiving.", default_factory=Archiving)
     partition_ttl: PartitionTtl = described("Partition TTL.", default_factory=PartitionTtl)
+    rewrite_data_files: RewriteDataFiles | None = described(
+        "Rewriting of an Iceberg table's data files; without it the defaults of its fields.",
+        default=None,
+    )
+    rewrite_position_deletes: RewritePositionDeletes | None = described(
+        "Rewriting of an Iceberg table's position deletes; without it the defaults of its fields.",
+        default=None,
+    )
+    rewrite_manifests: RewriteManifests | None = described(
+        "Rewriting of an Iceberg table's manifests; without it the defaults of its fields.",
+        default=None,
+    )
+    expire_snapshots: ExpireSnapshots | None = described(
+        "Expiry of an Iceberg table's snapshots; without it the defaults of its fields.",
+        default=None,
+    )
+    remove_orphan_files: RemoveOrphanFiles | None = described(
+        "Orphan files of an Iceberg table; without it the defaults of its fields.", default=None
+    )
     maintenance_window: Cron | None = described(
         "Minutes in which services may start, as a cron expression in UTC; always otherwise.",
         default=None,

@@ -67,9 +67,13 @@ class PendingInstant:
 class TimelineStatus:
     """The timeline in short."""
 
-    latest: str | None = described("Newest completed instant.", default=None, length_max=32)
+    latest: str | None = described(
+        "Newest completed instant, or snapshot.", default=None, length_max=32
+    )
     latest_action: str | None = described("Its action.", default=None, length_max=32)
-    completed: int = described("Completed instants in the active timeline.", default=0)
+    completed: int = described(
+        "Completed instants in the active timeline, or snapshots.", default=0
+    )
     pending_count: int = described("How many instants are pending.", default=0, always_written=True)
     pending: tuple[PendingInstant, ...] = described(
         "Instants under way or left behind.", default=(), items_max=100
@@ -80,10 +84,26 @@ class TimelineStatus:
 class TableStatus:
     """The table's files in short; sizes in bytes."""
 
-    files: int = described("Base files of the latest snapshot.", default=0, always_written=True)
+    files: int = described(
+        "Base or data files of the latest snapshot.", default=0, always_written=True
+    )
     bytes: int = described("Their size.", default=0)
     small_file_percent: int = described("Share of files below the small-file limit.", default=0)
     log_files: int = described("Log files that wait for compaction.", default=0)
+    delete_files: int = described("Delete files of an Iceberg table.", default=0)
+    manifests: int = described("Manifests of an Iceberg table's snapshot.", default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFigures:
+    """What a run did, in figures; sizes in bytes."""
+
+    files_before: int = described("Files that were rewritten.", default=0)
+    bytes_before: int = described("Bytes that were read.", default=0)
+    files_after: int = described("Files that were written.", default=0)
+    bytes_after: int = described("Their size.", default=0)
+    files_deleted: int = described("Files that were deleted.", default=0)
+    bytes_deleted: int = described("Their size.", default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +114,9 @@ class ServiceStatus:
     reason: str = described("Why it is due or not.", default="", length_max=1024)
     last_run: Timestamp | None = described("Last run.", default=None, length_max=40)
     last_result: str = described("Its result.", default="", length_max=1024)
+    last_figures: RunFigures | None = described(
+        "Figures of the last run that ended well.", default=None
+    )
     next_run: Timestamp | None = described("Next run, if known.", default=None, length_max=40)
     rerun: int = described("The number in spec.rerun that was run last.", default=0)
 

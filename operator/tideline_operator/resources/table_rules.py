@@ -7,16 +7,9 @@ it. Every list and string in these rules is bounded, which keeps them inside the
 from __future__ import annotations
 
 from tideline_operator.resources.field import CelRule, no_credentials_in
+from tideline_operator.resources.format_rules import ICEBERG_SERVICE_NAMES, SERVICE_NAMES
 
 EVENT_TIME = ("hoodie.record.merge.mode", "EVENT_TIME_ORDERING")
-SERVICE_NAMES = (
-    "compaction",
-    "logCompaction",
-    "clustering",
-    "cleaning",
-    "archiving",
-    "partitionTtl",
-)
 
 _COMPARISONS_MAX = 5_000
 _IS_S3 = "{0}.startsWith('s3://') || {0}.startsWith('s3a://')"
@@ -60,12 +53,7 @@ TABLE_RULES = (
         field="recordKey",
     ),
     CelRule(
-        "self.format != 'Iceberg' || !has(self.ingest) || self.ingest.size() == 0",
-        "an Iceberg table is only maintained; others write it",
-        field="ingest",
-    ),
-    CelRule(
-        f"has(self.storeRef) || !({_IS_S3.format('self.location')})",
+        f"has(self.storeRef) || !has(self.location) || !({_IS_S3.format('self.location')})",
         "is needed for an s3:// location: name a LakeStore",
         field="storeRef",
     ),
@@ -77,7 +65,7 @@ TABLE_RULES = (
         field="ingest",
     ),
     CelRule(
-        "!has(self.ingest) || self.ingest.all(i, "
+        "!has(self.ingest) || !has(self.location) || self.ingest.all(i, "
         f"!{_LANDING}.startsWith({_LOCATION}) && !{_LOCATION}.startsWith({_LANDING}))",
         "a source path and the table's location overlap; keep them apart",
         field="ingest",
@@ -97,10 +85,16 @@ TABLE_RULES = (
     _declared("ordering"),
     _declared("services.clustering.sortBy", owner="self.services.clustering"),
     CelRule(
-        "!has(self.rerun) || self.rerun.all(name, "
+        "self.format == 'Iceberg' || !has(self.rerun) || self.rerun.all(name, "
         f"name in {list(SERVICE_NAMES)} || "
         "(has(self.ingest) && self.ingest.exists(i, i.name == name)))",
         f"allowed: {', '.join(SERVICE_NAMES)} and the names of ingests",
+        field="rerun",
+    ),
+    CelRule(
+        "self.format != 'Iceberg' || !has(self.rerun) || self.rerun.all(name, "
+        f"name in {list(ICEBERG_SERVICE_NAMES)})",
+        f"allowed: {', '.join(ICEBERG_SERVICE_NAMES)}",
         field="rerun",
     ),
     CelRule(

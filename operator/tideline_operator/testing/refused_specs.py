@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 
-from tideline_operator.testing.resource_examples import MINIMAL
+from tideline_operator.testing.resource_examples import ICEBERG_MINIMAL, MINIMAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,11 @@ def with_spec(lines: str) -> str:
     return MINIMAL + textwrap.indent(textwrap.dedent(lines).strip(), "  ") + "\n"
 
 
+def with_iceberg(lines: str) -> str:
+    """ICEBERG_MINIMAL with more fields in its spec."""
+    return ICEBERG_MINIMAL + textwrap.indent(textwrap.dedent(lines).strip(), "  ") + "\n"
+
+
 def with_ingest(lines: str) -> str:
     """MINIMAL with more fields in its ingest."""
     return MINIMAL + textwrap.indent(textwrap.dedent(lines).strip(), "    ") + "\n"
@@ -42,6 +47,12 @@ def without(part: str, put: str = "") -> str:
     """MINIMAL with `part` replaced."""
     assert part in MINIMAL
     return MINIMAL.replace(part, put)
+
+
+def without_from_iceberg(part: str) -> str:
+    """ICEBERG_MINIMAL without `part`."""
+    assert part in ICEBERG_MINIMAL
+    return ICEBERG_MINIMAL.replace(part, "")
 
 
 REFUSALS = (
@@ -402,12 +413,6 @@ REFUSALS = (
         "allowed: lower-case letters, digits and '-'",
     ),
     Refusal(
-        with_spec("format: Iceberg"),
-        "spec.ingest: an Iceberg table is only maintained; others write",
-        "spec.ingest",
-        "an Iceberg table is only maintained; others write it",
-    ),
-    Refusal(
         without("location: table", "location: s3://b/t"),
         "spec.storeRef: is needed for an s3",
         "spec.storeRef",
@@ -421,9 +426,9 @@ REFUSALS = (
     ),
     Refusal(
         without("  location: table"),
-        "spec.location: is required",
+        "spec.location: is needed: where the table",
         "spec.location",
-        "Required value",
+        "is needed: where the table lives",
     ),
     Refusal(
         without("name: people", "name: People"),

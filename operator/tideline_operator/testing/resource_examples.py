@@ -69,3 +69,55 @@ spec:
   - name: landing
     source: {format: parquet, path: landing}
 """
+
+ICEBERG = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeTable
+metadata: {name: orders, namespace: lake}
+spec:
+  format: Iceberg
+  storeRef: minio
+  location: s3://lake/orders
+  services:
+    mode: Auto
+    rewriteDataFiles:
+      strategy: Sort
+      sortBy: [region, amount desc nulls last]
+      targetFileSize: 256Mi
+      minInputFiles: 4
+      filter: day >= '2026-01-01'
+      partialProgress: {enabled: true, maxCommits: 4}
+      options: {delete-file-threshold: "2"}
+    rewritePositionDeletes: {options: {min-input-files: "3"}}
+    rewriteManifests: {minManifests: 10}
+    expireSnapshots: {olderThan: 7d, retainLast: 3}
+    removeOrphanFiles: {mode: Auto, olderThan: 4d, every: 1d}
+    maintenanceWindow: "* 0-6 * * *"
+  rerun: {rewriteDataFiles: 2}
+  resources:
+    driver: {memory: 1Gi}
+"""
+
+ICEBERG_MINIMAL = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeTable
+metadata: {name: orders}
+spec:
+  format: Iceberg
+  location: table
+"""
+
+ICEBERG_CATALOG = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeTable
+metadata: {name: orders}
+spec:
+  format: Iceberg
+  catalog:
+    type: rest
+    name: lake
+    uri: https://catalog.example/api
+    warehouse: s3://lake/
+    table: sales.orders
+    credentials: {secretName: catalog-token}
+"""

@@ -54,6 +54,16 @@ def resolved(trigger: dict[str, Any] | None = None, **spec: Any) -> ResolvedTabl
     return ResolvedTable(resource, Place("memory://table"), landings)
 
 
+def resolved_iceberg(location: str = "memory://table", **spec: Any) -> ResolvedTable:
+    """A LakeTable `orders` in Iceberg's format at `location`; `spec` over it."""
+    place = {} if "catalog" in spec else {"location": location}
+    content = {"format": "Iceberg", **place, **spec}
+    resource = parse_stored(LakeTable, {"metadata": {"name": "orders"}, "spec": content})
+    if resource is None:
+        raise ValueError(f"no LakeTable: {content}")
+    return ResolvedTable(resource, Place(resource.spec.location), {})
+
+
 def seen(*files: LandingFile, table: ObservedTable | None = TABLE, **landing: Any) -> Observed:
     """The table, and the landing prefix with `files` in it."""
     return Observed(table, {"landing": ObservedLanding(Landing(files), **landing)})

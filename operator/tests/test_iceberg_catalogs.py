@@ -1,0 +1,192 @@
+"""Iceberg tables that a catalog keeps: found, looked after, opened with a Secret."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pytest
+
+from tideline.clock import SystemClock
+from tideline.ingest.execute import execute_operation
+from tideline.ingest.operation import Operation
+from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline_operator import planner
+from tideline_operator.api_objects import SECRETS
+from tideline_operator.controller.catalog_secrets import catalog_properties
+from tideline_operator.due_services import needs_of
+from tideline_operator.launcher.driver_job import LaunchSettings, driver_job
+from tideline_operator.launcher.pod_template import engine_container
+from tideline_operator.observation import Observer
+from tideline_operator.planner import plan
+from tideline_operator.testing.api_server import ApiServer
+from tideline_operator.testing.controller_case import ControllerCase
+from tideline_operator.testing.table_states import EMPTY, resolved_iceberg, starts
+
+pytest.importorskip("pyiceberg")
+pytest.importorskip("sqlalchemy")
+
+from pyiceberg.catalog.sql import SqlCatalog
+
+CLOCK = SystemClock()
+NAME = "shop.orders"
+VARIABLE = "PYICEBERG_CATALOG__LAKE__URI"
+EXPIRING = {
+    "rewriteDataFiles": {"enabled": False},
+    "removeOrphanFiles": {"enabled": False},
+    "expireSnapshots": {"olderThan": "1ms", "retainLast": 1},
+}
+
+
+class Shop:
+    """A SQL catalog `lake` in a folder, in which others keep `shop.orders`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.uri = f"sqlite:///{folder}/catalog.db"
+        self.warehouse = f"file://{folder}/warehouse"
+        self.catalog = SqlCatalog("lake", uri=self.uri, warehouse=self.warehouse)
+        self.catalog.create_namespace("shop")
+
+    def append(self, times: int = 1) -> None:
+        rows = pa.table({"id": pa.array(range(10), pa.int64())})
+        if not self.catalog.table_exists(NAME):
+            self.catalog.create_table(NAME, rows.schema)
+        for _ in range(times):
+            self.catalog.load_table(NAME).append(rows)
+
+    def rows(self) -> int:
+        return len(self.catalog.load_table(NAME).scan().to_arrow())
+
+    def spec(self, **catalog: Any) -> dict[str, Any]:
+        place = {"type": "sql", "name": "lake", "warehouse": self.warehouse, "table": NAME}
+        return {"catalog": {**place, **catalog}}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+@pytest.fixture
+def case(
+    api_server: ApiServer, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ControllerCase]:
+    monkeypatch.setattr(planner, "OBSERVE_RETRY_MS", 1_000)
+    with ControllerCase(api_server, namespace, tmp_path) as case:
+        yield case
+
+
+def no_spark(_: object) -> NoReturn:
+    raise AssertionError("this work needs no Spark")
+
+
+def test_a_table_of_a_catalog_is_found_and_looked_after(shop: Shop) -> None:
+    table = resolved_iceberg(**shop.spec(uri=shop.uri), services=EXPIRING)
+    observer = Observer(CLOCK)
+    assert observer.observe(table, EMPTY).iceberg is None
+    shop.append(3)
+    observed = observer.observe(table, EMPTY)
+    assert observed.iceberg is not None
+    assert observed.iceberg.files is not None
+    assert observed.iceberg.files.files == 3
+    (start,) = starts(plan(table, EMPTY, observed, CLOCK.now_ms()))
+    result = execute_operation(start.operation, session_factory=no_spark)
+    assert (result.outcome, result.message) == (Outcome.SUCCEEDED, "expired 2 snapshots, 1 stay")
+    assert shop.rows() == 30
+    needs = needs_of(table.spec, EMPTY, observer.observe(table, EMPTY), CLOCK.now_ms())
+    assert [need.name for need in needs if need.is_due] == []
+    assert observer.observe(table, EMPTY) == observer.observe(table, EMPTY)
+
+
+def test_a_catalog_out_of_reach_is_a_problem(shop: Shop, tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/nowhere/catalog.db"
+    problem = Observer(CLOCK).observe(resolved_iceberg(**shop.spec(uri=uri)), EMPTY).problem
+    assert problem is not None
+
+
+def test_variables_of_the_environment_are_properties_of_one_catalog() -> None:
+    variables = {
+        "PYICEBERG_CATALOG__LAKE__TOKEN": "t",
+        "PYICEBERG_CATALOG__LAKE__S3__ACCESS_KEY_ID": "k",
+        "PYICEBERG_CATALOG__OTHER__TOKEN": "o",
+        "PATH": "/bin",
+    }
+    assert catalog_properties("lake", variables) == {"token": "t", "s3.access-key-id": "k"}
+
+
+def test_only_the_driver_gets_the_credentials_of_the_catalog(shop: Shop) -> None:
+    spec = shop.spec(credentials={"secretName": "catalog-token"})
+    table = resolved_iceberg(**spec, services={"rewriteManifests": {"enabled": False}},
+                             rerun={"rewriteDataFiles": 1})  # fmt: skip
+    shop.append()
+    credentialed = resolved_iceberg(**shop.spec(uri=shop.uri))
+    observed = Observer(CLOCK).observe(credentialed, EMPTY)
+    start = starts(plan(table, EMPTY, observed, CLOCK.now_ms()))[0]
+    owner = {"metadata": {"name": "orders", "uid": "1"}}
+    job = driver_job(start.operation, table, 1, owner=owner, settings=LaunchSettings("engine"))
+    container = engine_container(job["spec"]["template"])
+    assert container["envFrom"] == [{"secretRef": {"name": "catalog-token"}}]
+
+
+@pytest.mark.api_server
+def test_the_controller_opens_catalogs_with_their_secrets(case: ControllerCase, shop: Shop) -> None:
+    no_hudi = {"location": None, "recordKey": None, "ordering": None, "schema": None,
+               "ingest": None}  # fmt: skip
+    catalog = shop.spec(credentials={"secretName": "catalog"})
+    case.declare("orders", format="Iceberg", services=EXPIRING, **no_hudi, **catalog)
+    case.start()
+
+    def reason() -> str:
+        return str(case.condition("Ready", "orders").get("reason"))
+
+    case.until(lambda: reason() == "SecretMissing", "the Secret is missing")
+    secret = {"metadata": {"name": "catalog"}, "apiVersion": "v1", "kind": "Secret",
+              "data": {VARIABLE: base64.b64encode(shop.uri.encode()).decode()}}  # fmt: skip
+    case.api.create(SECRETS, secret, case.namespace)
+    case.until(lambda: reason() == "TableMissing", "the table is missing", timeout_s=30)
+    shop.append(3)
+    job = case.until_job("expire")
+    assert shop.uri not in str(case.cluster.operation_of(job))
+    case.cluster.finish(job, executed(case.cluster.operation_of(job), case.folder, shop))
+    case.until_ready("orders")
+    case.until(lambda: case.status("orders")["timeline"]["completed"] == 1, "one is left")
+    assert shop.rows() == 30
+
+
+def executed(operation: Operation, folder: Path, shop: Shop) -> OperationResult:
+    """What comes of an operation in a pod, which has the Secret in its environment."""
+    path = folder / "operation.json"
+    path.write_text(json.dumps(operation.to_json_object()))
+    done = subprocess.run(
+        [sys.executable, "-m", "tideline", "execute", "--operation", str(path)],
+        env={**os.environ, VARIABLE: shop.uri},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return OperationResult.from_json_object(json.loads(done.stdout))
+
+
+@pytest.mark.api_server
+def test_two_resources_do_not_look_after_one_table_of_a_catalog(
+    case: ControllerCase, shop: Shop
+) -> None:
+    shop.append()
+    no_hudi = {"location": None, "recordKey": None, "ordering": None, "schema": None,
+               "ingest": None}  # fmt: skip
+    for name in ("first", "second"):
+        case.declare(name, format="Iceberg", services={"mode": "Off"}, **no_hudi,
+                     **shop.spec(uri=shop.uri))  # fmt: skip
+        if case.controller is None:
+            case.start()
+        case.until(lambda name=name: case.condition("Ready", name), f"{name} was looked at")
+    case.until_ready("first")
+    assert case.condition("Ready", "second")["reason"] == "LocationTaken"

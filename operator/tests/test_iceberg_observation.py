@@ -1,0 +1,198 @@
+"""Looking at Iceberg tables: what is found, what is due, and what is not read again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tideline.iceberg.file_system_table import HINT_PATH
+from tideline.ingest.operation import Place
+from tideline.storage.object_store import ObjectStore
+from tideline.testing.faulty_store import FaultPlan, FaultyStore
+from tideline.testing.iceberg_model import IcebergModel
+from tideline_operator.due_services import needs_of
+from tideline_operator.iceberg_observation import COUNTING_FREE_MS
+from tideline_operator.observation import Observer
+from tideline_operator.observed import Observed
+from tideline_operator.observed_iceberg import ObservedIceberg
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.service_triggers import ServiceNeed
+from tideline_operator.testing.table_states import EMPTY, resolved_iceberg
+
+LOOK_AGAIN_CALLS_MAX = 8
+
+
+@dataclass(slots=True)
+class Onlooker:
+    """An observer of one table, and the store it sees that table through."""
+
+    model: IcebergModel
+    spec: dict[str, Any] = field(default_factory=dict)
+    store: FaultyStore = field(init=False)
+    observer: Observer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.store = FaultyStore(self.model.location.open())
+        self.observer = Observer(self.model.clock, self._open)
+
+    @property
+    def table(self) -> ResolvedTable:
+        return resolved_iceberg(self.model.location.uri, **self.spec)
+
+    def look(self) -> Observed:
+        return self.observer.observe(self.table, EMPTY)
+
+    def seen(self) -> ObservedIceberg:
+        observed = self.look()
+        assert observed.problem is None, observed.problem
+        assert observed.iceberg is not None
+        return observed.iceberg
+
+    def needs(self) -> dict[str, ServiceNeed]:
+        now_ms = self.model.clock.now_ms()
+        found = needs_of(self.table.spec, EMPTY, self.look(), now_ms)
+        return {need.name: need for need in found}
+
+    def _open(self, _: ResolvedTable, place: Place) -> ObjectStore:
+        assert place.uri == self.model.location.uri
+        return self.store
+
+
+def onlooker(appends: int = 0, **spec: Any) -> Onlooker:
+    model = IcebergModel.create()
+    for number in range(appends):
+        model.append(range(number * 4, number * 4 + 4))
+    return Onlooker(model, spec)
+
+
+def test_where_there_is_no_table_none_is_seen_and_one_that_comes_is() -> None:
+    one = onlooker()
+    store = one.model.location.open()
+    hint, metadata = store.get(HINT_PATH), store.get("metadata/v1.metadata.json")
+    store.delete_many([HINT_PATH, "metadata/v1.metadata.json"])
+    assert one.look() == Observed()
+    store.put("metadata/v1.metadata.json", metadata)
+    store.put(HINT_PATH, hint)
+    assert one.seen().files is not None
+
+
+def test_the_files_of_the_newest_snapshot_are_counted() -> None:
+    one = onlooker(appends=3)
+    one.model.delete_by_position([1])
+    files = one.seen().files
+    assert files is not None
+    assert (files.files, files.small_files, files.files_with_deletes) == (6, 6, 1)
+    assert (files.delete_files, files.manifests) == (1, 4)
+    assert files.size_bytes > 0
+
+
+def test_a_rewrite_is_due_once_a_partition_has_enough_small_files() -> None:
+    one = onlooker(appends=4)
+    need = one.needs()["rewriteDataFiles"]
+    assert not need.is_due
+    assert need.reason == "nothing to gain: of 8 data files 100 % are small, 0 % have deletes"
+    one.model.append(range(100, 104))
+    need = one.needs()["rewriteDataFiles"]
+    assert need.is_due
+    assert need.reason.startswith("10 data files (")
+    assert need.reason.endswith(") would become 2: enough files of the wrong size")
+
+
+def test_fields_of_the_spec_decide_what_a_rewrite_takes() -> None:
+    few = {"services": {"rewriteDataFiles": {"minInputFiles": 2}}}
+    assert onlooker(appends=2, **few).needs()["rewriteDataFiles"].is_due
+    odd = {"services": {"rewriteDataFiles": {"minInputFiles": 2, "filter": "parity = 'odd'"}}}
+    assert "4 data files" not in onlooker(appends=2, **odd).needs()["rewriteDataFiles"].reason
+    size = {"services": {"rewriteDataFiles": {"targetFileSize": "8"}}}
+    assert "0 % are small" in onlooker(appends=2, **size).needs()["rewriteDataFiles"].reason
+    bad = {"services": {"rewriteDataFiles": {"options": {"min-input-file": "2"}}}}
+    need = onlooker(appends=2, **bad).needs()["rewriteDataFiles"]
+    assert need.problem is not None
+    assert "did you mean min-input-files?" in need.reason
+
+
+def test_a_table_that_did_not_change_is_not_read_again() -> None:
+    one = onlooker(appends=8)
+    first = one.seen()
+    before = one.store.calls
+    assert one.seen() == first
+    assert one.store.calls - before <= LOOK_AGAIN_CALLS_MAX
+    one.model.append([1])
+    before = one.store.calls
+    assert one.seen().files != first.files
+    assert one.store.calls - before > LOOK_AGAIN_CALLS_MAX
+
+
+def test_another_spec_is_looked_at_anew() -> None:
+    one = onlooker(appends=2)
+    assert not one.needs()["rewriteDataFiles"].is_due
+    one.spec = {"services": {"rewriteDataFiles": {"minInputFiles": 2}}}
+    assert one.needs()["rewriteDataFiles"].is_due
+
+
+def test_counting_that_takes_long_is_put_off() -> None:
+    one = onlooker(appends=6)
+    clock = one.model.clock
+    inner = one.store.get
+
+    def slow(path: str) -> bytes:
+        clock.sleep(2 * COUNTING_FREE_MS / 1000)
+        return inner(path)
+
+    one.store.get = slow  # type: ignore[method-assign]
+    assert one.seen().files is not None
+    one.model.append([1])
+    later = one.seen()
+    assert later.files is None
+    assert later.count_at_ms is not None
+    need = one.needs()["rewriteDataFiles"]
+    assert (need.is_due, need.reason) == (False, "the newest snapshot is still to be looked at")
+    clock.sleep((later.count_at_ms - clock.now_ms()) / 1000)
+    assert one.seen().files is not None
+
+
+def test_snapshots_expire_when_their_age_has_come() -> None:
+    one = onlooker(appends=3)
+    assert one.needs()["expireSnapshots"].reason == "all 3 snapshots are kept"
+    one.model.clock.sleep(6 * 86_400)
+    need = one.needs()["expireSnapshots"]
+    assert (need.is_due, need.reason) == (True, "2 of 3 snapshots are past their age")
+    one.spec = {"services": {"expireSnapshots": {"retainLast": 3}}}
+    assert not one.needs()["expireSnapshots"].is_due
+    one.spec = {"services": {"expireSnapshots": {"olderThan": "30d"}}}
+    assert not one.needs()["expireSnapshots"].is_due
+
+
+def test_a_table_that_shares_its_files_keeps_them() -> None:
+    one = Onlooker(IcebergModel.create(properties={"gc.enabled": "false"}))
+    one.model.append([1])
+    one.model.clock.sleep(9 * 86_400)
+    for name in ("expireSnapshots", "removeOrphanFiles"):
+        need = one.needs()[name]
+        assert (need.is_due, need.problem) == (False, None)
+        assert "gc.enabled is false" in need.reason
+
+
+@pytest.mark.parametrize("call", [1, 4, 8, 12])
+def test_a_store_out_of_reach_is_a_problem_that_passes(call: int) -> None:
+    one = onlooker(appends=6)
+    one.store.plan = FaultPlan(unavailable_calls=frozenset({call}))
+    problem = one.look().problem
+    assert problem is not None
+    assert problem.is_transient
+    one.store.plan = FaultPlan()
+    assert one.needs()["rewriteDataFiles"].is_due
+
+
+def test_a_manifest_that_is_gone_is_named() -> None:
+    one = onlooker(appends=2)
+    (path, *_) = [
+        info.path for info in one.model.location.open().list("metadata") if "-m" in info.path
+    ]
+    one.model.location.open().delete(path)
+    problem = one.look().problem
+    assert problem is not None
+    assert (problem.reason, problem.exit_code) == ("CorruptTable", 1)
+    assert path in problem.message

@@ -1,0 +1,140 @@
+"""Which fields of a LakeTable belong to which table format: in CEL, and for the parser.
+
+The API server fills in defaults before it checks rules, so a field that has one counts as written
+only where it differs from its default.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tideline_operator.resources.field import CelRule, json_name
+
+_HUDI_FIELDS = (
+    "type",
+    "record_key",
+    "partition_by",
+    "ordering",
+    "index",
+    "key_generator",
+    "schema",
+    "properties",
+    "savepoints",
+    "restore_to",
+    "fenced",
+)
+_HUDI_SERVICES = (
+    "compaction",
+    "log_compaction",
+    "clustering",
+    "cleaning",
+    "archiving",
+    "partition_ttl",
+)
+_ICEBERG_SERVICES = (
+    "rewrite_data_files",
+    "rewrite_position_deletes",
+    "rewrite_manifests",
+    "expire_snapshots",
+    "remove_orphan_files",
+)
+SERVICE_NAMES = tuple(json_name(name) for name in _HUDI_SERVICES)
+ICEBERG_SERVICE_NAMES = tuple(json_name(name) for name in _ICEBERG_SERVICES)
+
+_ONLY_HUDI = "belongs to Hudi tables; an Iceberg table is only maintained, and others write it"
+_NO_INGEST = "nothing is taken into an Iceberg table: it is only maintained, and others write it"
+_NO_DELETION = "Delete is for Hudi tables; an Iceberg table stays with those who write it"
+_ONLY_HUDI_SERVICE = (
+    f"is a service of Hudi tables; Iceberg tables have {', '.join(ICEBERG_SERVICE_NAMES)}"
+)
+_ONLY_ICEBERG = "belongs to Iceberg tables (format: Iceberg)"
+_ONLY_ICEBERG_SERVICE = "is a service of Iceberg tables (spec.format: Iceberg)"
+_NO_LOCATION = "is needed: where the table lives"
+_ONE_PLACE = (
+    "give one of location (the folder of a table that no catalog keeps) and catalog for an Iceberg "
+    "table"
+)
+
+
+def format_rules(spec: type, services: type) -> tuple[CelRule, ...]:
+    """What each format refuses; `spec` and `services` are the classes whose fields these are."""
+    is_hudi, is_iceberg = "self.format != 'Iceberg'", "self.format == 'Iceberg'"
+    placed = f"{is_iceberg} || has(self.location) && self.location.size() > 0"
+    one_place = f"{is_hudi} || has(self.location) != has(self.catalog)"
+    no_ingest = f"{is_hudi} || {_as_default(spec, 'ingest', 'self')}"
+    stays = f"{is_hudi} || self.deletionPolicy == 'Retain'"
+    rules = [
+        CelRule(placed, _NO_LOCATION, field="location"),
+        CelRule(one_place, _ONE_PLACE, field="location"),
+        CelRule(no_ingest, _NO_INGEST, field="ingest"),
+        CelRule(stays, _NO_DELETION, field="deletionPolicy"),
+        CelRule(f"{is_iceberg} || !has(self.catalog)", _ONLY_ICEBERG, field="catalog"),
+    ]
+    for name in _HUDI_FIELDS:
+        is_absent = f"{is_hudi} || {_as_default(spec, name, 'self')}"
+        rules.append(CelRule(is_absent, _ONLY_HUDI, field=json_name(name)))
+    for names, other, message in (
+        (_HUDI_SERVICES, is_hudi, _ONLY_HUDI_SERVICE),
+        (_ICEBERG_SERVICES, is_iceberg, _ONLY_ICEBERG_SERVICE),
+    ):
+        for name in names:
+            is_absent = f"{other} || {_as_default(services, name, 'self.services')}"
+            rules.append(CelRule(is_absent, message, field=f"services.{json_name(name)}"))
+    return tuple(rules)
+
+
+def format_problems(spec: Any, *, is_iceberg: bool) -> Iterator[tuple[str, str]]:
+    """The same for a parsed spec."""
+    services = spec.services
+    if not is_iceberg:
+        if not spec.location:
+            yield "location", _NO_LOCATION
+        if spec.catalog is not None:
+            yield "catalog", _ONLY_ICEBERG
+        for name in _written(services, _ICEBERG_SERVICES):
+            yield f"services.{json_name(name)}", _ONLY_ICEBERG_SERVICE
+        return
+    if bool(spec.location) == (spec.catalog is not None):
+        yield "location", _ONE_PLACE
+    if spec.ingest:
+        yield "ingest", _NO_INGEST
+    if spec.deletion_policy.value != "Retain":
+        yield "deletionPolicy", _NO_DELETION
+    for name in _written(spec, _HUDI_FIELDS):
+        yield json_name(name), _ONLY_HUDI
+    for name in _written(services, _HUDI_SERVICES):
+        yield f"services.{json_name(name)}", _ONLY_HUDI_SERVICE
+
+
+def _written(owner: Any, names: tuple[str, ...]) -> list[str]:
+    return [name for name in names if getattr(owner, name) != _default(type(owner), name)]
+
+
+def _as_default(owner: type, name: str, path: str) -> str:
+    """A CEL condition: the member of that name is absent, or has its default."""
+    default = _default(owner, name)
+    member = f"{path}.{json_name(name)}"
+    if default in ((), {}, ""):
+        return f"(!has({member}) || {member}.size() == 0)"
+    if default is None:
+        return f"!has({member})"
+    return f"(!has({member}) || {_equals(default, member)})"
+
+
+def _equals(default: Any, path: str) -> str:
+    if dataclasses.is_dataclass(default) and not hasattr(type(default), "parse"):
+        fields = dataclasses.fields(default)
+        return " && ".join(_as_default(type(default), field.name, path) for field in fields)
+    if isinstance(default, bool | int):
+        return f"{path} == {json.dumps(default)}"
+    return f"{path} == '{getattr(default, 'value', default)}'"
+
+
+def _default(owner: type, name: str) -> Any:
+    (field,) = (item for item in dataclasses.fields(owner) if item.name == name)
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default

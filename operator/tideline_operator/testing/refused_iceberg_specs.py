@@ -1,0 +1,146 @@
+"""Iceberg tables that are refused, as in refused_specs.py."""
+
+from __future__ import annotations
+
+from tideline_operator.testing.refused_specs import (
+    Refusal,
+    with_iceberg,
+    with_spec,
+    without_from_iceberg,
+)
+
+ONLY_HUDI = "belongs to Hudi tables; an Iceberg table is only maintained, and others write it"
+HUDI_SERVICE = "is a service of Hudi tables; Iceberg tables have rewriteDataFiles"
+ICEBERG_SERVICE = "is a service of Iceberg tables (spec.format: Iceberg)"
+ONE_PLACE = "give one of location (the folder of a table that no catalog keeps) and catalog"
+
+
+def _of_hudi(line: str, field: str, words: str = ONLY_HUDI) -> Refusal:
+    """A field that an Iceberg table does not have."""
+    return Refusal(with_iceberg(line), f"spec.{field}: {words}", f"spec.{field}", words)
+
+
+def _of_iceberg(line: str, field: str, words: str = ICEBERG_SERVICE) -> Refusal:
+    """A field that a Hudi table does not have."""
+    return Refusal(with_spec(line), f"spec.{field}: {words}", f"spec.{field}", words)
+
+
+ICEBERG_REFUSALS = (
+    _of_hudi("recordKey: [id]", "recordKey"),
+    _of_hudi("type: MERGE_ON_READ", "type"),
+    _of_hudi("partitionBy: [day]", "partitionBy"),
+    _of_hudi("ordering: [ts]", "ordering"),
+    _of_hudi("index: {type: BLOOM}", "index"),
+    _of_hudi("keyGenerator: {hiveStyle: true}", "keyGenerator"),
+    _of_hudi("schema: [{name: id, type: int}]", "schema"),
+    _of_hudi('properties: {hoodie.x: "1"}', "properties"),
+    _of_hudi("savepoints: [{name: a}]", "savepoints"),
+    _of_hudi("restoreTo: a", "restoreTo"),
+    _of_hudi("fenced: true", "fenced"),
+    _of_hudi(
+        "services: {compaction: {trigger: {deltaCommits: 3}}}", "services.compaction", HUDI_SERVICE
+    ),
+    _of_hudi("services: {logCompaction: {enabled: true}}", "services.logCompaction", HUDI_SERVICE),
+    _of_hudi("services: {clustering: {enabled: true}}", "services.clustering", HUDI_SERVICE),
+    _of_hudi("services: {cleaning: {retain: 3}}", "services.cleaning", HUDI_SERVICE),
+    _of_hudi("services: {archiving: {enabled: false}}", "services.archiving", HUDI_SERVICE),
+    _of_hudi("services: {partitionTtl: {days: 3}}", "services.partitionTtl", HUDI_SERVICE),
+    _of_hudi(
+        "deletionPolicy: Delete",
+        "deletionPolicy",
+        "Delete is for Hudi tables; an Iceberg table stays with those who write it",
+    ),
+    _of_hudi(
+        "ingest: [{name: a, source: {format: csv, path: in}}]",
+        "ingest",
+        "nothing is taken into an Iceberg table: it is only maintained, and others write it",
+    ),
+    _of_hudi("catalog: {type: rest, uri: 'http://c', table: a.b}", "location", ONE_PLACE),
+    Refusal(
+        without_from_iceberg("  location: table"),
+        f"spec.location: {ONE_PLACE}",
+        "spec.location",
+        ONE_PLACE,
+    ),
+    _of_iceberg("services: {rewriteDataFiles: {}}", "services.rewriteDataFiles"),
+    _of_iceberg("services: {rewritePositionDeletes: {}}", "services.rewritePositionDeletes"),
+    _of_iceberg("services: {rewriteManifests: {}}", "services.rewriteManifests"),
+    _of_iceberg("services: {expireSnapshots: {retainLast: 2}}", "services.expireSnapshots"),
+    _of_iceberg("services: {removeOrphanFiles: {mode: Auto}}", "services.removeOrphanFiles"),
+    _of_iceberg(
+        "catalog: {type: rest, uri: 'http://c', table: a.b}",
+        "catalog",
+        "belongs to Iceberg tables (format: Iceberg)",
+    ),
+    Refusal(
+        with_iceberg("rerun: {compaction: 1}"),
+        "spec.rerun.compaction: nothing of that name; allowed: expireSnapshots, removeOrphanFiles",
+        "spec.rerun",
+        "allowed: rewriteDataFiles, rewritePositionDeletes, rewriteManifests",
+    ),
+    Refusal(
+        with_spec("rerun: {rewriteDataFiles: 1}"),
+        "spec.rerun.rewriteDataFiles: nothing of that name; allowed: archiving, cleaning",
+        "spec.rerun",
+        "allowed: compaction, logCompaction",
+    ),
+    Refusal(
+        with_iceberg("storeRef: minio").replace("location: table", "catalog: {type: rest}"),
+        "spec.catalog.table: is required",
+        "spec.catalog.table",
+        "Required value",
+    ),
+    Refusal(
+        with_iceberg("").replace(
+            "location: table", "catalog: {type: sql, uri: 'postgresql://a:b@c/d', table: a.b}"
+        ),
+        "spec.catalog.uri: credentials belong in the environment or in a Secret",
+        "spec.catalog.uri",
+        "credentials belong in a Secret",
+    ),
+    Refusal(
+        with_iceberg("").replace("location: table", "catalog: {type: rest, table: orders}"),
+        "spec.catalog.table: 'orders'; allowed: the namespace, a dot and the name",
+        "spec.catalog.table",
+    ),
+    Refusal(
+        with_iceberg("services: {rewriteDataFiles: {strategy: ZOrder, sortBy: [a]}}"),
+        "spec.services.rewriteDataFiles.sortBy: is needed for ZOrder: at least two columns",
+        "spec.services.rewriteDataFiles.sortBy",
+        "is needed for ZOrder: at least two columns",
+    ),
+    Refusal(
+        with_iceberg("services: {rewriteDataFiles: {strategy: ZOrder, sortBy: [a desc, b]}}"),
+        "spec.services.rewriteDataFiles.sortBy: Binpack takes no columns, and ZOrder only",
+        "spec.services.rewriteDataFiles.sortBy",
+        "Binpack takes no columns, and ZOrder only",
+    ),
+    Refusal(
+        with_iceberg("services: {rewriteDataFiles: {sortBy: [a]}}"),
+        "spec.services.rewriteDataFiles.sortBy: Binpack takes no columns",
+        "spec.services.rewriteDataFiles.sortBy",
+        "Binpack takes no columns, and ZOrder only",
+    ),
+    Refusal(
+        with_iceberg("services: {rewriteDataFiles: {targetFileSize: big}}"),
+        "spec.services.rewriteDataFiles.targetFileSize: 'big'; allowed: a size such as 512Mi",
+        "spec.services.rewriteDataFiles.targetFileSize",
+        "allowed: a size such as 512Mi",
+    ),
+    Refusal(
+        with_iceberg("services: {rewriteDataFiles: {options: {s3.secret-access-key: x}}}"),
+        "options.s3.secret-access-key: credentials belong in the environment or in a Secret",
+        "spec.services.rewriteDataFiles.options",
+        "credentials belong in a Secret",
+    ),
+    Refusal(
+        with_iceberg("services: {removeOrphanFiles: {olderThan: 23h}}"),
+        "spec.services.removeOrphanFiles.olderThan: '23h'; allowed: at least 24h",
+    ),
+    Refusal(
+        with_iceberg("services: {expireSnapshots: {retainLast: 0}}"),
+        "spec.services.expireSnapshots.retainLast: 0; allowed: a whole number from 1",
+        "spec.services.expireSnapshots.retainLast",
+        "should be greater than or equal to 1",
+    ),
+)
