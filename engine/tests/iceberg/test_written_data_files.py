@@ -116,6 +116,29 @@ def test_files_roll_at_the_size_they_may_have(tmp_path: Path) -> None:
     assert all(limit * 0.7 < file.file_size_bytes < limit * 1.3 for file in written[:-1])
 
 
+def test_rows_stream_through_memory_that_one_row_group_needs(tmp_path: Path) -> None:
+    pool = pa.proxy_memory_pool(pa.default_memory_pool())
+    before = pa.default_memory_pool()
+    properties = {"write.parquet.row-group-size-bytes": str(2 << 20)}
+    seen_bytes = 0
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal seen_bytes
+        for start in range(0, 400_000, 5_000):
+            rows = batch(start, 5_000)
+            seen_bytes += rows.nbytes
+            yield rows
+
+    pa.set_memory_pool(pool)
+    try:
+        (written,) = write(tmp_path, batches(), properties=properties)
+    finally:
+        pa.set_memory_pool(before)
+    assert written.record_count == 400_000
+    assert seen_bytes > 16 << 20
+    assert pool.max_memory() < 8 << 20
+
+
 def test_row_groups_end_at_their_size(tmp_path: Path) -> None:
     properties = {"write.parquet.row-group-size-bytes": "100000"}
     (written,) = write(tmp_path, [batch(0, 5_000) for _ in range(4)], properties=properties)
