@@ -150,6 +150,19 @@ def test_a_delete_by_value_does_not_follow_rows_to_another_partitioning(
     assert model.rows() == [0, 1, *range(3, 10)]
 
 
+def test_a_delete_by_value_must_not_reach_rows_that_move_under_it() -> None:
+    """It is for a partition that the rows were not filed under when it was written."""
+    model = IcebergModel.create()
+    model.append(range(10), spec_id=1)
+    planned = model.plan_rewrite()
+    moved = replace(planned, added_data=tuple(model.files().write_rows(range(10), spec_id=0)))
+    model.delete_by_value([HIT], spec_id=0)
+    assert model.rows() == list(range(10))
+    assert isinstance(commit(model, moved, model.location.open()), Conflicted)
+    assert isinstance(commit(model, planned, model.location.open()), Committed)
+    assert model.rows() == list(range(10))
+
+
 def test_a_delete_by_value_that_does_not_outnumber_the_new_files_is_a_conflict() -> None:
     """Whoever gives a delete an old sequence number deletes from the old files alone."""
     model = IcebergModel.create()

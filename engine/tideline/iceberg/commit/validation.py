@@ -9,8 +9,10 @@ files).
 2. Of each snapshot in between, read the manifests of deletes it wrote itself. Snapshots of
    operation `replace` are left out: what they add deletes no row that was not deleted before.
 3. A delete conflicts when it may apply to a replaced file. An equality delete does not when it
-   applies to the new files as well: they take over a sequence number that is lower than its own,
-   and they are partitioned as it is, or it is for all partitions.
+   applies to the new files just as well: they take over a sequence number lower than its own, and
+   stay in the partitions of the old ones, or it is for all partitions.
+4. When rows move to another partitioning, a younger equality delete of that one conflicts too: it
+   would delete rows there that it did not delete where they were.
 """
 
 from __future__ import annotations
@@ -48,14 +50,9 @@ def find_conflict(io: FileIO, metadata: TableMetadata, rewrite: RewriteFiles) ->
     if metadata.format_version < 2 or not rewrite.removed_data:
         return None
     replaced = _ReplacedFiles(rewrite.removed_data, metadata)
-    new_specs = frozenset(file.spec_id for file in rewrite.added_data)
     for snapshot in since:
         for entry in _new_deletes(io, snapshot):
-            is_global = metadata.spec(entry.data_file.spec_id).is_unpartitioned
-            reaches_new = is_global or new_specs <= {entry.data_file.spec_id}
-            if reaches_new and _outnumbers(entry, rewrite.sequence_number):
-                continue
-            path = replaced.hit_by(entry.data_file)
+            path = replaced.harmed_by(entry, rewrite)
             if path is not None:
                 return (
                     f"snapshot {snapshot.snapshot_id} deletes rows of the replaced file {path} "
@@ -110,8 +107,19 @@ class _ReplacedFiles:
         for paths in self._by_partition.values():
             paths.sort()
 
-    def hit_by(self, delete: DataFile) -> str | None:
-        """A replaced file that rows may be deleted from by `delete`, None when there is none."""
+    def harmed_by(self, delete: ManifestEntry, rewrite: RewriteFiles) -> str | None:
+        """A replaced file whose rows would be visible, or not, though they were not, or were."""
+        file = delete.data_file
+        hit = self._hit_by(file)
+        if not _outnumbers(delete, rewrite.sequence_number):
+            return hit
+        new_specs = {one.spec_id for one in rewrite.added_data}
+        moves = bool(new_specs) and new_specs != {one.spec_id for one in rewrite.removed_data}
+        if not moves or self._metadata.spec(file.spec_id).is_unpartitioned:
+            return None
+        return hit or (next(iter(self._paths)) if file.spec_id in new_specs else None)
+
+    def _hit_by(self, delete: DataFile) -> str | None:
         only = referenced_data_file(delete)
         if only is not None:
             return only if only in self._paths else None

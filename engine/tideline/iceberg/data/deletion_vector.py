@@ -11,6 +11,7 @@ Source: Iceberg's Puffin specification, `deletion-vector-v1`; Roaring's format s
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 from zlib import crc32
 
 import numpy as np
@@ -52,9 +53,9 @@ def encode_deletion_vector(positions: Positions) -> bytes:
     """The blob of ascending, distinct positions."""
     highs = positions >> 32
     keys, starts = np.unique(highs, return_index=True)
-    ends = [*starts[1:].tolist(), len(positions)]
+    cuts = [*starts.tolist(), len(positions)]
     parts = [MAGIC, struct.pack("<Q", len(keys))]
-    for key, start, end in zip(keys.tolist(), starts.tolist(), ends, strict=True):
+    for key, (start, end) in zip(keys.tolist(), pairwise(cuts), strict=True):
         low = (positions[start:end] & 0xFFFFFFFF).astype(np.uint32)
         parts += [struct.pack("<I", key), _encode_bitmap(low)]
     body = b"".join(parts)

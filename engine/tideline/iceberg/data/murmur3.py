@@ -40,7 +40,7 @@ def hash_rows(values: npt.NDArray[np.uint8]) -> Hashes:
     count, length = values.shape
     whole = length - length % 4
     body = np.ascontiguousarray(values[:, :whole])
-    words = list(body.view("<u4").reshape(count, -1).T) if whole else []
+    words = list(body.view("<u4").reshape(count, whole // 4).T) if whole else []
     hashes = _stirred(words, count)
     if length % 4:
         tail = np.zeros(count, dtype=np.uint32)

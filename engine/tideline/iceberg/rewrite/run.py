@@ -5,6 +5,8 @@
    must counts as failed.
 3. Commit all groups at once; or, with partial progress, so many at a time that there are at most
    `partial-progress.max-commits`, a failed group or commit leaving the others alone.
+4. With `remove-dangling-deletes` one more commit removes the delete files that are left without a
+   purpose. Should another writer be in its way, they stay until the next time.
 
 New files that no snapshot got are removed, except when it is unknown whether one did.
 """
@@ -21,6 +23,7 @@ from tideline.errors import Conflict, CorruptTable, StorageUnavailable, Tideline
 from tideline.iceberg.commit.clean_up import remove_quietly
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.manifest import DataFile
+from tideline.iceberg.rewrite.dangling_deletes import find_dangling_deletes
 from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.rewrite.group_outcome import (
     GroupFailed,
@@ -64,6 +67,7 @@ class RewriteReport:
     files_added: int = 0
     bytes_rewritten: int = 0
     bytes_added: int = 0
+    deletes_removed: int = 0
     failed_groups: tuple[GroupFailed, ...] = ()
     failed_commits: tuple[FailedCommit, ...] = ()
 
@@ -113,6 +117,9 @@ def rewrite_data_files(
     else:
         run.at_once(engine)
     table.refresh()
+    if options.remove_dangling_deletes:
+        run.remove_dangling_deletes()
+        table.refresh()
     return run.report()
 
 
@@ -129,6 +136,7 @@ class _Run:
     snapshot_ids: list[int] = field(default_factory=list)
     removed: list[DataFile] = field(default_factory=list)
     added: list[DataFile] = field(default_factory=list)
+    deletes_removed: int = 0
     failed_groups: list[GroupFailed] = field(default_factory=list)
     failed_commits: list[FailedCommit] = field(default_factory=list)
 
@@ -177,6 +185,24 @@ class _Run:
             message = f"{len(self.failed_commits)} commits of a rewrite failed: {reasons}"
             raise Conflict(message, table=self.table.metadata.location)
 
+    def remove_dangling_deletes(self) -> None:
+        """A commit of its own, as Iceberg's action makes one."""
+        head = self.table.metadata.ref_snapshot(self.branch)
+        if head is None:
+            return
+        dangling = find_dangling_deletes(self.table.io, self.table.metadata, head)
+        if not dangling:
+            return
+        rewrite = RewriteFiles(
+            head.snapshot_id,
+            removed_deletes=dangling,
+            branch=self.branch,
+            summary_extra=self.summary,
+        )
+        outcome = commit_rewrite(self.table.operations, rewrite, clock=self.clock)
+        if isinstance(outcome, Committed):
+            self.deletes_removed = len(dangling)
+
     def report(self) -> RewriteReport:
         return RewriteReport(
             plan=self.plan,
@@ -185,6 +211,7 @@ class _Run:
             files_added=len(self.added),
             bytes_rewritten=sum(file.file_size_bytes for file in self.removed),
             bytes_added=sum(file.file_size_bytes for file in self.added),
+            deletes_removed=self.deletes_removed,
             failed_groups=tuple(self.failed_groups),
             failed_commits=tuple(self.failed_commits),
         )
