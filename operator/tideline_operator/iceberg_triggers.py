@@ -80,7 +80,7 @@ def _data_files(files: IcebergFiles | None) -> ServiceNeed:
         return ServiceNeed(service, True, _promise("data files", files.rewrite))
     small = f"{_percent(files.small_files, files.files)} are small"
     deleted = f"{_percent(files.files_with_deletes, files.files)} have deletes"
-    reason = f"nothing to gain: of {files.files:,} data files {small}, {deleted}"
+    reason = f"nothing to gain: of {_count(files.files, 'data file')} {small}, {deleted}"
     return ServiceNeed(service, False, reason if files.files else "there are no data files")
 
 
@@ -90,7 +90,7 @@ def _deletes(files: IcebergFiles | None) -> ServiceNeed:
         return ServiceNeed(service, False, _NOT_COUNTED)
     if files.deletes is not None:
         return ServiceNeed(service, True, _promise("position delete files", files.deletes))
-    reason = f"nothing to gain: {files.delete_files:,} delete files"
+    reason = f"nothing to gain: {_count(files.delete_files, 'delete file')}"
     return ServiceNeed(service, False, reason if files.delete_files else "there are no deletes")
 
 
@@ -100,7 +100,8 @@ def _manifests(spec: LakeTableSpec, files: IcebergFiles | None) -> ServiceNeed:
         return ServiceNeed(service, False, _NOT_COUNTED)
     outlook, least = files.manifest_rewrite, manifest_settings(spec.services).min_manifests
     if outlook is None:
-        return ServiceNeed(service, False, f"nothing to gain: {files.manifests:,} manifests")
+        found = _count(files.manifests, "manifest")
+        return ServiceNeed(service, False, f"nothing to gain: {found}")
     if outlook.files_before >= least:
         return ServiceNeed(service, True, _promise("manifests", outlook))
     found = f"{outlook.files_before:,} of {files.manifests:,} manifests are small or overlap"
@@ -116,7 +117,7 @@ def _snapshots(spec: LakeTableSpec, table: ObservedIceberg, now_ms: int) -> Serv
     plan = plan_expire(table.metadata, expire_options(arguments, now_ms=now_ms), now_ms=now_ms)
     if plan.is_empty:
         return ServiceNeed(service, False, f"all {len(plan.kept_ids):,} snapshots are kept")
-    words = [f"{len(plan.snapshot_ids):,} of {len(table.metadata.snapshots):,} snapshots"]
+    words = [f"{len(plan.snapshot_ids):,} of {_count(len(table.metadata.snapshots), 'snapshot')}"]
     if plan.refs:
         words.append(f"{len(plan.refs):,} branches and tags")
     return ServiceNeed(service, True, f"{' and '.join(words)} are past their age")
@@ -151,6 +152,10 @@ def _promise(what: str, outlook: RewriteOutlook) -> str:
     size = size_text(outlook.bytes_before)
     why = f": {'; '.join(outlook.reasons)}" if outlook.reasons else ""
     return f"{outlook.files_before:,} {what} ({size}) would become {outlook.files_after:,}{why}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _percent(part: int, whole: int) -> str:
