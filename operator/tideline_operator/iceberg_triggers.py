@@ -10,7 +10,7 @@ files with another (`gc.enabled`) has none deleted.
 
 from __future__ import annotations
 
-from tideline.errors import ConfigError, TidelineError
+from tideline.errors import ConfigError, TidelineError, UnsupportedTable
 from tideline.iceberg.maintenance.expire_plan import plan_expire
 from tideline.iceberg.maintenance.table_setting import refuse_without_gc
 from tideline.iceberg.maintenance_arguments import expire_options
@@ -88,6 +88,10 @@ def _deletes(files: IcebergFiles | None) -> ServiceNeed:
     service = IcebergService.REWRITE_POSITION_DELETES
     if files is None:
         return ServiceNeed(service, False, _NOT_COUNTED)
+    if isinstance(files.deletes, ConfigError):
+        raise files.deletes
+    if isinstance(files.deletes, UnsupportedTable):
+        return ServiceNeed(service, False, files.deletes.message)
     if files.deletes is not None:
         return ServiceNeed(service, True, _promise("position delete files", files.deletes))
     reason = f"nothing to gain: {_count(files.delete_files, 'delete file')}"

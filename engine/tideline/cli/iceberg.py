@@ -16,6 +16,22 @@ _COMMANDS = {
         "tideline.cli.iceberg_rewrite:plan_command",
         "Say what a rewrite of data files would do.",
     ),
+    "expire": (
+        "tideline.cli.iceberg_expire:expire_command",
+        "Forget old snapshots and delete their files.",
+    ),
+    "orphans": (
+        "tideline.cli.iceberg_orphans:orphans_command",
+        "Delete files that the table does not know.",
+    ),
+    "rewrite-manifests": (
+        "tideline.cli.iceberg_manifests:rewrite_manifests_command",
+        "Put partitions together in few manifests.",
+    ),
+    "rewrite-deletes": (
+        "tideline.cli.iceberg_deletes:rewrite_deletes_command",
+        "Make few position delete files of many.",
+    ),
 }
 
 

@@ -1,0 +1,122 @@
+"""`tideline iceberg expire`, `orphans`, `rewrite-manifests` and `rewrite-deletes`."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tideline.cli.main import run
+from tideline.cli.moment import parse_moment
+from tideline.errors import ConfigError
+from tideline.iceberg.table import IcebergTable
+from tideline.testing.iceberg_delete_table import DeleteTable
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """A table of two partitions with six snapshots, made long ago, and a stray file."""
+    table = DeleteTable.create()
+    table.append("a", range(10))
+    table.append("b", range(10, 20), parity="odd")
+    table.append("c", range(20, 30))
+    for at in range(3):
+        table.delete({"a": [at]})
+    folder = tmp_path / "orders"
+    store = table.model.location.open()
+    for info in store.list():
+        path = folder / info.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(store.get(info.path))
+        os.utime(path, (time.time() - 9 * 86_400,) * 2)
+    stray = folder / "data/stray.parquet"
+    stray.write_bytes(b"stray")
+    os.utime(stray, (time.time() - 9 * 86_400,) * 2)
+    return str(folder)
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert run(["iceberg", *words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert run(["iceberg", *words]) == 0
+    return capsys.readouterr().out
+
+
+def snapshots(uri: str) -> int:
+    return len(IcebergTable.open(uri).metadata.snapshots)
+
+
+def test_expire_says_what_would_go_and_does_it(
+    uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dry = told(capsys, "expire", uri, "--dry-run")
+    assert len(dry["expired_snapshots"]) == 5
+    assert dry["deleted_manifest_lists"] == 5
+    assert len(dry["files"]) == 5
+    assert snapshots(uri) == 6
+    kept = told(capsys, "expire", uri, "--retain-last", "4", "--dry-run")
+    assert (len(kept["expired_snapshots"]), kept["kept_snapshots"]) == (2, 4)
+    assert "Would expire 5 snapshots; 1 stay." in said(capsys, "expire", uri, "--dry-run")
+    done = told(capsys, "expire", uri)
+    assert done["expired_snapshots"] == dry["expired_snapshots"]
+    assert done["metadata"].endswith("v8.metadata.json")
+    assert snapshots(uri) == 1
+    assert said(capsys, "expire", uri) == "Nothing to expire; 1 snapshots stay.\n"
+
+
+def test_orphans_are_listed_with_bytes_before_they_go(
+    uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dry = told(capsys, "orphans", uri, "--dry-run")
+    assert [Path(one["path"]).name for one in dry["orphan_files"]] == ["stray.parquet"]
+    assert dry["bytes"] == 5
+    assert (Path(uri) / "data/stray.parquet").exists()
+    text = said(capsys, "orphans", uri, "--dry-run")
+    assert "Would delete 1 files, 5 B." in text
+    assert "Left alone: " in text
+    assert said(capsys, "orphans", uri, "--older-than", "20d").startswith("Deleted 0 files")
+    assert len(told(capsys, "orphans", uri)["orphan_files"]) == 1
+    assert not (Path(uri) / "data/stray.parquet").exists()
+    assert run(["iceberg", "orphans", uri, "--older-than", "1h"]) == 2
+    assert "24 hours" in capsys.readouterr().err
+
+
+def test_manifests_are_rewritten_once(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    dry = told(capsys, "rewrite-manifests", uri, "--dry-run")
+    assert (dry["rewritten_manifests"], dry["added_manifests"]) == (6, 2)
+    assert snapshots(uri) == 6
+    assert said(capsys, "rewrite-manifests", uri).startswith("Rewrote 6 manifests")
+    again = said(capsys, "rewrite-manifests", uri)
+    assert again == "Nothing to rewrite: the manifests are well clustered.\n"
+    assert run(["iceberg", "rewrite-manifests", uri, "--sort-by", "day"]) == 2
+    assert "sorted by its fields: parity" in capsys.readouterr().err
+
+
+def test_position_deletes_are_rewritten(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    dry = told(capsys, "rewrite-deletes", uri, "--dry-run")
+    assert (dry["delete_files"], dry["skipped"]) == (0, {"of a good size, or too few": 3})
+    fewer = ("rewrite-deletes", uri, "--option", "min-input-files=2")
+    assert told(capsys, *fewer, "--dry-run")["delete_files"] == 3
+    done = told(capsys, *fewer)
+    assert (done["rewritten_delete_files"], done["added_delete_files"]) == (3, 1)
+    assert (done["rewritten_positions"], done["added_positions"]) == (3, 3)
+    assert run(["iceberg", "rewrite-deletes", uri, "--option", "strategy=sort"]) == 2
+
+
+def test_moments_are_ages_or_times() -> None:
+    now_ms = 10 * DAY_MS
+    assert parse_moment("7d", now_ms=now_ms, option="--x") == 3 * DAY_MS
+    assert parse_moment("36h", now_ms=now_ms, option="--x") == 8.5 * DAY_MS
+    assert parse_moment("1970-01-02", now_ms=now_ms, option="--x") == DAY_MS
+    assert parse_moment("1970-01-02T01:00+01:00", now_ms=now_ms, option="--x") == DAY_MS
+    with pytest.raises(ConfigError, match="--x takes an age"):
+        parse_moment("last week", now_ms=now_ms, option="--x")

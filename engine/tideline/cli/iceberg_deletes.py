@@ -1,0 +1,99 @@
+"""`tideline iceberg rewrite-deletes`: fewer position delete files, none that deletes nothing."""
+
+from __future__ import annotations
+
+import click
+
+from tideline.cli.iceberg_table import TableSource, iceberg_table_options
+from tideline.cli.options import parse_pairs
+from tideline.cli.output import print_json, print_line, size_text
+from tideline.errors import Conflict, StorageUnavailable
+from tideline.iceberg.maintenance.position_delete_plan import DeletePlan, delete_rewrite_options
+from tideline.iceberg.maintenance.position_delete_search import prepare_position_deletes
+from tideline.iceberg.maintenance.rewrite_position_deletes import (
+    DeleteRewriteRun,
+    execute_position_deletes,
+)
+from tideline.iceberg.table_operations import Unknown
+
+
+@click.command("rewrite-deletes")
+@iceberg_table_options
+@click.option(
+    "--option",
+    "options",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="An option of Iceberg's rewrite_position_delete_files; may be repeated.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be rewritten; change nothing.")
+def rewrite_deletes_command(
+    source: TableSource, as_json: bool, options: tuple[str, ...], dry_run: bool
+) -> None:
+    """Rewrite small position delete files of TABLE (version 2) into few; rows stay the same."""
+    table = source.open()
+    given = parse_pairs(options, option="--option")
+    parsed = delete_rewrite_options(given, table.metadata.properties)
+    if dry_run:
+        plan = prepare_position_deletes(table.operations, parsed).plan
+        _print_plan(plan, as_json=as_json)
+        return
+    run = execute_position_deletes(table.operations, parsed)
+    _refuse_failure(run, source.target)
+    if as_json:
+        print_json(
+            {
+                "dry_run": False,
+                "rewritten_delete_files": run.files_removed,
+                "added_delete_files": run.files_added,
+                "rewritten_positions": run.positions_removed,
+                "added_positions": run.positions_added,
+                "failures": run.failures,
+                "skipped": run.plan.skipped,
+            }
+        )
+    elif run.plan.is_empty:
+        print_line("Nothing to rewrite.")
+    else:
+        print_line(
+            f"Rewrote {run.files_removed} delete files into {run.files_added}, "
+            f"{run.positions_removed} positions into {run.positions_added}."
+        )
+        for reason in run.failures:
+            print_line(f"Failed: {reason}")
+
+
+def _refuse_failure(run: DeleteRewriteRun, table: str) -> None:
+    """Raises Conflict or StorageUnavailable when nothing at all was committed."""
+    if not run.failures or run.files_removed:
+        return
+    if any(isinstance(one, Unknown) for one in run.outcomes):
+        raise StorageUnavailable(f"It is unknown whether it was: {run.failures[0]}", table=table)
+    raise Conflict(f"Not committed: {run.failures[0]}", table=table)
+
+
+def _print_plan(plan: DeletePlan, *, as_json: bool) -> None:
+    files = sum(len(group.entries) for group in plan.groups)
+    size_bytes = sum(group.input_bytes for group in plan.groups)
+    if as_json:
+        groups = [
+            {"spec_id": group.spec_id, "files": len(group.entries), "bytes": group.input_bytes}
+            for group in plan.groups
+        ]
+        print_json(
+            {
+                "dry_run": True,
+                "groups": groups,
+                "delete_files": files,
+                "bytes": size_bytes,
+                "dangling_delete_files": len(plan.dangling),
+                "skipped": plan.skipped,
+            }
+        )
+        return
+    print_line(
+        f"Would rewrite {files} delete files, {size_text(size_bytes)}, in {len(plan.groups)} "
+        f"groups, and remove {len(plan.dangling)} that delete nothing."
+    )
+    for reason, count in plan.skipped.items():
+        print_line(f"Left alone: {count} {reason}")

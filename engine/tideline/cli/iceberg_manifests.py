@@ -1,0 +1,68 @@
+"""`tideline iceberg rewrite-manifests`: put partitions together in few manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from tideline.cli.iceberg_outcome import committed_location
+from tideline.cli.iceberg_table import TableSource, iceberg_table_options
+from tideline.cli.options import split_names
+from tideline.cli.output import print_json, print_line, size_text
+from tideline.iceberg.maintenance.manifest_plan import ManifestGroup, ManifestOptions
+from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests, preview_manifests
+
+
+@click.command("rewrite-manifests")
+@iceberg_table_options
+@click.option("--spec-id", type=int, help="The partition spec; else the current one.")
+@click.option("--sort-by", metavar="FIELDS", help="Partition fields, most important first.")
+@click.option("--rewrite-all", is_flag=True, help="Also manifests that are well clustered.")
+@click.option("--dry-run", is_flag=True, help="Say what would be rewritten; change nothing.")
+def rewrite_manifests_command(
+    source: TableSource,
+    as_json: bool,
+    spec_id: int | None,
+    sort_by: str | None,
+    rewrite_all: bool,
+    dry_run: bool,
+) -> None:
+    """Rewrite manifests of TABLE by partition, so that filters read few; no file changes."""
+    options = ManifestOptions(spec_id, split_names(sort_by), rewrite_all)
+    operations = source.open().operations
+    if dry_run:
+        groups: Sequence[ManifestGroup] = preview_manifests(operations, options)
+        created = sum(group.outputs for group in groups)
+        location = None
+    else:
+        run = execute_manifests(operations, options)
+        location = committed_location(run.outcome, table=source.target)
+        groups, created = run.groups, len(run.created)
+    replaced = sum(len(group.manifests) for group in groups)
+    if as_json:
+        print_json(
+            {
+                "dry_run": dry_run,
+                "rewritten_manifests": replaced,
+                "added_manifests": created,
+                "groups": [_group_json(group) for group in groups],
+                "metadata": location,
+            }
+        )
+    elif not groups:
+        print_line("Nothing to rewrite: the manifests are well clustered.")
+    else:
+        verb = "Would rewrite" if dry_run else "Rewrote"
+        size_bytes = sum(group.size_bytes for group in groups)
+        print_line(f"{verb} {replaced} manifests, {size_text(size_bytes)}, into {created}.")
+
+
+def _group_json(group: ManifestGroup) -> dict[str, object]:
+    return {
+        "spec_id": group.spec_id,
+        "content": group.content.name.lower(),
+        "manifests": [one.path for one in group.manifests],
+        "bytes": group.size_bytes,
+        "expected": group.outputs,
+    }

@@ -1,0 +1,106 @@
+"""`tideline iceberg orphans`: find and delete files that no metadata leads to."""
+
+from __future__ import annotations
+
+import click
+
+from tideline.cli.iceberg_table import TableSource, iceberg_table_options
+from tideline.cli.moment import parse_moment
+from tideline.cli.options import parse_pairs
+from tideline.cli.output import print_json, print_line, size_text
+from tideline.clock import SystemClock
+from tideline.iceberg.maintenance.orphan_plan import OrphanOptions, OrphanPlan, PrefixMismatch
+from tideline.iceberg.maintenance.remove_orphan_files import (
+    OrphanRun,
+    execute_orphans,
+    plan_orphans,
+)
+
+_PATHS_SHOWN_MAX = 50
+
+
+@click.command("orphans")
+@iceberg_table_options
+@click.option("--older-than", metavar="AGE|TIME", help="Such as 7d; three days by default.")
+@click.option(
+    "--location", "locations", multiple=True, help="Only this folder of the table; may be repeated."
+)
+@click.option(
+    "--equal-scheme", "schemes", multiple=True, metavar="A,B=C", help="Schemes that mean the same."
+)
+@click.option(
+    "--equal-authority", "authorities", multiple=True, metavar="A,B=C", help="Likewise buckets."
+)
+@click.option(
+    "--prefix-mismatch-mode",
+    default="ERROR",
+    show_default=True,
+    help="ERROR, IGNORE or DELETE for files named with another scheme or bucket.",
+)
+@click.option("--force", is_flag=True, help="Allow less than 24 hours: nothing else may write.")
+@click.option("--dry-run", is_flag=True, help="Say what would go; change nothing.")
+def orphans_command(
+    source: TableSource,
+    as_json: bool,
+    older_than: str | None,
+    locations: tuple[str, ...],
+    schemes: tuple[str, ...],
+    authorities: tuple[str, ...],
+    prefix_mismatch_mode: str,
+    force: bool,
+    dry_run: bool,
+) -> None:
+    """Delete files in TABLE's folders that it does not know. Look at --dry-run first."""
+    now_ms = SystemClock().now_ms()
+    cutoff = older_than and parse_moment(older_than, now_ms=now_ms, option="--older-than")
+    options = OrphanOptions(
+        cutoff or None,
+        locations,
+        parse_pairs(schemes, option="--equal-scheme"),
+        parse_pairs(authorities, option="--equal-authority"),
+        PrefixMismatch.parse(prefix_mismatch_mode),
+        force,
+    )
+    operations = source.open().operations
+    plan = plan_orphans(operations, options)
+    run = None if dry_run else execute_orphans(operations, plan)
+    if as_json:
+        _print_json(plan, run)
+    else:
+        _print(plan, run)
+
+
+def _print_json(plan: OrphanPlan, run: OrphanRun | None) -> None:
+    shown = plan.orphans if run is None else run.deleted
+    files = [
+        {"path": one.location, "bytes": one.size_bytes, "modified_ms": one.modified_ms}
+        for one in shown
+    ]
+    print_json(
+        {
+            "dry_run": run is None,
+            "older_than_ms": plan.cutoff_ms,
+            "locations": plan.locations,
+            "orphan_files": files,
+            "bytes": sum(one.size_bytes for one in shown),
+            "left_alone": plan.left_alone,
+            "saved": [] if run is None else [one.location for one in run.saved],
+        }
+    )
+
+
+def _print(plan: OrphanPlan, run: OrphanRun | None) -> None:
+    shown = plan.orphans if run is None else run.deleted
+    verb = "Would delete" if run is None else "Deleted"
+    size_bytes = sum(one.size_bytes for one in shown)
+    print_line(f"{verb} {len(shown)} files, {size_text(size_bytes)}.")
+    for one in shown[:_PATHS_SHOWN_MAX]:
+        print_line(f"  {one.location} ({size_text(one.size_bytes)})")
+    if len(shown) > _PATHS_SHOWN_MAX:
+        print_line(f"  and {len(shown) - _PATHS_SHOWN_MAX} more; --json names them all")
+    for location in plan.locations:
+        print_line(f"Looked at {location}")
+    for reason, count in plan.left_alone.items():
+        print_line(f"Left alone: {count} {reason}")
+    for one in () if run is None else run.saved:
+        print_line(f"Left alone: a commit has taken in {one.location}")

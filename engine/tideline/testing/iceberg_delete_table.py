@@ -1,0 +1,134 @@
+"""An Iceberg table in memory with real parquet files and position deletes, read by the book."""
+
+from __future__ import annotations
+
+import io
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tideline.iceberg.manifest import DataFile, FileContent, ManifestEntry
+from tideline.iceberg.table_operations import Committed
+from tideline.storage.object_store import ObjectStore
+from tideline.testing.iceberg_model import IcebergModel
+from tideline.testing.iceberg_model_files import PATH_FIELD_ID
+from tideline.testing.iceberg_row_delta import RowDelta
+
+POSITION_FIELD_ID = 2147483545
+
+
+@dataclass(slots=True)
+class DeleteTable:
+    """Files of `parity`=even or odd hold the numbers they are told to."""
+
+    model: IcebergModel = field(default_factory=IcebergModel.create)
+
+    @classmethod
+    def create(cls, **properties: str) -> DeleteTable:
+        """An empty version 2 table; `_` in property names stands for `.`, `__` for `-`."""
+        named = {n.replace("__", "-").replace("_", "."): text for n, text in properties.items()}
+        return cls(IcebergModel.create(properties=named))
+
+    def copy(self) -> DeleteTable:
+        """The same table once more, with objects of its own."""
+        return DeleteTable(self.model.copy())
+
+    def path(self, name: str) -> str:
+        """The location of a data file."""
+        return f"{self.model.metadata().location}/data/{name}.parquet"
+
+    def append(self, name: str, numbers: Sequence[int], *, parity: str = "even") -> None:
+        """A data file with these rows."""
+        self._commit("append", self._write(self.path(name), {1: pa.array(numbers)}, parity))
+
+    def delete(
+        self,
+        positions: Mapping[str, Sequence[int]],
+        *,
+        parity: str = "even",
+        names_file: bool = False,
+        store: ObjectStore | None = None,
+    ) -> str:
+        """A position delete file, by data file; its location. With `names_file` the manifest tells
+        which data file it is about."""
+        pairs = [(self.path(name), at) for name, listed in positions.items() for at in listed]
+        columns = {
+            PATH_FIELD_ID: pa.array([path for path, _ in pairs], pa.string()),
+            POSITION_FIELD_ID: pa.array([at for _, at in pairs], pa.int64()),
+        }
+        path = f"{self.model.metadata().location}/data/{uuid.uuid4()}-deletes.parquet"
+        file = self._write(path, columns, parity)
+        only = self.path(next(iter(positions))) if names_file else None
+        self._commit(
+            "delete",
+            DataFile(
+                FileContent.POSITION_DELETES,
+                *(file.file_path, file.file_format, file.spec_id, file.partition),
+                *(file.record_count, file.file_size_bytes),
+                referenced_data_file=only,
+            ),
+            store,
+        )
+        return path
+
+    def remove(self, name: str) -> None:
+        """Take a data file out of the table."""
+        operations = self.model.operations()
+        gone = [one.data_file for one in self.data() if one.data_file.file_path == self.path(name)]
+        outcome = self.model._commit(operations, RowDelta("delete", (), gone))
+        assert isinstance(outcome, Committed)
+
+    def data(self) -> list[ManifestEntry]:
+        """The live data files."""
+        return self.model.files().data()
+
+    def deletes(self) -> list[ManifestEntry]:
+        """The live delete files."""
+        return self.model.files().deletes()
+
+    def pairs(self, delete: ManifestEntry) -> list[tuple[str, int]]:
+        """What a delete file holds: names of data files and positions, as they lie in it."""
+        rows = self._read(delete.data_file)
+        names = (path.rpartition("/")[2].removesuffix(".parquet") for path in rows[0].to_pylist())
+        return list(zip(names, rows[1].to_pylist(), strict=True))
+
+    def rows(self) -> list[int]:
+        """What a reader sees, sorted (spec, "Scan Planning")."""
+        deletes = [(one, set(self.pairs(one))) for one in self.deletes()]
+        visible: list[int] = []
+        for entry in self.data():
+            name = entry.data_file.file_path.rpartition("/")[2].removesuffix(".parquet")
+            gone = {
+                at
+                for delete, pairs in deletes
+                if delete.data_file.partition == entry.data_file.partition
+                and (delete.sequence_number or 0) >= (entry.sequence_number or 0)
+                for path, at in pairs
+                if path == name
+            }
+            numbers: Iterable[int] = self._read(entry.data_file)[0].to_pylist()
+            visible += (number for at, number in enumerate(numbers) if at not in gone)
+        return sorted(visible)
+
+    def _commit(self, operation: str, file: DataFile, store: ObjectStore | None = None) -> None:
+        operations = self.model.operations(store)
+        outcome = self.model._commit(operations, RowDelta(operation, [file]))
+        assert isinstance(outcome, Committed)
+
+    def _write(self, path: str, columns: Mapping[int, pa.Array], parity: str) -> DataFile:
+        fields = [
+            pa.field(f"c{number}", array.type, False, {"PARQUET:field_id": str(number)})
+            for number, array in columns.items()
+        ]
+        table = pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
+        body = io.BytesIO()
+        pq.write_table(table, body)
+        self.model.operations().io.write(path, body.getvalue())
+        size_bytes = len(body.getvalue())
+        return DataFile(FileContent.DATA, path, "PARQUET", 0, (parity,), table.num_rows, size_bytes)
+
+    def _read(self, file: DataFile) -> pa.Table:
+        return pq.read_table(io.BytesIO(self.model.operations().io.read(file.file_path)))
