@@ -77,6 +77,40 @@ def test_stored_types_are_promoted(
 
 
 @pytest.mark.parametrize(
+    ("values", "wanted", "options"),
+    [
+        (pa.array(range(3000), pa.int32()), "long", {"column_encoding": "DELTA_BINARY_PACKED"}),
+        (pa.array(range(3000), pa.int64()), "long", {"column_encoding": "BYTE_STREAM_SPLIT"}),
+        (pa.array([f"a{n}" for n in range(3000)]), "string",
+         {"column_encoding": "DELTA_BYTE_ARRAY"}),
+        (pa.array([b"x" * (n % 7) for n in range(3000)]), "binary",
+         {"column_encoding": "DELTA_LENGTH_BYTE_ARRAY"}),
+        (pa.array([n % 3 == 0 for n in range(3000)]), "boolean", {"column_encoding": "RLE"}),
+        (pa.array([n / 3 for n in range(3000)]), "double", {"data_page_version": "2.0"}),
+        (pa.array([decimal.Decimal(n).scaleb(-2) for n in range(-9, 9)], pa.decimal128(9, 2)),
+         "decimal(9, 2)", {"store_decimal_as_integer": True}),
+        (pa.array([decimal.Decimal(n).scaleb(-2) for n in range(-9, 9)], pa.decimal128(18, 2)),
+         "decimal(18, 2)", {"store_decimal_as_integer": True}),
+        (pa.array([decimal.Decimal(n).scaleb(-2) for n in range(-9, 9)], pa.decimal128(38, 2)),
+         "decimal(38, 2)", {}),
+        (pa.array([-1, 0, 10**15], pa.timestamp("us")), "timestamp",
+         {"use_deprecated_int96_timestamps": True}),
+        (pa.array([-1, 0, 10**18 + 1], pa.timestamp("ns")), "timestamp_ns", {}),
+        (pa.array([0, 86_399_999_999], pa.time64("us")), "time", {}),
+    ],
+)  # fmt: skip
+def test_every_encoding_of_parquet_is_read(
+    tmp_path: Path, values: pa.Array, wanted: str, options: dict[str, Any]
+) -> None:
+    if "column_encoding" in options:
+        options = {**options, "use_dictionary": False}
+    table = pa.table([values], schema=pa.schema([stored(1, "c", values.type)]))
+    found = [batch.rows["c"] for batch in source(tmp_path, table, **options).batches(
+        [field(1, "c", wanted)])]  # fmt: skip
+    assert pa.chunked_array(found).cast(values.type).equals(pa.chunked_array([values]))
+
+
+@pytest.mark.parametrize(
     ("values", "wanted"),
     [
         (pa.array([1], pa.int64()), "int"),

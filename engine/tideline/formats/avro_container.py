@@ -7,6 +7,8 @@ its number of days and a decimal its bytes, without a Python object made on the 
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -16,6 +18,7 @@ import fastavro
 
 from tideline.errors import CorruptTable
 from tideline.formats.avro import MAGIC, encode_long
+from tideline.formats.avro_scan import compile_reader, read_long
 
 _SYNC_BYTES = 16
 
@@ -35,6 +38,10 @@ class AvroContainer:
     ) -> Iterator[dict[str, Any]]:
         """The records, by the writer's field names; fields that are not `wanted` are skipped
         unread. Raises CorruptTable for broken or truncated blocks."""
+        codec = self.metadata.get("avro.codec", "null")
+        if wanted is not None and codec in _CODECS:
+            yield from self._wanted_records(wanted, _CODECS[codec])
+            return
         writer = physical(self.schema)
         header = _header({**self.metadata, "avro.schema": json.dumps(writer)})
         sync = self._body[self._blocks_at - _SYNC_BYTES : self._blocks_at]
@@ -44,8 +51,45 @@ class AvroContainer:
             same = reader_schema == writer
             yield from fastavro.reader(BytesIO(container), None if same else reader_schema)  # type: ignore[misc]
         except Exception as error:  # fastavro raises whatever broken bytes lead it to
-            message = "Avro file is truncated or unreadable"
-            raise CorruptTable(message, path=self.path, value=repr(error)) from error
+            raise self._unreadable(error) from error
+
+    def _wanted_records(
+        self,
+        wanted: Callable[[Mapping[str, Any]], bool],
+        decompress: Callable[[bytes], bytes],
+    ) -> Iterator[dict[str, Any]]:
+        body, position = self._body, self._blocks_at
+        sync = body[position - _SYNC_BYTES : position]
+        try:
+            read = compile_reader(self.schema, wanted)
+            while position < len(body):
+                count, position = read_long(body, position)
+                size, position = read_long(body, position)
+                end = position + size
+                if size < 0 or body[end : end + _SYNC_BYTES] != sync:
+                    raise ValueError("a block does not end with the marker")
+                block = decompress(body[position:end])
+                at = 0
+                for record, end_of_record in read(block, 0, count):
+                    at = end_of_record
+                    yield record
+                if at != len(block):
+                    raise ValueError("a block does not end with its last record")
+                position = end + _SYNC_BYTES
+        except (ValueError, IndexError, KeyError, TypeError, struct.error, zlib.error) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> CorruptTable:
+        message = "Avro file is truncated or unreadable"
+        return CorruptTable(message, path=self.path, value=repr(error))
+
+
+def _inflated(block: bytes) -> bytes:
+    return zlib.decompress(block, wbits=-zlib.MAX_WBITS)
+
+
+# The others are left to fastavro.
+_CODECS: Mapping[str, Callable[[bytes], bytes]] = {"null": bytes, "deflate": _inflated}
 
 
 def open_container(body: bytes, *, path: object = None) -> AvroContainer:

@@ -14,7 +14,7 @@ import json
 import math
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,7 +91,7 @@ def read_manifest(
     """
     container = open_container(body, path=manifest.path)
     skipped = frozenset() if with_metrics else METRICS_IDS
-    reader = _EntryReader.of(container.schema, manifest)
+    reader = _EntryReader.of(container.schema, manifest, skipped)
     next_row_id = manifest.first_row_id if manifest.content is ManifestContent.DATA else None
     for record in container.records(lambda field: field.get("field-id") not in skipped):
         try:
@@ -158,11 +158,14 @@ class _EntryReader:
 
     entry_names: Mapping[int, str]
     file_names: Mapping[int, str]
+    maps: Mapping[str, int]
     partition_fields: tuple[tuple[str, Callable[[Any], Any] | None], ...]
     manifest: ManifestFile
 
     @classmethod
-    def of(cls, schema: Mapping[str, Any], manifest: ManifestFile) -> _EntryReader:
+    def of(
+        cls, schema: Mapping[str, Any], manifest: ManifestFile, skipped: Set[int]
+    ) -> _EntryReader:
         try:
             entry_fields = {field["field-id"]: field for field in schema["fields"]}
             file_fields = {f["field-id"]: f for f in not_null(entry_fields[2]["type"])["fields"]}
@@ -177,7 +180,12 @@ class _EntryReader:
             raise CorruptTable(message, path=manifest.path, value=repr(error)) from error
         return cls(
             {field_id: field["name"] for field_id, field in entry_fields.items()},
-            {field_id: field["name"] for field_id, field in file_fields.items()},
+            {
+                field_id: field["name"]
+                for field_id, field in file_fields.items()
+                if field_id not in skipped
+            },
+            {name: field_id for name, field_id in _MAPS.items() if field_id not in skipped},
             fields,
             manifest,
         )
@@ -210,7 +218,9 @@ class _EntryReader:
         equality_ids = get(names.get(135, ""))
         first_row_id = get(names.get(142, ""))
         partition = record[names[102]]
-        maps = {name: _mapping(get(names.get(field_id, ""))) for name, field_id in _MAPS.items()}
+        maps = {
+            name: _mapping(get(names.get(field_id, ""))) for name, field_id in self.maps.items()
+        }
         values = ((partition[name], convert) for name, convert in self.partition_fields)
         return DataFile(
             FileContent(get(names.get(134, "")) or 0),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tideline.iceberg.commit.file_identity import FileKey, file_key
-from tideline.iceberg.commit.manifest_reading import entries_of, in_parallel
+from tideline.iceberg.commit.manifest_reading import entries_of, in_parallel, live_paths
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.partition_set import PartitionSet
 from tideline.iceberg.file_io import FileIO
@@ -37,6 +37,11 @@ class Removal(Protocol):
         """Removals of one commit and one kind of content with equal variants remove the same."""
         ...
 
+    @property
+    def paths(self) -> frozenset[str] | None:
+        """The locations of all files that go, None when they are not known by name alone."""
+        ...
+
     def may_be_in(self, manifest: ManifestFile, metadata: TableMetadata) -> bool:
         """Whether the manifest can hold such a file, by what its list says of it."""
         ...
@@ -52,11 +57,13 @@ class FilesRemoval:
 
     keys: frozenset[FileKey]
     partitions: PartitionSet
+    paths: frozenset[str]
 
     @classmethod
     def of(cls, files: Iterable[DataFile]) -> FilesRemoval:
         listed = tuple(files)
-        return cls(frozenset(map(file_key, listed)), PartitionSet.of(listed))
+        keys = frozenset(map(file_key, listed))
+        return cls(keys, PartitionSet.of(listed), frozenset(path for path, _ in keys))
 
     @property
     def variant(self) -> int:
@@ -84,6 +91,10 @@ class DeletesRemoval:
     @property
     def variant(self) -> int:
         return self.sequence_number_min
+
+    @property
+    def paths(self) -> None:
+        return None
 
     def may_be_in(self, manifest: ManifestFile, metadata: TableMetadata) -> bool:
         return (
@@ -138,8 +149,7 @@ class ManifestFilter:
     ) -> Filtered:
         if not manifest.may_have_live_files or not removal.may_be_in(manifest, metadata):
             return Filtered(manifest)
-        light = entries_of(self._io, manifest, with_metrics=False, live_only=True)
-        if not any(map(removal.removes, light)):
+        if not self._holds_any(manifest, removal):
             return Filtered(manifest)
         removed: dict[FileKey, DataFile] = {}
         entries = []
@@ -151,10 +161,18 @@ class ManifestFilter:
                 entries.append(self._deleted(entry))
             else:
                 entries.append(replace(entry, status=EntryStatus.EXISTING))
+        if not removed:
+            return Filtered(manifest)
         written = self._writer.write_manifest(
             entries, metadata=metadata, spec_id=manifest.spec_id, content=manifest.content
         )
         return Filtered(written, tuple(removed.values()), gone - len(removed))
+
+    def _holds_any(self, manifest: ManifestFile, removal: Removal) -> bool:
+        if removal.paths is not None:
+            return not removal.paths.isdisjoint(live_paths(self._io, manifest))
+        light = entries_of(self._io, manifest, with_metrics=False, live_only=True)
+        return any(map(removal.removes, light))
 
     def _deleted(self, entry: ManifestEntry) -> ManifestEntry:
         snapshot_id = self._writer.snapshot_id

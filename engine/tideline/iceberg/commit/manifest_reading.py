@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from tideline.errors import CorruptTable
 from tideline.formats.avro_container import open_container
 from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
+from tideline.iceberg.manifest import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from tideline.iceberg.manifest_file import read_manifest
 from tideline.iceberg.manifest_list import read_manifest_list
 from tideline.iceberg.snapshot import Snapshot
 
 WORKERS = 8
 """Manifests fetched at the same time."""
+
+_STATUS, _DATA_FILE, _FILE_PATH = 0, 2, 100
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -38,6 +41,26 @@ def entries_of(
     """The entries of a manifest, inherited values filled in. Raises as `manifests_of` does."""
     body = io.read(manifest.path)
     return read_manifest(body, manifest, with_metrics=with_metrics, live_only=live_only)
+
+
+def live_paths(io: FileIO, manifest: ManifestFile) -> Iterator[str]:
+    """The locations of a manifest's live files: all else is skipped unread, which is much faster.
+
+    Raises as `manifests_of` does.
+    """
+    container = open_container(io.read(manifest.path), path=manifest.path)
+    try:
+        names = {field["field-id"]: field for field in container.schema["fields"]}
+        status, file = names[_STATUS]["name"], names[_DATA_FILE]
+        fields = file["type"]["fields"]
+        path = next(field["name"] for field in fields if field["field-id"] == _FILE_PATH)
+    except (KeyError, TypeError, StopIteration) as error:
+        message = "A manifest lacks fields that the specification requires"
+        raise CorruptTable(message, path=manifest.path, value=repr(error)) from error
+    wanted = (_STATUS, _DATA_FILE, _FILE_PATH)
+    for record in container.records(lambda field: field.get("field-id") in wanted):
+        if record[status] != EntryStatus.DELETED:
+            yield record[file["name"]][path]
 
 
 def in_parallel(work: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
