@@ -46,6 +46,8 @@ NEEDS_AN_EXTRA = (
     "tideline.check.base_files.",
     "tideline.check.keys.",
     "tideline.iceberg.catalog_table.",
+    "tideline.iceberg.maintenance.rewrite_position_deletes.",
+    "tideline.iceberg.rewrite.run.",
     "tideline.spark.",
     "tideline.ingest.arrow_schema",
     "tideline.ingest.ingest_files.",

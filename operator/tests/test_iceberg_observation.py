@@ -113,6 +113,27 @@ def test_fields_of_the_spec_decide_what_a_rewrite_takes() -> None:
     assert "did you mean min-input-files?" in need.reason
 
 
+def test_a_few_position_deletes_are_left_and_wrong_options_named() -> None:
+    one = onlooker(appends=3)
+    assert one.needs()["rewritePositionDeletes"].reason == "there are no deletes"
+    one.model.delete_by_position([1])
+    need = one.needs()["rewritePositionDeletes"]
+    assert (need.is_due, need.reason) == (False, "nothing to gain: 1 delete file")
+    one.spec = {"services": {"rewritePositionDeletes": {"options": {"bogus": "1"}}}}
+    assert one.needs()["rewritePositionDeletes"].problem is not None
+
+
+def test_manifests_are_due_when_they_are_many() -> None:
+    one = onlooker(appends=4)
+    need = one.needs()["rewriteManifests"]
+    assert need.reason == "4 of 4 manifests are small or overlap; 20 are worth rewriting"
+    one.spec = {"services": {"rewriteManifests": {"minManifests": 4}}}
+    need = one.needs()["rewriteManifests"]
+    assert need.is_due
+    assert need.reason.startswith("4 manifests (")
+    assert ") would become 1" in need.reason
+
+
 def test_a_table_that_did_not_change_is_not_read_again() -> None:
     one = onlooker(appends=8)
     first = one.seen()

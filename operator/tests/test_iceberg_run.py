@@ -112,7 +112,7 @@ def test_maintenance_runs_until_nothing_is_due_and_the_rows_stay(workspace: Work
     events = workspace.run()
     done = finished(events)
     assert next(iter(done)) == "rewrite"
-    assert {"expire", "orphans"} <= set(done)
+    assert {"expire", "orphans", "rewrite-deletes"} <= set(done)
     assert (done["rewrite"]["files_read"], done["rewrite"]["files_written"]) == (2 * APPENDS, 2)
     assert done["expire"]["files_deleted"] > 2 * APPENDS
     assert not any(service["due"] for service in resting(events)["services"].values())
@@ -123,6 +123,7 @@ def test_maintenance_runs_until_nothing_is_due_and_the_rows_stay(workspace: Work
     status = workspace.status()
     assert status["timeline"]["latest"] == str(metadata.current_snapshot_id)
     assert status["table"]["files"] == 2
+    assert "deleteFiles" not in status["table"]
     figures = status["services"]["rewriteDataFiles"]["lastFigures"]
     assert (figures["filesBefore"], figures["filesAfter"]) == (2 * APPENDS, 2)
     assert figures["bytesBefore"] > figures["bytesAfter"] > 0

@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
-from tideline.errors import ConfigError
+from tideline.errors import ConfigError, UnsupportedTable
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.maintenance.manifest_plan import ManifestOptions, plan_manifests
+from tideline.iceberg.maintenance.position_delete_plan import delete_rewrite_options
+from tideline.iceberg.maintenance.position_delete_search import search_position_deletes
 from tideline.iceberg.maintenance_arguments import RewriteArguments, rewrite_arguments
 from tideline.iceberg.manifest import ManifestContent, ManifestFile
 from tideline.iceberg.rewrite.plan import RewritePlan, plan_rewrite
@@ -37,12 +39,20 @@ _COUNTING_SHARE = 20
 _REASONS_MAX = 3
 
 
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """How rewrites would run."""
+
+    data_files: ServiceSettings
+    deletes: ServiceSettings
+
+
 @dataclass(slots=True)
 class IcebergMemory:
     """What is remembered of one table between two looks; all of it may be lost."""
 
     loaded: Loaded | None = None
-    counted: tuple[str, ServiceSettings] | None = None
+    counted: tuple[str, _Settings] | None = None
     files: IcebergFiles | None = None
     count_again_ms: int = 0
 
@@ -56,7 +66,10 @@ def observe_iceberg(
         # The document as it was read is as large as all the rest.
         loaded = replace(loaded, metadata=replace(loaded.metadata, document={}))
         memory.loaded = loaded
-    settings = iceberg_settings(spec, IcebergService.REWRITE_DATA_FILES)
+    settings = _Settings(
+        iceberg_settings(spec, IcebergService.REWRITE_DATA_FILES),
+        iceberg_settings(spec, IcebergService.REWRITE_POSITION_DELETES),
+    )
     key = (loaded.metadata_location, settings)
     started_ms = clock.now_ms()
     seen = ObservedIceberg(loaded.metadata, loaded.metadata_location)
@@ -72,7 +85,7 @@ def observe_iceberg(
     return replace(seen, files=memory.files)
 
 
-def count_files(io: FileIO, metadata: TableMetadata, settings: ServiceSettings) -> IcebergFiles:
+def count_files(io: FileIO, metadata: TableMetadata, settings: _Settings) -> IcebergFiles:
     """The files of the newest snapshot, and what a rewrite would make of them.
 
     Raises CorruptTable and StorageUnavailable.
@@ -83,7 +96,9 @@ def count_files(io: FileIO, metadata: TableMetadata, settings: ServiceSettings) 
     arguments: RewriteArguments | None = None
     try:
         arguments = rewrite_arguments(
-            settings.arguments, settings.options, properties=metadata.properties
+            settings.data_files.arguments,
+            settings.data_files.options,
+            properties=metadata.properties,
         )
         tasks = plan_files(io, metadata, snapshot, arguments.where)
     except ConfigError as error:
@@ -109,6 +124,7 @@ def count_files(io: FileIO, metadata: TableMetadata, settings: ServiceSettings) 
         manifests=len(manifests),
         is_filtered=arguments is not None and arguments.where != ALL_ROWS,
         rewrite=rewrite,
+        deletes=_delete_outlook(io, metadata, manifests, settings.deletes),
         manifest_rewrite=_manifest_outlook(manifests, metadata),
         problem=problem,
     )
@@ -148,6 +164,33 @@ def _outlook(plan: RewritePlan) -> RewriteOutlook | None:
         bytes_before=plan.bytes_before,
         groups=len(plan.groups),
         reasons=tuple(reason for reason, _ in reasons.most_common(_REASONS_MAX)),
+    )
+
+
+def _delete_outlook(
+    io: FileIO,
+    metadata: TableMetadata,
+    manifests: list[ManifestFile],
+    settings: ServiceSettings,
+) -> RewriteOutlook | ConfigError | UnsupportedTable | None:
+    """What a rewrite of position deletes would do, or why there can be none."""
+    try:
+        options = delete_rewrite_options(settings.options, metadata.properties)
+        if all(one.content is ManifestContent.DATA for one in manifests):
+            return None
+        plan = search_position_deletes(io, metadata, options).plan
+    except (ConfigError, UnsupportedTable) as error:
+        return error
+    if plan.is_empty:
+        return None
+    entries = [*plan.dangling, *(one for group in plan.groups for one in group.entries)]
+    dangling = (f"{len(plan.dangling):,} apply to nothing",) if plan.dangling else ()
+    return RewriteOutlook(
+        files_before=len(entries),
+        files_after=sum(options.outputs_expected(group.input_bytes) for group in plan.groups),
+        bytes_before=sum(one.data_file.file_size_bytes for one in entries),
+        groups=len(plan.groups),
+        reasons=dangling,
     )
 
 

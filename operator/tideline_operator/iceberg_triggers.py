@@ -10,7 +10,7 @@ files with another (`gc.enabled`) has none deleted.
 
 from __future__ import annotations
 
-from tideline.errors import ConfigError, TidelineError
+from tideline.errors import ConfigError, TidelineError, UnsupportedTable
 from tideline.iceberg.maintenance.expire_plan import plan_expire
 from tideline.iceberg.maintenance.table_setting import refuse_without_gc
 from tideline.iceberg.maintenance_arguments import expire_options
@@ -80,7 +80,7 @@ def _data_files(files: IcebergFiles | None) -> ServiceNeed:
         return ServiceNeed(service, True, _promise("data files", files.rewrite))
     small = f"{_percent(files.small_files, files.files)} are small"
     deleted = f"{_percent(files.files_with_deletes, files.files)} have deletes"
-    reason = f"nothing to gain: of {files.files:,} data files {small}, {deleted}"
+    reason = f"nothing to gain: of {_count(files.files, 'data file')} {small}, {deleted}"
     return ServiceNeed(service, False, reason if files.files else "there are no data files")
 
 
@@ -88,9 +88,13 @@ def _deletes(files: IcebergFiles | None) -> ServiceNeed:
     service = IcebergService.REWRITE_POSITION_DELETES
     if files is None:
         return ServiceNeed(service, False, _NOT_COUNTED)
+    if isinstance(files.deletes, ConfigError):
+        raise files.deletes
+    if isinstance(files.deletes, UnsupportedTable):
+        return ServiceNeed(service, False, files.deletes.message)
     if files.deletes is not None:
         return ServiceNeed(service, True, _promise("position delete files", files.deletes))
-    reason = f"nothing to gain: {files.delete_files:,} delete files"
+    reason = f"nothing to gain: {_count(files.delete_files, 'delete file')}"
     return ServiceNeed(service, False, reason if files.delete_files else "there are no deletes")
 
 
@@ -100,7 +104,8 @@ def _manifests(spec: LakeTableSpec, files: IcebergFiles | None) -> ServiceNeed:
         return ServiceNeed(service, False, _NOT_COUNTED)
     outlook, least = files.manifest_rewrite, manifest_settings(spec.services).min_manifests
     if outlook is None:
-        return ServiceNeed(service, False, f"nothing to gain: {files.manifests:,} manifests")
+        found = _count(files.manifests, "manifest")
+        return ServiceNeed(service, False, f"nothing to gain: {found}")
     if outlook.files_before >= least:
         return ServiceNeed(service, True, _promise("manifests", outlook))
     found = f"{outlook.files_before:,} of {files.manifests:,} manifests are small or overlap"
@@ -116,7 +121,7 @@ def _snapshots(spec: LakeTableSpec, table: ObservedIceberg, now_ms: int) -> Serv
     plan = plan_expire(table.metadata, expire_options(arguments, now_ms=now_ms), now_ms=now_ms)
     if plan.is_empty:
         return ServiceNeed(service, False, f"all {len(plan.kept_ids):,} snapshots are kept")
-    words = [f"{len(plan.snapshot_ids):,} of {len(table.metadata.snapshots):,} snapshots"]
+    words = [f"{len(plan.snapshot_ids):,} of {_count(len(table.metadata.snapshots), 'snapshot')}"]
     if plan.refs:
         words.append(f"{len(plan.refs):,} branches and tags")
     return ServiceNeed(service, True, f"{' and '.join(words)} are past their age")
@@ -151,6 +156,10 @@ def _promise(what: str, outlook: RewriteOutlook) -> str:
     size = size_text(outlook.bytes_before)
     why = f": {'; '.join(outlook.reasons)}" if outlook.reasons else ""
     return f"{outlook.files_before:,} {what} ({size}) would become {outlook.files_after:,}{why}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tideline.errors import TidelineError
+from tideline.errors import ConfigError, UnsupportedTable
 from tideline.iceberg.table_metadata import TableMetadata
 
 
@@ -26,7 +26,7 @@ class IcebergFiles:
 
     What `is_filtered` leaves out files that a rewrite's filter does. `rewrite`, `deletes` and
     `manifest_rewrite` are what rewrites would do, None where there is nothing to gain; `problem` is
-    the error that keeps one of data files from being planned.
+    the error that keeps one of data files from being planned; `deletes` may be one as well.
     """
 
     files: int = 0
@@ -37,9 +37,9 @@ class IcebergFiles:
     manifests: int = 0
     is_filtered: bool = False
     rewrite: RewriteOutlook | None = None
-    deletes: RewriteOutlook | None = None
+    deletes: RewriteOutlook | ConfigError | UnsupportedTable | None = None
     manifest_rewrite: RewriteOutlook | None = None
-    problem: TidelineError | None = None
+    problem: ConfigError | None = None
 
 
 @dataclass(frozen=True, slots=True)

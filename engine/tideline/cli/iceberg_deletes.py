@@ -9,10 +9,10 @@ from tideline.cli.options import parse_pairs
 from tideline.cli.output import print_json, print_line, size_text
 from tideline.errors import Conflict, StorageUnavailable
 from tideline.iceberg.maintenance.position_delete_plan import DeletePlan, delete_rewrite_options
+from tideline.iceberg.maintenance.position_delete_search import prepare_position_deletes
 from tideline.iceberg.maintenance.rewrite_position_deletes import (
     DeleteRewriteRun,
     execute_position_deletes,
-    prepare_position_deletes,
 )
 from tideline.iceberg.table_operations import Unknown
 

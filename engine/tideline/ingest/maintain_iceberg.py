@@ -17,6 +17,7 @@ from tideline.errors import Conflict, ObjectNotFound, StorageUnavailable
 from tideline.iceberg.maintenance.expire_snapshots import ExpireRun, execute_expire
 from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
 from tideline.iceberg.maintenance.orphan_plan import OrphanFile
+from tideline.iceberg.maintenance.position_delete_plan import delete_rewrite_options
 from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
 from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
 from tideline.iceberg.maintenance_arguments import (
@@ -148,6 +149,33 @@ def _expire(run: _Run) -> OperationResult:
     )
 
 
+def _rewrite_deletes(run: _Run) -> OperationResult:
+    # Work that moves no rows runs where Arrow is not installed.
+    from tideline.iceberg.maintenance.rewrite_position_deletes import execute_position_deletes
+
+    options = delete_rewrite_options(run.work.options, run.table.metadata.properties)
+    done = execute_position_deletes(run.table.operations, options, clock=run.clock)
+    if not done.files_removed:
+        if any(isinstance(outcome, Unknown) for outcome in done.outcomes):
+            raise StorageUnavailable(f"The deletes may be rewritten: {done.failures[0]}")
+        if done.failures:
+            raise Conflict(f"The deletes were not rewritten: {done.failures[0]}")
+        message = "no position deletes are worth rewriting"
+        return OperationResult(run.operation.id, Outcome.NOTHING, message)
+    committed = [one for one in done.outcomes if isinstance(one, Committed)]
+    removed = [*done.plan.dangling, *(one for group in done.plan.groups for one in group.entries)]
+    return OperationResult(
+        run.operation.id,
+        Outcome.SUCCEEDED,
+        f"rewrote {_count(done.files_removed, 'position delete file')} as {done.files_added:,}",
+        instant=str(committed[-1].loaded.metadata.current_snapshot_id),
+        files_read=done.files_removed,
+        bytes_read=sum(entry.data_file.file_size_bytes for entry in removed),
+        files_written=done.files_added,
+        notes=tuple(f"left undone: {reason}" for reason in done.failures[:_FAILURES_NAMED]),
+    )
+
+
 def _manifests(run: _Run) -> OperationResult:
     done = execute_manifests(run.table.operations, ManifestOptions(), clock=run.clock)
     match done.outcome:
@@ -204,6 +232,7 @@ def _audit(orphans: tuple[OrphanFile, ...]) -> dict[str, Any]:
 
 _EXECUTE: dict[IcebergService, Callable[[_Run], OperationResult]] = {
     IcebergService.REWRITE_DATA_FILES: _rewrite,
+    IcebergService.REWRITE_POSITION_DELETES: _rewrite_deletes,
     IcebergService.REWRITE_MANIFESTS: _manifests,
     IcebergService.EXPIRE_SNAPSHOTS: _expire,
     IcebergService.REMOVE_ORPHAN_FILES: _orphans,

@@ -79,14 +79,9 @@ class Controller:
         self._jobs = ObjectCache(label=TABLE_LABEL, trim=_short)
         self._pods = ObjectCache(label=TABLE_LABEL, trim=_short)
         self.budgets = Budgets(settings.limits)
-        connections, locations = Connections(api, clock), Locations()
+        secrets = Connections(api, clock), CatalogSecrets(api, clock)
         self._source = source = TableSource(
-            self._stores,
-            connections,
-            CatalogSecrets(api, clock),
-            locations,
-            self.queue.add,
-            allows_local=allows_local,
+            self._stores, *secrets, Locations(), self.queue.add, allows_local=allows_local
         )
         self._events = EventRecorder(api, settings.pod_name, clock.now_ms)
         starter = JobStarter(

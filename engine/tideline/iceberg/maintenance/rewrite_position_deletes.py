@@ -1,7 +1,6 @@
 """Rewrite position delete files (version 2): fewer and larger ones, without what deletes nothing.
 
-1. Plan on the newest snapshot (position_delete_plan.py) with the live data files of every partition
-   that has position deletes.
+1. Plan on the newest snapshot (position_delete_search.py).
 2. Write each group anew (position_delete_group.py).
 3. Replace the files in one commit, or in at most `partial-progress.max-commits`. New files carry
    the highest sequence number of those they replace: they must not apply to younger data.
@@ -13,29 +12,23 @@ New files that no snapshot got are removed, except when it is unknown whether on
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.iceberg.commit.clean_up import remove_quietly
-from tideline.iceberg.commit.file_identity import PartitionKey, partition_key
-from tideline.iceberg.commit.partition_set import PartitionSet
+from tideline.iceberg.commit.file_identity import partition_key
 from tideline.iceberg.commit.rewrite_files import AddedDelete, RewriteFiles, commit_rewrite
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.maintenance.position_delete_group import POSITIONS_MAX, DeleteGroupRewrite
-from tideline.iceberg.maintenance.position_delete_plan import (
-    DeleteGroup,
-    DeletePlan,
-    LiveData,
-    plan_position_deletes,
+from tideline.iceberg.maintenance.position_delete_plan import DeleteGroup, DeletePlan
+from tideline.iceberg.maintenance.position_delete_search import (
+    DeletePreparation,
+    prepare_position_deletes,
 )
-from tideline.iceberg.manifest import FileContent, ManifestContent, ManifestEntry
+from tideline.iceberg.manifest import ManifestEntry
 from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.scan.manifests import snapshot_manifests
-from tideline.iceberg.scan.plan import live_entries
-from tideline.iceberg.table_metadata import TableMetadata
 from tideline.iceberg.table_operations import (
     CommitOutcome,
     Committed,
@@ -56,49 +49,6 @@ class DeleteRewriteRun:
     files_added: int = 0
     positions_removed: int = 0
     positions_added: int = 0
-
-
-@dataclass(slots=True)
-class DeletePreparation:
-    """A plan with what its execution needs."""
-
-    metadata: TableMetadata
-    plan: DeletePlan
-    live: LiveData
-
-
-def prepare_position_deletes(
-    operations: TableOperations, options: RewriteOptions
-) -> DeletePreparation:
-    """Plan on the newest snapshot and change nothing.
-
-    Raises UnsupportedTable, CorruptTable and StorageUnavailable.
-    """
-    metadata = operations.load().metadata
-    io = operations.io
-    manifests = [one for one in snapshot_manifests(io, metadata.snapshot())
-                 if one.may_have_live_files]  # fmt: skip
-    listed = [one for one in manifests if one.content is ManifestContent.DELETES]
-    deletes = [
-        entry
-        for entry in live_entries(io, listed, with_metrics=True)
-        if entry.data_file.content is FileContent.POSITION_DELETES
-    ]
-    partitions = PartitionSet.of(entry.data_file for entry in deletes)
-    wanted = {partition_key(entry.data_file) for entry in deletes}
-    live: dict[PartitionKey, dict[str, int]] = defaultdict(dict)
-    data = (
-        one
-        for one in manifests
-        if one.content is ManifestContent.DATA and partitions.meets(one, metadata)
-    )
-    for entry in live_entries(io, data, with_metrics=False):
-        key = partition_key(entry.data_file)
-        if key in wanted:
-            live[key][entry.data_file.file_path] = entry.sequence_number or 0
-    return DeletePreparation(
-        metadata, plan_position_deletes(deletes, live, metadata, options), live
-    )
 
 
 def execute_position_deletes(
