@@ -112,7 +112,7 @@ def _record(cluster: Cluster, landing: Path, files: int, credentials: dict[str, 
         recording.kubectl("-n lake get laketables")
         recording.kubectl("-n lake get jobs,pods")
         _wait_until_quiet(cluster)
-        recording.say("Some minutes later everything is in, and the table has looked after itself:")
+        recording.say("Some minutes later everything is in:")
         recording.kubectl("-n lake get laketables")
         recording.note(
             "kubectl -n lake get laketable flights -o jsonpath=...   # status.operations",
