@@ -13,8 +13,12 @@ from tideline.cli.lazy_group import LazyGroup
 _COMMANDS = {
     "show": ("tideline.cli.iceberg_show:show_command", "Describe a table: schema, counts."),
     "plan": (
-        "tideline.cli.iceberg_rewrite:plan_command",
+        "tideline.cli.iceberg_plan:plan_command",
         "Say what a rewrite of data files would do.",
+    ),
+    "rewrite": (
+        "tideline.cli.iceberg_rewrite:rewrite_command",
+        "Rewrite data files to good sizes, without deleted rows.",
     ),
     "expire": (
         "tideline.cli.iceberg_expire:expire_command",

@@ -1,129 +1,106 @@
-"""`tideline iceberg plan`: what a rewrite of an Iceberg table's data files would do."""
+"""`tideline iceberg rewrite`: an Iceberg table's data files written anew."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
 
+from tideline.cli.iceberg_plan import parse_options, parse_where, rewrite_options, show_plan
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
-from tideline.cli.options import parse_pairs
-from tideline.cli.output import print_json, print_line, print_table, size_text
-from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.rewrite.plan import RewritePlan
-from tideline.iceberg.rewrite.table_plan import group_partition, plan_json, plan_table_rewrite
-from tideline.iceberg.scan.filter import ALL_ROWS, Filter
-from tideline.iceberg.scan.filter_parser import parse_filter
-from tideline.iceberg.snapshot import MAIN
+from tideline.cli.output import print_json, print_line, size_text
+from tideline.errors import Conflict, CorruptTable
+from tideline.iceberg.rewrite.group_outcome import RewriteEngine, write_groups_here
+from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
+from tideline.iceberg.rewrite.table_plan import plan_json
 from tideline.iceberg.table import IcebergTable
 from tideline.iceberg.table_metadata import TableMetadata
 
-_GROUPS_SHOWN_MAX = 20
 
-_OPTIONS = (
-    click.option(
-        "--strategy",
-        type=click.Choice(["binpack", "sort", "zorder"]),
-        help="How rows are laid out; binpack, or sort when there is a sort order.",
-    ),
-    click.option(
-        "--sort-order",
-        metavar="TERMS",
-        help="Such as 'day, id DESC NULLS LAST' or 'zorder(x, y)'; else the table's own.",
-    ),
-    click.option(
-        "--where",
-        metavar="SQL",
-        help="Only files that may hold rows of this condition, such as \"day >= '2026-11-01'\".",
-    ),
-    click.option(
-        "--option",
-        "options",
-        metavar="NAME=VALUE",
-        multiple=True,
-        help="An option of Iceberg's rewrite_data_files; may be repeated.",
-    ),
-    click.option("--branch", default=MAIN, show_default=True, help="The branch to rewrite."),
-)
-
-
-def rewrite_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add what says which files to rewrite and how."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-@click.command("plan")
+@click.command("rewrite")
 @iceberg_table_options
 @rewrite_options
-def plan_command(source: TableSource, as_json: bool, **asked: Any) -> None:
-    """Say which files of TABLE a rewrite would take, into how many, and why; change nothing."""
-    show_plan(source.open(), as_json=as_json, **asked)
-
-
-def show_plan(
-    table: IcebergTable,
-    *,
-    as_json: bool,
-    strategy: str | None,
-    sort_order: str | None,
-    where: str | None,
-    options: tuple[str, ...],
-    branch: str,
+@click.option("--dry-run", is_flag=True, help="Only say what would be done, as `plan` does.")
+@click.option("--local", is_flag=True, help="Work in this process, without Spark.")
+def rewrite_command(
+    source: TableSource, as_json: bool, dry_run: bool, local: bool, **asked: Any
 ) -> None:
-    """Plan and print; nothing is changed."""
-    metadata = table.metadata
-    parsed = parse_options(metadata, strategy, sort_order, options)
-    plan = plan_table_rewrite(table.io, metadata, parsed, where=parse_where(where), branch=branch)
-    if as_json:
-        print_json({"table": table.io.location.uri, **plan_json(plan, metadata)})
-    else:
-        _print_plan(plan, metadata)
+    """Rewrite the data files of TABLE that are too small, too large or full of deletes.
 
-
-def parse_options(
-    metadata: TableMetadata, strategy: str | None, sort_order: str | None, options: tuple[str, ...]
-) -> RewriteOptions:
-    """Raises ConfigError naming the option."""
-    given = parse_pairs(options, option="--option")
-    return RewriteOptions.parse(
-        given, properties=metadata.properties, strategy=strategy, sort_order=sort_order
+    Readers and writers go on meanwhile. A delete that arrives for a file being rewritten makes the
+    rewrite void (exit code 3), or with partial-progress.enabled=true only a part of it.
+    """
+    table = source.open()
+    if dry_run:
+        show_plan(table, as_json=as_json, **asked)
+        return
+    options = parse_options(
+        table.metadata, asked["strategy"], asked["sort_order"], asked["options"]
     )
-
-
-def parse_where(where: str | None) -> Filter:
-    """All rows without a condition. Raises ConfigError."""
-    return ALL_ROWS if where is None else parse_filter(where)
-
-
-def _print_plan(plan: RewritePlan, metadata: TableMetadata) -> None:
-    if plan.groups:
-        print_line(
-            f"{plan.files_before} files, {size_text(plan.bytes_before)}, would become about "
-            f"{plan.files_after} files, {size_text(plan.bytes_after)}."
-        )
-        print_line()
-        print_table(
-            ("partition", "files", "size", "files after", "size after", "because"),
-            [
-                (
-                    group_partition(group, metadata) or "-",
-                    len(group.tasks),
-                    size_text(group.input_bytes),
-                    group.outputs_expected,
-                    size_text(group.output_bytes_expected),
-                    group.reason.value,
-                )
-                for group in plan.groups[:_GROUPS_SHOWN_MAX]
-            ],
-        )
-        if len(plan.groups) > _GROUPS_SHOWN_MAX:
-            print_line(f"... and {len(plan.groups) - _GROUPS_SHOWN_MAX} more groups")
+    report = rewrite_data_files(
+        table,
+        options,
+        write_groups_here if local else _spark_engine(table),
+        where=parse_where(asked["where"]),
+        branch=asked["branch"],
+    )
+    if as_json:
+        print_json({"table": table.io.location.uri, **report_json(report, table.metadata)})
     else:
+        _print_report(report)
+    raise click.exceptions.Exit(_exit_code(report))
+
+
+def report_json(report: RewriteReport, metadata: TableMetadata) -> dict[str, Any]:
+    """What was done, for machines, with the plan it was done by."""
+    return {
+        "snapshots": [str(snapshot_id) for snapshot_id in report.snapshot_ids],
+        "files_rewritten": report.files_rewritten,
+        "files_added": report.files_added,
+        "bytes_rewritten": report.bytes_rewritten,
+        "bytes_added": report.bytes_added,
+        "delete_files_removed": report.deletes_removed,
+        "failed_groups": [
+            {"group": failed.index, "error": str(failed.error)} for failed in report.failed_groups
+        ],
+        "failed_commits": [
+            {"groups": list(failed.groups), "reason": failed.reason, "unknown": failed.is_unknown}
+            for failed in report.failed_commits
+        ],
+        "plan": plan_json(report.plan, metadata),
+    }
+
+
+def _spark_engine(table: IcebergTable) -> RewriteEngine:
+    from tideline.spark.iceberg_rewrite import execute_groups
+    from tideline.spark.session import get_session
+
+    spark = get_session("tideline iceberg rewrite", locations=[table.io.location])
+    return partial(execute_groups, spark)
+
+
+def _print_report(report: RewriteReport) -> None:
+    if not report.plan.groups:
         print_line("Nothing to rewrite.")
-    if plan.skipped:
-        print_line()
-        for one in plan.skipped:
-            print_line(f"{one.files} files, {size_text(one.size_bytes)}, stay: {one.reason.value}.")
+        return
+    commits = len(report.snapshot_ids)
+    print_line(
+        f"Rewrote {report.files_rewritten} files, {size_text(report.bytes_rewritten)}, into "
+        f"{report.files_added} files, {size_text(report.bytes_added)}, in {commits} "
+        f"{'commit' if commits == 1 else 'commits'}."
+    )
+    if report.deletes_removed:
+        print_line(f"Removed {report.deletes_removed} delete files that apply to nothing.")
+    for group in report.failed_groups:
+        print_line(f"Group {group.index} failed: {group.error}")
+    for failed in report.failed_commits:
+        outcome = "may be committed" if failed.is_unknown else "are not committed"
+        print_line(f"Groups {', '.join(map(str, failed.groups))} {outcome}: {failed.reason}")
+
+
+def _exit_code(report: RewriteReport) -> int:
+    """Of a rewrite in parts, some of which may have failed."""
+    if report.failed_commits:
+        return Conflict.exit_code
+    return CorruptTable.exit_code if report.failed_groups else 0

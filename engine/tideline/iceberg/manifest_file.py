@@ -93,7 +93,8 @@ def read_manifest(
     skipped = frozenset() if with_metrics else METRICS_IDS
     reader = _EntryReader.of(container.schema, manifest, skipped)
     next_row_id = manifest.first_row_id if manifest.content is ManifestContent.DATA else None
-    for record in container.records(lambda field: field.get("field-id") not in skipped):
+    wanted = None if with_metrics else lambda field: field.get("field-id") not in skipped
+    for record in container.records(wanted):
         try:
             entry = reader.entry(record, next_row_id)
         except (KeyError, TypeError, ValueError) as error:

@@ -33,9 +33,9 @@ from tideline.iceberg.rewrite.group_outcome import (
 )
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.ordering import row_order
-from tideline.iceberg.rewrite.plan import FileGroup, RewritePlan, plan_rewrite
+from tideline.iceberg.rewrite.plan import FileGroup, RewritePlan
+from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
 from tideline.iceberg.scan.filter import ALL_ROWS, Filter
-from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.snapshot import MAIN
 from tideline.iceberg.table import IcebergTable
 from tideline.iceberg.table_operations import (
@@ -72,24 +72,6 @@ class RewriteReport:
     failed_commits: tuple[FailedCommit, ...] = ()
 
 
-def plan_table_rewrite(
-    table: IcebergTable,
-    options: RewriteOptions,
-    *,
-    where: Filter = ALL_ROWS,
-    branch: str = MAIN,
-) -> RewritePlan:
-    """What `rewrite_data_files` would do on the table as last refreshed.
-
-    Raises ConfigError, CorruptTable, StorageUnavailable.
-    """
-    metadata = table.metadata
-    head = metadata.ref_snapshot(branch)
-    tasks = plan_files(table.io, metadata, head, where)
-    snapshot_id = None if head is None else head.snapshot_id
-    return plan_rewrite(tasks, metadata, options, starting_snapshot_id=snapshot_id)
-
-
 def rewrite_data_files(
     table: IcebergTable,
     options: RewriteOptions,
@@ -108,7 +90,7 @@ def rewrite_data_files(
     `partial-progress.max-failed-commits`.
     """
     table.refresh()
-    plan = plan_table_rewrite(table, options, where=where, branch=branch)
+    plan = plan_table_rewrite(table.io, table.metadata, options, where=where, branch=branch)
     if not plan.groups:
         return RewriteReport(plan)
     run = _Run(table, options, plan, branch, dict(summary or {}), clock)

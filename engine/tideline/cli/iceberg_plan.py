@@ -1,0 +1,130 @@
+"""`tideline iceberg plan`: what a rewrite of an Iceberg table's data files would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from tideline.cli.iceberg_table import TableSource, iceberg_table_options
+from tideline.cli.options import parse_pairs
+from tideline.cli.output import print_json, print_line, print_table, size_text
+from tideline.iceberg.rewrite.options import RewriteOptions
+from tideline.iceberg.rewrite.plan import RewritePlan
+from tideline.iceberg.rewrite.table_plan import group_partition, plan_json, plan_table_rewrite
+from tideline.iceberg.scan.filter import ALL_ROWS, Filter
+from tideline.iceberg.scan.filter_parser import parse_filter
+from tideline.iceberg.snapshot import MAIN
+from tideline.iceberg.table import IcebergTable
+from tideline.iceberg.table_metadata import TableMetadata
+
+_GROUPS_SHOWN_MAX = 20
+
+_OPTIONS = (
+    click.option(
+        "--strategy",
+        type=click.Choice(["binpack", "sort", "zorder"]),
+        help="How rows are laid out; binpack, or sort when there is a sort order.",
+    ),
+    click.option(
+        "--sort-order",
+        metavar="TERMS",
+        help="Such as 'day, id DESC NULLS LAST' or 'zorder(x, y)'; else the table's own.",
+    ),
+    click.option(
+        "--where",
+        metavar="SQL",
+        help="Only files that may hold rows of this condition, such as \"day >= '2026-11-01'\".",
+    ),
+    click.option(
+        "--option",
+        "options",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="An option of Iceberg's rewrite_data_files; may be repeated.",
+    ),
+    click.option("--branch", default=MAIN, show_default=True, help="The branch to rewrite."),
+)
+
+
+def rewrite_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add what says which files to rewrite and how."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command("plan")
+@iceberg_table_options
+@rewrite_options
+def plan_command(source: TableSource, as_json: bool, **asked: Any) -> None:
+    """Say which files of TABLE a rewrite would take, into how many, and why; change nothing."""
+    show_plan(source.open(), as_json=as_json, **asked)
+
+
+def show_plan(
+    table: IcebergTable,
+    *,
+    as_json: bool,
+    strategy: str | None,
+    sort_order: str | None,
+    where: str | None,
+    options: tuple[str, ...],
+    branch: str,
+) -> None:
+    """Plan and print; nothing is changed."""
+    metadata = table.metadata
+    parsed = parse_options(metadata, strategy, sort_order, options)
+    plan = plan_table_rewrite(table.io, metadata, parsed, where=parse_where(where), branch=branch)
+    if as_json:
+        print_json({"table": table.io.location.uri, **plan_json(plan, metadata)})
+    else:
+        print_plan(plan, metadata)
+
+
+def parse_options(
+    metadata: TableMetadata, strategy: str | None, sort_order: str | None, options: tuple[str, ...]
+) -> RewriteOptions:
+    """Raises ConfigError naming the option."""
+    given = parse_pairs(options, option="--option")
+    return RewriteOptions.parse(
+        given, properties=metadata.properties, strategy=strategy, sort_order=sort_order
+    )
+
+
+def parse_where(where: str | None) -> Filter:
+    """All rows without a condition. Raises ConfigError."""
+    return ALL_ROWS if where is None else parse_filter(where)
+
+
+def print_plan(plan: RewritePlan, metadata: TableMetadata) -> None:
+    """A plan as people read it."""
+    if plan.groups:
+        print_line(
+            f"{plan.files_before} files, {size_text(plan.bytes_before)}, would become about "
+            f"{plan.files_after} files, {size_text(plan.bytes_after)}."
+        )
+        print_line()
+        print_table(
+            ("partition", "files", "size", "files after", "size after", "because"),
+            [
+                (
+                    group_partition(group, metadata) or "-",
+                    len(group.tasks),
+                    size_text(group.input_bytes),
+                    group.outputs_expected,
+                    size_text(group.output_bytes_expected),
+                    group.reason.value,
+                )
+                for group in plan.groups[:_GROUPS_SHOWN_MAX]
+            ],
+        )
+        if len(plan.groups) > _GROUPS_SHOWN_MAX:
+            print_line(f"... and {len(plan.groups) - _GROUPS_SHOWN_MAX} more groups")
+    else:
+        print_line("Nothing to rewrite.")
+    if plan.skipped:
+        print_line()
+        for one in plan.skipped:
+            print_line(f"{one.files} files, {size_text(one.size_bytes)}, stay: {one.reason.value}.")
