@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.name_mapping import parse_name_mapping
 from tideline.iceberg.data.parquet_rows import ByteRange, ParquetSource
@@ -259,3 +259,29 @@ def test_row_groups_that_begin_in_a_range_are_read_with_their_positions(tmp_path
         assert all(batch.rows["id"][0].as_py() == batch.first for batch in batches)
         firsts.append(batches[0].first)
     assert firsts == [0, 1000]
+
+
+@pytest.mark.parametrize("place", ["page", "footer", "end"])
+def test_a_broken_file_is_named(tmp_path: Path, place: str) -> None:
+    table = pa.table([pa.array(range(2500))], schema=pa.schema([stored(1, "id", pa.int64())]))
+    found = source(tmp_path, table, compression="zstd")
+    path = tmp_path / "file.parquet"
+    body = bytearray(path.read_bytes())
+    match place:
+        case "page":
+            body[4:200] = b"\xff" * 196
+        case "footer":
+            body[-60:-8] = b"\xff" * 52
+        case "end":
+            del body[-4:]
+    path.write_bytes(body)
+    with pytest.raises(CorruptTable, match=r"broken.*file\.parquet"):
+        read(found, [field(1, "id", "long")])
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    table = pa.table([pa.array([1])], schema=pa.schema([stored(1, "id", pa.int64())]))
+    found = source(tmp_path, table)
+    (tmp_path / "file.parquet").unlink()
+    with pytest.raises(ObjectNotFound, match=r"file\.parquet"):
+        read(found, [field(1, "id", "long")])

@@ -12,10 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import ConfigError, CorruptTable
+from tideline.iceberg.data import parquet_rows
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.column_metrics import cut_above, cut_below
 from tideline.iceberg.data.data_file_writer import FileLayout
 from tideline.iceberg.data.metrics_mode import COUNTS, FULL, NONE, TRUNCATED, MetricsConfig
+from tideline.iceberg.data.parquet_rows import ParquetSource
 from tideline.iceberg.data.parquet_settings import ParquetSettings
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files
 from tideline.iceberg.field_type import NestedField, parse_type
@@ -104,6 +106,23 @@ def test_a_file_carries_ids_schema_and_metrics(tmp_path: Path) -> None:
     assert written.upper_bounds[4] == (98).to_bytes(16, "big")
     assert written.split_offsets == (4,)
     assert written.column_sizes is not None and set(written.column_sizes) == {1, 2, 3, 4}
+
+
+def test_files_in_a_bucket_are_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    io = FileIO(StoreLocation.of("memory://written-data-files/lake"), "s3://bucket/lake")
+    layout = FileLayout(
+        0, SCHEMA.fields, ParquetSettings.of({}, SCHEMA), MetricsConfig(TRUNCATED, {}), 0
+    )
+    output = Output(SCHEMA, UNPARTITIONED, (), "s3a://bucket/lake/data", "new", 20.0, 1 << 30)
+    (written,) = write_data_files(io, layout, output, [batch(0, 500)])
+    assert written.file_path == "s3a://bucket/lake/data/new-00001.parquet"
+    for limit in (1 << 20, 0):
+        monkeypatch.setattr(parquet_rows, "_WHOLE_FILE_BYTES_MAX", limit)
+        source = ParquetSource(io, written.file_path, written.file_size_bytes, None, {})
+        rows = pa.Table.from_batches(found.rows for found in source.batches(SCHEMA.fields))
+        assert rows.select(["id", "name", "key"]).equals(
+            pa.Table.from_batches([batch(0, 500)]).select(["id", "name", "key"])
+        )
 
 
 def test_files_roll_at_the_size_they_may_have(tmp_path: Path) -> None:

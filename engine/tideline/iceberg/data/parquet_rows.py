@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTable, StorageUnavailable, UnsupportedTable
 from tideline.iceberg.data.name_mapping import MappedField, has_field_ids, with_mapped_ids
 from tideline.iceberg.data.projection import Projection
 from tideline.iceberg.field_type import NestedField
@@ -66,8 +66,16 @@ class ParquetSource:
         try:
             with closing(self._open()) as file:
                 yield from self._read(file, wanted, part)
-        except pa.ArrowInvalid as error:
-            raise CorruptTable(f"A data file cannot be read: {error}", path=self.uri) from error
+        except MemoryError:
+            raise
+        except pa.ArrowNotImplementedError as error:
+            raise UnsupportedTable(f"A data file uses {error}", path=self.uri) from error
+        except (pa.ArrowException, OSError) as error:
+            # What Arrow itself finds wrong with a file's bytes has no number of the system's.
+            if getattr(error, "errno", None) is not None:
+                message = f"A data file could not be read: {error}"
+                raise StorageUnavailable(message, path=self.uri) from error
+            raise CorruptTable(f"A data file is broken: {error}", path=self.uri) from error
 
     def _open(self) -> pq.ParquetFile:
         local = self.io.local_path(self.uri)
