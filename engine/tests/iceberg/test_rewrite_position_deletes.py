@@ -153,14 +153,20 @@ def test_files_about_one_data_file_each_when_the_table_wants_that() -> None:
 
 def test_a_file_ends_when_it_has_the_wanted_size() -> None:
     table = DeleteTable.create()
-    table.append("a", range(200_000))
-    for start in range(0, 200_000, 40_000):
-        table.delete({"a": range(start, start + 40_000, 2)})
+    table.append("a", range(60_000))
+    for start in range(0, 60_000, 20_000):
+        table.delete({"a": range(start, start + 20_000, 2)})
     rows = table.rows()
-    run = rewrite(table, target_file_size_bytes="60000", max_file_size_bytes="70000")
+    run = rewrite(
+        table,
+        positions_max=100_000,
+        rewrite_all="true",
+        target_file_size_bytes="10000",
+        max_file_size_bytes="12000",
+    )
     assert run.files_added > 1
     assert table.rows() == rows
-    assert sum(one.data_file.record_count for one in table.deletes()) == 100_000
+    assert sum(one.data_file.record_count for one in table.deletes()) == 30_000
 
 
 def test_what_cannot_be_rewritten_is_named() -> None:
@@ -266,7 +272,7 @@ def test_a_rival_before_any_call_keeps_its_work(name: str) -> None:
     rehearsal = InterruptedStore(table.copy().model.location.open(), 0, lambda: None)
     rewrite(table.copy(), rehearsal)
     ends: set[type] = set()
-    for number in rehearsal.moments(every=6):
+    for number in rehearsal.moments(every=20):
         twin = table.copy()
         work = partial(RIVALS[name], twin)
         run = rewrite(twin, InterruptedStore(twin.model.location.open(), number, work))

@@ -54,7 +54,8 @@ class DeleteTable:
     ) -> str:
         """A position delete file, by data file; its location. With `names_file` the manifest tells
         which data file it is about."""
-        pairs = [(self.path(name), at) for name, listed in positions.items() for at in listed]
+        paths = {name: self.path(name) for name in positions}
+        pairs = [(paths[name], at) for name, listed in positions.items() for at in listed]
         columns = {
             PATH_FIELD_ID: pa.array([path for path, _ in pairs], pa.string()),
             POSITION_FIELD_ID: pa.array([at for _, at in pairs], pa.int64()),
@@ -92,7 +93,10 @@ class DeleteTable:
     def pairs(self, delete: ManifestEntry) -> list[tuple[str, int]]:
         """What a delete file holds: names of data files and positions, as they lie in it."""
         rows = self._read(delete.data_file)
-        names = (path.rpartition("/")[2].removesuffix(".parquet") for path in rows[0].to_pylist())
+        encoded = rows[0].combine_chunks().dictionary_encode()
+        short = [path.rpartition("/")[2].removesuffix(".parquet") for path in
+                 encoded.dictionary.to_pylist()]  # fmt: skip
+        names = [short[code] for code in encoded.indices.to_pylist()]
         return list(zip(names, rows[1].to_pylist(), strict=True))
 
     def rows(self) -> list[int]:

@@ -105,12 +105,10 @@ class ExpiredFiles:
         places: FilePlaces,
     ) -> Iterator[ReachableFile]:
         readable = [one for one in candidates.values() if one.may_have_live_files]
-        # A file is in manifests of its own spec and kind of content alone.
-        kinds = {(one.spec_id, one.content) for one in readable}
+        # Data files and delete files are in manifests of their own kind alone.
+        contents = {one.content for one in readable}
         rivals = [
-            one
-            for one in kept.values()
-            if (one.spec_id, one.content) in kinds and one.may_have_live_files
+            one for one in kept.values() if one.content in contents and one.may_have_live_files
         ]
         shares = max(1, math.ceil(sum(map(_count_max, readable)) / self.candidates_max))
         for share in range(shares):

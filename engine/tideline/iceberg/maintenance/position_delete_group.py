@@ -48,7 +48,7 @@ GRANULARITY_PROPERTY = "write.delete.granularity"
 POSITIONS_MAX = 8_000_000
 """Positions that are held at the same time."""
 
-_BATCH_ROWS = 65_536
+_BATCH_ROWS = 8192
 
 
 @dataclass(slots=True)
