@@ -42,6 +42,14 @@ def scattered(version: int = 2, **properties: str) -> IcebergModel:
     return model
 
 
+def half_of_all() -> str:
+    """Such a target that the data manifests of one spec become two."""
+    model = scattered()
+    manifests = manifests_of(model.operations().io, model.metadata().snapshot())
+    sizes = [one.length_bytes for one in manifests if one.spec_id == 0 and one.content == 0]
+    return str(sum(sizes) // 2 + 500)
+
+
 def rewrite(
     model: IcebergModel,
     store: ObjectStore | None = None,
@@ -111,11 +119,10 @@ def test_the_summary_is_icebergs() -> None:
 
 
 def test_partitions_lie_apart_afterwards_and_a_second_run_has_nothing_to_do() -> None:
-    model = scattered(commit_manifest_target__size__bytes="9000")
+    model = scattered(commit_manifest_target__size__bytes=half_of_all())
     assert preview_manifests(model.operations(), ManifestOptions()) != ()
     run = rewrite(model)
     data = [one for one in run.created if one.content == 0]
-
     assert len(data) == 2
     for manifest in data:
         assert manifest.partitions is not None
@@ -131,7 +138,7 @@ def test_a_table_without_snapshots_has_nothing_to_do() -> None:
 
 @pytest.mark.parametrize("entries_max", [1, 3, 6])
 def test_many_entries_are_sorted_partition_by_partition(entries_max: int) -> None:
-    model = scattered(commit_manifest_target__size__bytes="9000")
+    model = scattered(commit_manifest_target__size__bytes=half_of_all())
     twin = model.copy()
     before = entries(twin)
     rewrite(model)
