@@ -114,9 +114,9 @@ lock: setup ## Resolve the dependencies again and write the lock files.
 		--extra iceberg --extra dev --output-file requirements.lock
 	@printf '%s\n' pip setuptools wheel hatchling \
 		| $(LOCK) - --constraint requirements.lock --output-file requirements-build.lock
-	@$(LOCK) pyproject.toml --extra spark --extra minio --extra java \
+	@$(LOCK) pyproject.toml --extra spark --extra minio --extra java --extra iceberg \
 		--constraint requirements.lock --output-file images/engine/requirements.lock
-	@$(LOCK) pyproject.toml --extra operator \
+	@$(LOCK) pyproject.toml --extra operator --extra iceberg \
 		--constraint requirements.lock --output-file images/operator/requirements.lock
 	@$(LOCK) images/minio/requirements.in --upgrade --output-file images/minio/requirements.lock
 	@$(LOCK) $(FLIGHTS)/requirements.in --constraint requirements.lock \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from tideline.iceberg.table import IcebergTable
+from tideline.storage.location import StoreLocation
 from tideline.testing.iceberg_peer import IcebergPeer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.interop]
@@ -25,12 +27,21 @@ kind: LakeTable
 metadata: {{name: orders}}
 spec:
   format: Iceberg
-  location: {location}
+  location: {location}{store_ref}
   services:
     mode: {mode}
     rewriteManifests: {{minManifests: 2}}
     expireSnapshots: {{olderThan: 1ms, retainLast: 1}}
     removeOrphanFiles: {{mode: {orphans}}}
+"""
+STORE = """
+---
+apiVersion: tideline.dev/v1alpha1
+kind: LakeStore
+metadata: {{name: minio}}
+spec:
+  endpoint: {endpoint}
+  credentials: {{secretName: minio-credentials}}
 """
 
 
@@ -61,9 +72,30 @@ class Workspace:
         old_s = self.stray.stat().st_mtime - DAYS_AGO_S
         os.utime(self.stray, (old_s, old_s))
 
-    def declare(self, mode: str = "Auto", orphans: str = "Advise", more: str = "") -> None:
-        text = YAML.format(location=self.location, mode=mode, orphans=orphans) + more
-        (self.folder / "orders.yaml").write_text(text)
+    def declare(
+        self, mode: str = "Auto", orphans: str = "Advise", bucket: StoreLocation | None = None
+    ) -> None:
+        place, store_ref, store = str(self.location), "", ""
+        if bucket is not None:
+            place, store_ref = bucket.uri, "\n  storeRef: minio"
+            store = STORE.format(endpoint=dict(bucket.options)["endpoint"])
+        text = YAML.format(location=place, store_ref=store_ref, mode=mode, orphans=orphans)
+        (self.folder / "orders.yaml").write_text(text + store)
+
+    def upload(self, bucket: StoreLocation) -> None:
+        """Copy the table as it is."""
+        store = bucket.open()
+        for path in filter(Path.is_file, self.location.rglob("*")):
+            store.put(path.relative_to(self.location).as_posix(), path.read_bytes())
+
+    def download(self, bucket: StoreLocation) -> None:
+        """Copy the table back to where its metadata says it is."""
+        shutil.rmtree(self.location)
+        store = bucket.open()
+        for info in store.list():
+            path = self.location / info.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(store.get(info.path))
 
     def run(self, exit_code: int = 0) -> list[dict[str, Any]]:
         """The events of a run."""
@@ -131,6 +163,21 @@ def test_maintenance_runs_until_nothing_is_due_and_the_rows_stay(workspace: Work
     workspace.peer.run("refresh table lake.shop.orders")
     workspace.peer.run("insert into lake.shop.orders values (1000, 'north', 1.5)")
     assert len(workspace.rows()) == len(expected) + 1
+
+
+@pytest.mark.minio
+def test_a_copy_of_the_table_in_a_bucket_is_looked_after_there(
+    workspace: Workspace, s3_location: StoreLocation
+) -> None:
+    expected = workspace.rows()
+    workspace.upload(s3_location)
+    workspace.declare(bucket=s3_location)
+    done = finished(workspace.run())
+    assert {"rewrite", "rewrite-deletes", "expire"} <= set(done)
+    assert finished(workspace.run()) == {}
+    workspace.download(s3_location)
+    assert workspace.rows() == expected
+    assert len(set(workspace.location.rglob("*.parquet")) - {workspace.stray}) == 2
 
 
 def test_advice_changes_nothing(workspace: Workspace) -> None:

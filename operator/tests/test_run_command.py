@@ -259,3 +259,20 @@ def test_a_bad_file_is_set_aside_and_said(workspace: Workspace) -> None:
     assert "set aside bad.csv: Malformed CSV record: 9" in err
     assert "1 rows inserted" in out
     assert len(list((workspace.folder / "landing/_quarantine").iterdir())) == 1
+
+
+def test_an_iceberg_table_that_others_have_yet_to_create_is_said(workspace: Workspace) -> None:
+    workspace.declare("""
+        apiVersion: tideline.dev/v1alpha1
+        kind: LakeTable
+        metadata: {name: orders}
+        spec: {format: Iceberg, location: orders}
+    """)
+    code, out, err = workspace.run()
+    assert code == 1
+    assert f"there is no Iceberg table at file://{workspace.folder}/orders yet" in out + err
+    assert "see whether somebody created the table in 30 s" in out
+    status = json.loads((workspace.folder / ".tideline/default.orders.status.json").read_text())
+    ready = next(one for one in status["status"]["conditions"] if one["type"] == "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "TableMissing")
+    assert not (workspace.folder / ".tideline/worker.log").exists()

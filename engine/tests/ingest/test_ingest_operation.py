@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.errors import ConfigError
+from tideline.iceberg.service import IcebergService
 from tideline.ingest.column_type import Column, ColumnType
 from tideline.ingest.landing import FileFormat, LandingFile
 from tideline.ingest.operation import (
     CreateTable,
     IngestFiles,
+    MaintainIceberg,
     MakeSavepoint,
     Operation,
     OperationKind,
@@ -71,6 +73,10 @@ SERVICES = [
         RestoreTable(INSTANT, INSTANT, {"hoodie.x": "1"}),
         RunService(Service.CLEANING, ""),
         *SERVICES,
+        *(
+            MaintainIceberg(service, "v1", {"where": "a = 1"}, {"x": "1"}, 2, True)
+            for service in IcebergService
+        ),
     ],
 )
 def test_an_operation_survives_the_way_to_json_and_back(work: Work) -> None:
@@ -82,8 +88,10 @@ def test_an_operation_survives_the_way_to_json_and_back(work: Work) -> None:
 
 def test_the_kinds_of_services_are_the_services() -> None:
     kinds = {kind.service for kind in OperationKind} - {None}
-    assert kinds == set(Service) - {Service.ROLLBACK}
+    assert kinds == {*Service, *IcebergService} - {Service.ROLLBACK}
     assert all(OperationKind.of(work.service).service is work.service for work in SERVICES)
+    longest = max((kind for kind in OperationKind), key=lambda kind: len(kind.value))
+    assert len(operation_id("x" * 80, longest)) <= 63
 
 
 @pytest.mark.parametrize(
