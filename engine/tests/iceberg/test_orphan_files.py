@@ -149,17 +149,15 @@ def test_a_folder_around_the_table_is_refused() -> None:
     around = model.location.uri.rpartition("/")[0]
     with pytest.raises(ConfigError, match="may hold other tables"):
         plan(model, locations=(around,))
-    set_properties(model, write_data_path=around)
-    with pytest.raises(ConfigError, match="may hold other tables"):
-        plan(model)
 
 
-def test_folders_named_by_properties_are_searched_too() -> None:
+def test_a_folder_outside_the_table_is_searched_only_when_named() -> None:
     model = table()
     outside = model.location.uri.replace("/table", "/elsewhere")
     set_properties(model, write_data_path=outside)
     StoreLocation.of(outside).open().put("parity=odd/lost.parquet", b"1")
-    planned = plan(model)
+    assert plan(model).orphans == ()
+    planned = plan(model, locations=(model.location.uri, outside))
     assert planned.locations == (model.location.uri, outside)
     assert [one.location for one in planned.orphans] == [f"{outside}/parity=odd/lost.parquet"]
     execute_orphans(model.operations(), planned)
@@ -181,7 +179,7 @@ def test_a_shared_object_storage_folder_gives_only_paths_with_the_tables_name() 
     store = StoreLocation.of(shared).open()
     store.put(f"0101/{bucket}/{name}/own.parquet", b"1")
     store.put(f"0101/{bucket}/other/not-own.parquet", b"1")
-    planned = plan(model)
+    planned = plan(model, locations=(shared,))
     assert [one.location.rpartition("/")[2] for one in planned.orphans] == ["own.parquet"]
     assert planned.left_alone["of other tables"] == 1
 

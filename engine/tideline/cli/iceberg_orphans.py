@@ -23,7 +23,10 @@ _PATHS_SHOWN_MAX = 50
 @iceberg_table_options
 @click.option("--older-than", metavar="AGE|TIME", help="Such as 7d; three days by default.")
 @click.option(
-    "--location", "locations", multiple=True, help="Only this folder of the table; may be repeated."
+    "--location",
+    "locations",
+    multiple=True,
+    help="Search this folder, not the table's own; may be repeated.",
 )
 @click.option(
     "--equal-scheme", "schemes", multiple=True, metavar="A,B=C", help="Schemes that mean the same."

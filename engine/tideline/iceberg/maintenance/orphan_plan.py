@@ -48,8 +48,8 @@ class PrefixMismatch(Enum):
 class OrphanOptions:
     """Which files to look at; None for `older_than_ms` means three days ago.
 
-    `locations` restricts the search to these folders; by default it is the table's folder and those
-    that its properties write.data.path and the like name. `is_forced` allows for less than a day.
+    `locations` are the folders to search, by default the table's own alone. `is_forced` allows for
+    less than a day.
     """
 
     older_than_ms: int | None = None

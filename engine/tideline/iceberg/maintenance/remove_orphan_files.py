@@ -1,9 +1,11 @@
-"""Remove orphan files: files in the table's folders that no metadata leads to.
+"""Remove orphan files: files in the table's folder that no metadata leads to.
 
 1. Collect what the newest metadata leads to: itself and the metadata files in its log, the version
    hint, statistics, and of every snapshot the manifest list, the manifests and their live files.
-2. List the folders. A file is an orphan when it is old enough, not collected and not left alone by
-   the rules in orphan_plan.py. Files of commits under way are protected by their age alone.
+2. List the table's folder. Folders outside it, such as one that `write.data.path` names, may be
+   another table's as well: they are searched only when asked for by name. A file is an orphan when
+   it is old enough, not collected and not left alone by the rules in orphan_plan.py. Files of
+   commits under way are protected by their age alone.
 3. Before anything is deleted, read the metadata once more: what a commit has taken in since step 1
    is no orphan.
 
@@ -41,12 +43,6 @@ from tideline.iceberg.snapshot import Snapshot
 from tideline.iceberg.table_metadata import TableMetadata
 from tideline.iceberg.table_operations import Loaded, TableOperations
 
-_FOLDER_PROPERTIES = (
-    "write.data.path",
-    "write.object-storage.path",
-    "write.folder-storage.path",
-    "write.metadata.path",
-)
 _BATCH_FILES = 1000
 _CONFLICTS_NAMED_MAX = 3
 
@@ -227,8 +223,7 @@ def _locations(
     metadata: TableMetadata, options: OrphanOptions, places: FilePlaces
 ) -> tuple[str, ...]:
     """The folders to list, none below another."""
-    named = [metadata.properties.get(name) for name in _FOLDER_PROPERTIES]
-    wanted = options.locations or (metadata.location, *(one for one in named if one))
+    wanted = options.locations or (metadata.location,)
     table = f"{places.of(metadata.location)}/"
     chosen: dict[str, str] = {}
     for location in dict.fromkeys(one.rstrip("/") for one in wanted):
