@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
+from tideline.iceberg.commit.metadata_writer import MetadataWriter
+from tideline.iceberg.commit.snapshot_producer import commit_snapshot, new_snapshot_id
 from tideline.iceberg.file_system_table import HINT_PATH
 from tideline.ingest.operation import Place
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
 from tideline.testing.iceberg_model import IcebergModel
+from tideline.testing.iceberg_model_files import ModelFiles
+from tideline.testing.iceberg_row_delta import RowDelta
 from tideline_operator.due_services import needs_of
 from tideline_operator.iceberg_observation import COUNTING_FREE_MS
 from tideline_operator.observation import Observer
@@ -111,6 +115,20 @@ def test_fields_of_the_spec_decide_what_a_rewrite_takes() -> None:
     need = onlooker(appends=2, **bad).needs()["rewriteDataFiles"]
     assert need.problem is not None
     assert "did you mean min-input-files?" in need.reason
+
+
+def test_files_of_other_formats_are_left_and_said() -> None:
+    one = onlooker(appends=5)
+    operations = one.model.operations()
+    written = ModelFiles.of(operations.io, one.model.metadata()).write_rows([99], 0)
+    writer = MetadataWriter(operations.io, snapshot_id=new_snapshot_id())
+    change = RowDelta("append", [replace(file, file_format="AVRO") for file in written])
+    change.bind(operations.io, writer)
+    commit_snapshot(operations, change, writer, clock=one.model.clock)
+    need = one.needs()["rewriteDataFiles"]
+    assert (need.is_due, need.problem) == (False, None)
+    assert "not in Parquet" in need.reason
+    assert "AVRO" in need.reason
 
 
 def test_a_few_position_deletes_are_left_and_wrong_options_named() -> None:

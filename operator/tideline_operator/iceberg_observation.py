@@ -104,7 +104,7 @@ def count_files(io: FileIO, metadata: TableMetadata, settings: _Settings) -> Ice
     except ConfigError as error:
         problem, tasks = error, plan_files(io, metadata, snapshot)
     census = _Census(0 if arguments is None else arguments.options.size_bytes_min)
-    rewrite = None
+    rewrite: RewriteOutlook | UnsupportedTable | None = None
     if arguments is None:
         census.count_all(tasks)
     else:
@@ -154,9 +154,14 @@ class _Census:
             pass
 
 
-def _outlook(plan: RewritePlan) -> RewriteOutlook | None:
+def _outlook(plan: RewritePlan) -> RewriteOutlook | UnsupportedTable | None:
     if not plan.groups:
         return None
+    files = (task.data_file for group in plan.groups for task in group.tasks)
+    formats = {file.file_format for file in files} - {"PARQUET"}
+    if formats:
+        message = "files worth rewriting are not in Parquet, and no others are rewritten"
+        return UnsupportedTable(message, value=", ".join(sorted(formats)))
     reasons = Counter(group.reason.value for group in plan.groups)
     return RewriteOutlook(
         files_before=plan.files_before,

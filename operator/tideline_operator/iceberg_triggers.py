@@ -76,6 +76,8 @@ def _data_files(files: IcebergFiles | None) -> ServiceNeed:
         return ServiceNeed(service, False, _NOT_COUNTED)
     if files.problem is not None:
         raise files.problem
+    if isinstance(files.rewrite, UnsupportedTable):
+        return ServiceNeed(service, False, str(files.rewrite))
     if files.rewrite is not None:
         return ServiceNeed(service, True, _promise("data files", files.rewrite))
     small = f"{_percent(files.small_files, files.files)} are small"
@@ -91,7 +93,7 @@ def _deletes(files: IcebergFiles | None) -> ServiceNeed:
     if isinstance(files.deletes, ConfigError):
         raise files.deletes
     if isinstance(files.deletes, UnsupportedTable):
-        return ServiceNeed(service, False, files.deletes.message)
+        return ServiceNeed(service, False, str(files.deletes))
     if files.deletes is not None:
         return ServiceNeed(service, True, _promise("position delete files", files.deletes))
     reason = f"nothing to gain: {_count(files.delete_files, 'delete file')}"

@@ -36,7 +36,7 @@ class IcebergFiles:
     delete_files: int = 0
     manifests: int = 0
     is_filtered: bool = False
-    rewrite: RewriteOutlook | None = None
+    rewrite: RewriteOutlook | UnsupportedTable | None = None
     deletes: RewriteOutlook | ConfigError | UnsupportedTable | None = None
     manifest_rewrite: RewriteOutlook | None = None
     problem: ConfigError | None = None
