@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.iceberg.rewrite.bin_pack import pack, pack_end
+from tideline.iceberg.bin_pack import pack, pack_end
 
 weights = st.lists(st.integers(0, 120), max_size=60)
 targets = st.integers(1, 200)

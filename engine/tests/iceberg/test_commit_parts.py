@@ -7,12 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tideline.errors import ConfigError
 from tideline.iceberg.commit.file_identity import file_key, partition_key
-from tideline.iceberg.commit.manifest_merge import MergePolicy, pack_from_end
+from tideline.iceberg.commit.manifest_merge import MergePolicy
 from tideline.iceberg.commit.partition_set import PartitionSet
 from tideline.iceberg.commit.retry import RetryPolicy
 from tideline.iceberg.commit.summary import SummaryBuilder, partition_limit, with_totals
@@ -74,19 +72,6 @@ def test_retries_are_the_tables_own() -> None:
         RetryPolicy.of({"commit.retry.num-retries": "-1"})
     with pytest.raises(ConfigError, match=r"commit\.manifest"):
         MergePolicy.of({"commit.manifest.min-count-to-merge": "many"})
-
-
-@given(st.lists(st.integers(0, 12)), st.integers(1, 12))
-def test_bins_keep_the_order_and_only_the_first_is_underfilled(
-    sizes: list[int], size_bytes: int
-) -> None:
-    manifests = [manifest(size, path=str(number)) for number, size in enumerate(sizes)]
-    bins = pack_from_end(manifests, size_bytes)
-    assert [one for some in bins for one in some] == manifests
-    for before, after in itertools.pairwise(bins):
-        held = sum(one.length_bytes for one in after)
-        assert held <= size_bytes or len(after) == 1
-        assert held + before[-1].length_bytes > size_bytes
 
 
 def test_a_summary_counts_each_kind_of_file() -> None:

@@ -7,7 +7,6 @@ call, and for every one that writes.
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -20,6 +19,7 @@ from tideline.iceberg.table_operations import CommitOutcome, Committed, Conflict
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.iceberg_model import IcebergModel
+from tideline.testing.interrupted_store import InterruptedStore
 from tideline.testing.stepping_store import Step, SteppingStore
 
 HIT, MISSED = 2, 13
@@ -97,12 +97,12 @@ def test_a_rival_commits_before_any_call(version: int, name: str) -> None:
     model, rewrite, rows = prepared(version)
     rival = RIVALS[name]
     expected = sorted({*rows, *rival.adds} - rival.removes)
-    rehearsal = InterruptedStore.before(0, model.copy(), rival.work)
+    rehearsal = interrupted(0, model.copy(), rival.work)
     assert isinstance(commit(model.copy(), rewrite, rehearsal), Committed)
     outcomes: list[bool] = []
-    for number in rehearsal.interesting():
+    for number in rehearsal.moments(3):
         table = model.copy()
-        outcome = commit(table, rewrite, InterruptedStore.before(number, table, rival.work))
+        outcome = commit(table, rewrite, interrupted(number, table, rival.work))
         when = f"{name} before call {number}"
         assert isinstance(outcome, Committed | Conflicted), when
         assert table.rows() == expected, when
@@ -310,7 +310,7 @@ class RandomLife:
     def interrupted(self, depth: int, work: Callable[[IcebergModel], object]) -> ObjectStore:
         if depth == 2:
             return self.model.location.open()
-        return InterruptedStore.before(self.chance.randrange(1, 40), self.model, work)
+        return interrupted(self.chance.randrange(1, 40), self.model, work)
 
     def append(self, store: ObjectStore) -> None:
         numbers = range(self.next_row, self.next_row + self.chance.randrange(1, 6))
@@ -356,33 +356,8 @@ class RandomLife:
         return self.chance.sample(values, min(len(values), self.chance.randrange(1, 5)))
 
 
-class InterruptedStore(SteppingStore):
-    """Lets somebody else do all of their work before the n-th call, counted from 1."""
-
-    steps: list[Step]
-
-    @classmethod
-    def before(
-        cls, number: int, model: IcebergModel, work: Callable[[IcebergModel], object]
-    ) -> InterruptedStore:
-        steps: list[Step] = []
-        counting = threading.RLock()
-
-        def hook(step: Step) -> None:
-            with counting:
-                steps.append(step)
-                if len(steps) == number:
-                    work(model)
-
-        store = cls(model.location.open(), hook)
-        store.steps = steps
-        return store
-
-    def interesting(self) -> list[int]:
-        """Every third call, and those that write."""
-        writes = ("put", "put_if_absent", "delete_many")
-        return [
-            number
-            for number, step in enumerate(self.steps, start=1)
-            if number % 3 == 1 or step.method in writes
-        ]
+def interrupted(
+    number: int, model: IcebergModel, work: Callable[[IcebergModel], object]
+) -> InterruptedStore:
+    """The model's store, with somebody's work before the n-th call."""
+    return InterruptedStore(model.location.open(), number, lambda: work(model))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -66,6 +66,18 @@ class DataFile:
     def is_deletion_vector(self) -> bool:
         """Whether it is a bitmap inside a Puffin file (format version 3)."""
         return self.content is FileContent.POSITION_DELETES and self.file_format == "PUFFIN"
+
+    def without_metrics(self) -> DataFile:
+        """The file without the metrics of its columns."""
+        return replace(
+            self,
+            column_sizes=None,
+            value_counts=None,
+            null_value_counts=None,
+            nan_value_counts=None,
+            lower_bounds=None,
+            upper_bounds=None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

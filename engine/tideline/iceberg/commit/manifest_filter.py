@@ -157,7 +157,7 @@ class ManifestFilter:
         for entry in entries_of(self._io, manifest, live_only=True):
             if removal.removes(entry):
                 gone += 1
-                removed[file_key(entry.data_file)] = without_metrics(entry.data_file)
+                removed[file_key(entry.data_file)] = entry.data_file.without_metrics()
                 entries.append(self._deleted(entry))
             else:
                 entries.append(replace(entry, status=EntryStatus.EXISTING))
@@ -177,16 +177,3 @@ class ManifestFilter:
     def _deleted(self, entry: ManifestEntry) -> ManifestEntry:
         snapshot_id = self._writer.snapshot_id
         return replace(entry, status=EntryStatus.DELETED, snapshot_id=snapshot_id)
-
-
-def without_metrics(file: DataFile) -> DataFile:
-    """The file without what only planning needs."""
-    return replace(
-        file,
-        column_sizes=None,
-        value_counts=None,
-        null_value_counts=None,
-        nan_value_counts=None,
-        lower_bounds=None,
-        upper_bounds=None,
-    )

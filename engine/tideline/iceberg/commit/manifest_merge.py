@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tideline.errors import ConfigError
+from tideline.iceberg.bin_pack import pack_end
 from tideline.iceberg.commit.manifest_reading import entries_of, in_parallel
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.file_io import FileIO
@@ -74,7 +75,7 @@ class ManifestMerge:
         bins = [
             one
             for spec_id in sorted(groups, reverse=True)
-            for one in pack_from_end(groups[spec_id], self._policy.target_size_bytes)
+            for one in pack_end(groups[spec_id], _size_bytes, self._policy.target_size_bytes)
         ]
 
         def merged(one: list[ManifestFile]) -> list[ManifestFile]:
@@ -110,17 +111,8 @@ class ManifestMerge:
                 yield replace(entry, status=EntryStatus.EXISTING)
 
 
-def pack_from_end(manifests: Sequence[ManifestFile], size_bytes: int) -> list[list[ManifestFile]]:
-    """Neighbours in bins of at most so many bytes, the last bin filled first, all in order."""
-    bins: list[list[ManifestFile]] = []
-    room = 0
-    for manifest in reversed(manifests):
-        if not bins or manifest.length_bytes > room:
-            bins.append([])
-            room = size_bytes
-        bins[-1].append(manifest)
-        room -= manifest.length_bytes
-    return [one[::-1] for one in reversed(bins)]
+def _size_bytes(manifest: ManifestFile) -> int:
+    return manifest.length_bytes
 
 
 def _unassigned(entry: ManifestEntry) -> ManifestEntry:

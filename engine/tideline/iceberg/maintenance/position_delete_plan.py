@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideline.errors import ConfigError, UnsupportedTable
+from tideline.iceberg.bin_pack import pack
 from tideline.iceberg.commit.file_identity import PartitionKey, partition_key
 from tideline.iceberg.manifest import FileContent, ManifestEntry
-from tideline.iceberg.rewrite.bin_pack import pack
 from tideline.iceberg.rewrite.options import TARGET_SIZE_PROPERTY, RewriteOptions
 from tideline.iceberg.scan.delete_index import DELETE_PATH_FIELD_ID, referenced_data_file
 from tideline.iceberg.table_metadata import TableMetadata

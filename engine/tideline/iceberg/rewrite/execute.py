@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tideline.iceberg.bin_pack import pack
 from tideline.iceberg.data.data_file_writer import FileLayout
 from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.metrics_mode import MetricsConfig
@@ -26,7 +27,6 @@ from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.manifest import DataFile
-from tideline.iceberg.rewrite.bin_pack import pack
 from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table_metadata import TableMetadata

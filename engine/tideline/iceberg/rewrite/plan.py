@@ -21,8 +21,8 @@ from enum import Enum
 from typing import Any
 
 from tideline.errors import ConfigError
+from tideline.iceberg.bin_pack import pack
 from tideline.iceberg.partition_spec import PartitionSpec
-from tideline.iceberg.rewrite.bin_pack import pack
 from tideline.iceberg.rewrite.options import JobOrder, RewriteOptions
 from tideline.iceberg.scan.delete_index import referenced_data_file
 from tideline.iceberg.scan.task import FileScanTask

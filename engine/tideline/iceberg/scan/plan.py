@@ -11,11 +11,10 @@ Memory holds the delete files, a few manifests, and what the caller keeps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from tideline.errors import CorruptTable
 from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestFile
+from tideline.iceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
 from tideline.iceberg.manifest_file import read_manifest
 from tideline.iceberg.scan.bound_filter import bind
 from tideline.iceberg.scan.delete_index import DeleteIndex
@@ -78,18 +77,5 @@ def _task(entry: ManifestEntry, index: DeleteIndex, metadata: TableMetadata) -> 
         raise CorruptTable(message, table=metadata.location, path=file.file_path)
     deletes = index.deletes_for(file, sequence_number)
     if file.lower_bounds is not None or file.value_counts is not None:
-        file = without_metrics(file)
+        file = file.without_metrics()
     return FileScanTask(file, sequence_number, deletes.position, deletes.equality, deletes.vector)
-
-
-def without_metrics(file: DataFile) -> DataFile:
-    """The file without the metrics of its columns."""
-    return replace(
-        file,
-        column_sizes=None,
-        value_counts=None,
-        null_value_counts=None,
-        nan_value_counts=None,
-        lower_bounds=None,
-        upper_bounds=None,
-    )
