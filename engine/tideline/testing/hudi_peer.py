@@ -7,30 +7,20 @@ version 6 and is never upgraded. The pytest fixture `hudi_peer` shares one peer 
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.testing.json_line_process import JsonLineProcess, Reply
+from tideline.testing.json_line_process import Reply
 from tideline.testing.peer_environment import PeerEnvironment, prepare_hudi_peer
+from tideline.testing.spark_peer import SMALL_DATA_SETTINGS, SparkPeer
 
 VERSION_6 = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
-SMALL_DATA_SETTINGS = {
-    "spark.master": "local[2]",
-    "spark.driver.memory": "1g",
-    # On small data the optimising compiler costs more than it saves.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +50,7 @@ class PeerRollback:
     deleted_files: tuple[str, ...]
 
 
-class HudiPeer:
+class HudiPeer(SparkPeer):
     """A running Hudi. Raises PeerFailure with Java's own account when a request fails there."""
 
     def __init__(
@@ -71,39 +61,7 @@ class HudiPeer:
         spark_settings: Mapping[str, str] = SMALL_DATA_SETTINGS,
     ) -> None:
         """Start the JVM. `scratch` is an existing folder for rows on their way and for the log."""
-        self._scratch = scratch
-        settings = {**spark_settings, "spark.local.dir": str(scratch)}
-        self._process = JsonLineProcess(
-            [
-                str(environment.python),
-                str(Path(__file__).with_name("hudi_peer_server.py")),
-                str(environment.jar),
-                json.dumps(settings),
-            ],
-            log_path=scratch / "hudi-peer.log",
-            working_directory=scratch,
-            environment=environment.process_environment(),
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        failure: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    @property
-    def pid(self) -> int:
-        """Process id of the peer's Python process; the JVM is its child."""
-        return self._process.pid
-
-    def close(self) -> None:
-        """End the JVM."""
-        self._process.close()
+        super().__init__("hudi_peer_server", environment, scratch, spark_settings)
 
     def read(
         self,

@@ -9,29 +9,18 @@ fixture `iceberg_peer` shares one peer per test session.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.testing.json_line_process import JsonLineProcess
 from tideline.testing.peer_environment import PeerEnvironment, prepare_iceberg_peer
-
-SMALL_DATA_SETTINGS = {
-    "spark.master": "local[2]",
-    "spark.driver.memory": "1g",
-    # On small data the optimising compiler costs more than it saves.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
-}
+from tideline.testing.spark_peer import SMALL_DATA_SETTINGS, SparkPeer
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +57,7 @@ class DeleteFileOnDisk:
     partition: str = ""
 
 
-class IcebergPeer:
+class IcebergPeer(SparkPeer):
     """A running Iceberg. Raises PeerFailure with Java's own account when a request fails there."""
 
     def __init__(
@@ -82,45 +71,13 @@ class IcebergPeer:
 
         The catalog `lake` holds tables of any format version in the folder `warehouse`.
         """
-        self._scratch = scratch
-        settings = {**spark_settings, "spark.local.dir": str(scratch)}
-        self._process = JsonLineProcess(
-            [
-                str(environment.python),
-                str(Path(__file__).with_name("iceberg_peer_server.py")),
-                str(environment.jar),
-                json.dumps(settings),
-            ],
-            log_path=scratch / "iceberg-peer.log",
-            working_directory=scratch,
-            environment=environment.process_environment(),
-        )
+        super().__init__("iceberg_peer_server", environment, scratch, spark_settings)
         self.add_catalog("lake", {"type": "hadoop", "warehouse": str(self.warehouse)})
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        failure: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def warehouse(self) -> Path:
         """The folder of the catalog `lake`: table `lake.a.b` lies in `a/b`."""
         return self._scratch / "warehouse"
-
-    @property
-    def pid(self) -> int:
-        """Process id of the peer's Python process; the JVM is its child."""
-        return self._process.pid
-
-    def close(self) -> None:
-        """End the JVM."""
-        self._process.close()
 
     def add_catalog(self, name: str, properties: Mapping[str, str]) -> None:
         """Another catalog for SQL, with Iceberg's properties (`type`, `uri`, `warehouse`)."""
