@@ -41,8 +41,8 @@ def test_status_tells_what_was_done_and_kubectl_shows_it(lake: Lake) -> None:
     assert condition(lake.get("people"), "Paused")["status"] == "False"
 
     header, line = lake.cluster.kubectl("get", "laketables", *namespace).splitlines()
-    assert header.split() == ["NAME", "TYPE", "READY", "LATEST", "PENDING", "FILES", "LAG", "AGE"]
-    assert line.split()[:4] == ["people", "MERGE_ON_READ", "True", status["timeline"]["latest"]]
+    assert header.split() == ["NAME", "FORMAT", "READY", "LATEST", "PENDING", "FILES", "LAG", "AGE"]
+    assert line.split()[:4] == ["people", "Hudi", "True", status["timeline"]["latest"]]
     described = lake.cluster.kubectl("describe", "laketable", "people", *namespace)
     assert "Events:" in described
     assert "<none>" not in described.partition("Events:")[2]
