@@ -18,7 +18,7 @@ import fastavro
 
 from tideline.errors import CorruptTable
 from tideline.formats.avro import MAGIC, encode_long
-from tideline.formats.avro_scan import compile_reader, read_long
+from tideline.formats.avro_scan import compile_reader, read_bytes, read_long
 
 _SYNC_BYTES = 16
 
@@ -157,31 +157,13 @@ def _header(metadata: Mapping[str, str]) -> bytes:
 def _read_map(body: bytes, at: int) -> tuple[dict[str, str], int]:
     entries: dict[str, str] = {}
     while True:
-        count, at = _read_long(body, at)
+        count, at = read_long(body, at)
         if count == 0:
             return entries, at
         if count < 0:  # a block that also tells its size
             count = -count
-            _, at = _read_long(body, at)
+            _, at = read_long(body, at)
         for _ in range(count):
-            key, at = _read_bytes(body, at)
-            value, at = _read_bytes(body, at)
+            key, at = read_bytes(body, at)
+            value, at = read_bytes(body, at)
             entries[key.decode()] = value.decode()
-
-
-def _read_bytes(body: bytes, at: int) -> tuple[bytes, int]:
-    length, at = _read_long(body, at)
-    if length < 0 or at + length > len(body):
-        raise ValueError("a length reaches past the end")
-    return body[at : at + length], at + length
-
-
-def _read_long(body: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = body[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7

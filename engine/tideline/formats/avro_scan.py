@@ -171,7 +171,8 @@ class _Compiler:
         return self._resolved(inner) if inner in self._named else (inner, schema)
 
 
-def _read_bytes(body: bytes, position: int) -> tuple[bytes, int]:
+def read_bytes(body: bytes, position: int) -> tuple[bytes, int]:
+    """Bytes behind their length, and the position behind them. Raises ValueError when cut short."""
     length, position = read_long(body, position)
     end = position + length
     if length < 0 or end > len(body):
@@ -180,7 +181,7 @@ def _read_bytes(body: bytes, position: int) -> tuple[bytes, int]:
 
 
 def _read_string(body: bytes, position: int) -> tuple[str, int]:
-    value, position = _read_bytes(body, position)
+    value, position = read_bytes(body, position)
     return value.decode(), position
 
 
@@ -212,7 +213,7 @@ _PRIMITIVES: dict[str, Read] = {
     "long": read_long,
     "float": _number_reader("<f"),
     "double": _number_reader("<d"),
-    "bytes": _read_bytes,
+    "bytes": read_bytes,
     "string": _read_string,
 }
 
