@@ -51,12 +51,19 @@ class Buildah:
         written.replace(archive)
 
     def prune(self) -> None:
-        """Forget the steps of earlier builds once they are many; the next build takes longer."""
+        """Forget the steps of earlier builds once they are many; the next build takes longer.
+
+        Builds that were killed leave containers, which would hold on to their steps. What can't be
+        removed all the same is reported and stays: room is all that it costs.
+        """
         du = ["du", "--summarize", "--block-size=1", "--one-file-system", str(self._storage)]
         listed = subprocess.run(du, capture_output=True, text=True)
         size_bytes, _, _ = listed.stdout.partition("\t")
         if int(size_bytes or 0) > _STORAGE_BYTES_MAX:
-            self._run(["rmi", "--prune"])
+            for arguments in (["rm", "--all"], ["rmi", "--prune"]):
+                done = self._run(arguments, check=False)
+                if done.returncode != 0:
+                    print(f"buildah {' '.join(arguments)}: {done.stderr.strip()[-1000:]}")
 
     def _run(
         self, arguments: Sequence[str], *, check: bool = True
