@@ -51,7 +51,10 @@ SPEC = PartitionSpec(
 
 @dataclass(frozen=True, slots=True)
 class ManyFiles:
-    """One snapshot with `files` data files in `manifests` manifests, each of one day."""
+    """One snapshot with `files` data files in `manifests` manifests, each of one day.
+
+    Manifests are as large as the table's properties want them.
+    """
 
     folder: Path
     files: int
@@ -75,7 +78,8 @@ class ManyFiles:
         )
         path = self.metadata_file.with_name("snap-1.avro")
         path.write_bytes(listed.body)
-        self.metadata_file.write_bytes(self._metadata(str(path)).to_bytes())
+        length_bytes = max(one.length_bytes for one in manifests)
+        self.metadata_file.write_bytes(self._metadata(str(path), length_bytes).to_bytes())
         self.metadata_file.with_name("version-hint.text").write_text("1")
 
     def _manifest(self, number: int) -> ManifestFile:
@@ -119,7 +123,7 @@ class ManyFiles:
             sort_order_id=0,
         )
 
-    def _metadata(self, manifest_list: str) -> TableMetadata:
+    def _metadata(self, manifest_list: str, target_size_bytes: int) -> TableMetadata:
         snapshot = Snapshot(
             _SNAPSHOT_ID, None, 1, _TIME_MS, "append", {}, manifest_list, schema_id=0
         )
@@ -137,7 +141,7 @@ class ManyFiles:
             last_partition_id=1001,
             sort_orders=(SortOrder(),),
             default_sort_order_id=0,
-            properties={},
+            properties={"commit.manifest.target-size-bytes": str(target_size_bytes)},
             snapshots=(snapshot,),
             current_snapshot_id=_SNAPSHOT_ID,
             refs={"main": SnapshotRef(_SNAPSHOT_ID)},

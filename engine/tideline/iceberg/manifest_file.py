@@ -326,8 +326,9 @@ class _EntryWriter:
         return record
 
 
-def _pairs(mapping: Mapping[int, Any]) -> list[dict[str, Any]]:
-    return [{"key": key, "value": value} for key, value in mapping.items()]
+def _pairs(mapping: Mapping[int, Any]) -> tuple[str, list[dict[str, Any]]]:
+    # The union's branch by name: fastavro would try every pair against the branches.
+    return "array", [{"key": key, "value": value} for key, value in mapping.items()]
 
 
 def _physical(type_: FieldType, value: Any) -> Any:
