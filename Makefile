@@ -89,6 +89,7 @@ peers: setup ## Build what tests compare with and talk to: MinIO, Hudi, Iceberg,
 	@$(BIN)/python -m tideline.testing.minio_server build > /dev/null & minio=$$!; \
 	 $(BIN)/python -m tideline.testing.peer_environment > /dev/null & engines=$$!; \
 	 $(BIN)/python -m tideline.spark.s3a_jars > /dev/null & jars=$$!; \
+	 $(BIN)/python -m tideline.testing.iceberg_rest_server > /dev/null || true; \
 	 wait $$minio && wait $$engines && wait $$jars
 
 .PHONY: tools

@@ -15,6 +15,7 @@ pytest_plugins = [
     "tideline.testing.minio_fixtures",
     "tideline.testing.hudi_peer",
     "tideline.testing.iceberg_peer",
+    "tideline.testing.iceberg_rest_server",
     "tideline_operator.testing.api_server_fixtures",
 ]
 pytest.register_assert_rewrite("tideline.testing.store_contract")

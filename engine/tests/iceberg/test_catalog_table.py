@@ -1,9 +1,10 @@
-"""Tables of a SQL catalog: PyIceberg writes, Tideline rewrites, PyIceberg goes on."""
+"""Tables of SQL and REST catalogs: PyIceberg writes, Tideline rewrites, PyIceberg goes on."""
 
 from __future__ import annotations
 
 import itertools
 import uuid
+from abc import ABC
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,8 @@ from tideline.testing.fake_clock import FakeClock
 pytest.importorskip("pyiceberg")
 pytest.importorskip("sqlalchemy")
 
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.transforms import IdentityTransform
@@ -34,8 +37,8 @@ SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string())])
 NAME = "lake.orders"
 
 
-class InterceptedCatalog(SqlCatalog):
-    """A SQL catalog that does something else around its next commit."""
+class InterceptedCatalog(Catalog, ABC):
+    """A catalog that does something else around its next commit."""
 
     before: Callable[[], None] | None = None
     after: Callable[[], None] | None = None
@@ -58,12 +61,37 @@ def raising(error: Exception) -> Callable[[], None]:
     return raise_it
 
 
-@pytest.fixture(params=["1", "2"], ids=["v1", "v2"])
+class InterceptedSqlCatalog(InterceptedCatalog, SqlCatalog):
+    """In SQLite."""
+
+
+class InterceptedRestCatalog(InterceptedCatalog, RestCatalog):
+    """Iceberg's own server."""
+
+
+@pytest.fixture(
+    params=[
+        pytest.param((kind, version), marks=[pytest.mark.interop] if kind == "rest" else [])
+        for kind in ("sql", "rest")
+        for version in ("1", "2")
+    ],
+    ids=lambda param: "-v".join(param),
+)
 def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> InterceptedCatalog:
-    uri = f"sqlite:///{tmp_path}/catalog.db"
-    opened = InterceptedCatalog("test", uri=uri, warehouse=f"file://{tmp_path}/warehouse")
-    opened.create_namespace("lake")
-    table = opened.create_table(NAME, SCHEMA, properties={"format-version": request.param})
+    kind, version = request.param
+    opened: InterceptedCatalog
+    if kind == "sql":
+        uri = f"sqlite:///{tmp_path}/catalog.db"
+        opened = InterceptedSqlCatalog("test", uri=uri)
+    else:
+        server = request.getfixturevalue("iceberg_rest_server")
+        opened = InterceptedRestCatalog("test", uri=server.uri)
+    opened.create_namespace_if_not_exists("lake")
+    if opened.table_exists(NAME):
+        opened.drop_table(NAME)
+    table = opened.create_table(
+        NAME, SCHEMA, location=f"file://{tmp_path}/orders", properties={"format-version": version}
+    )
     with table.update_spec() as update:
         update.add_field("region", IdentityTransform(), "region")
     for start in range(0, 40, 10):
@@ -71,13 +99,13 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> InterceptedCatalo
     return opened
 
 
-def append(catalog: SqlCatalog, numbers: range) -> None:
+def append(catalog: Catalog, numbers: range) -> None:
     regions = [("EU", "US")[number % 2] for number in numbers]
     rows = pa.table({"id": list(numbers), "region": regions}, schema=SCHEMA)
     catalog.load_table(NAME).append(rows)
 
 
-def ids(catalog: SqlCatalog) -> list[int]:
+def ids(catalog: Catalog) -> list[int]:
     return sorted(catalog.load_table(NAME).scan().to_arrow()["id"].to_pylist())
 
 
@@ -111,7 +139,7 @@ def commit(table: IcebergTable, rewrite: RewriteFiles) -> CommitOutcome:
     return commit_rewrite(table.operations, rewrite, clock=FakeClock())
 
 
-def opened(catalog: SqlCatalog) -> IcebergTable:
+def opened(catalog: Catalog) -> IcebergTable:
     return IcebergTable(CatalogTable(catalog, NAME, clock=FakeClock()))
 
 

@@ -14,7 +14,6 @@ Needs the extra `iceberg`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -37,7 +36,7 @@ from tideline.errors import (
     TidelineError,
     UnsupportedTable,
 )
-from tideline.iceberg.catalog_update import as_requirement, as_update
+from tideline.iceberg.catalog_update import as_requirement, as_update, metadata_document
 from tideline.iceberg.commit.retry import RetryPolicy
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.metadata_update import (
@@ -53,7 +52,10 @@ from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 
 _SECRET_WORDS = ("key", "secret", "token", "password", "credential", "auth", "signature")
-_REFUSALS = (CommitFailedException, BadRequestError, ValidationError, ValueError)
+_REFUSALS = (
+    *(CommitFailedException, BadRequestError, ValidationError),
+    *(ValueError, NotImplementedError),
+)
 
 
 def open_catalog(
@@ -114,7 +116,7 @@ class CatalogTable:
     def load(self) -> Loaded:
         with self._asking():
             table = self._catalog.load_table(self._identifier)
-            document = json.loads(table.metadata.model_dump_json())
+            document = metadata_document(table.metadata)
         metadata = TableMetadata.of(document, path=table.metadata_location)
         self._table = table
         if self._io is None or self._io.recorded != metadata.location:
@@ -137,7 +139,7 @@ class CatalogTable:
                 tuple(map(as_requirement, asked)),
                 tuple(as_update(change, version) for change in changes),
             )
-            document = json.loads(response.metadata.model_dump_json())
+            document = metadata_document(response.metadata)
         except NoSuchTableError as error:
             raise self._missing() from error
         except (ForbiddenError, UnauthorizedError) as error:

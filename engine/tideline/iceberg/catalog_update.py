@@ -1,12 +1,15 @@
-"""Updates and requirements in PyIceberg's terms. Needs the extra `iceberg`."""
+"""Updates, requirements and metadata in PyIceberg's terms. Needs the extra `iceberg`."""
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any
 
 from pyiceberg.table import update as pyiceberg
+from pyiceberg.table.metadata import TableMetadata as CatalogMetadata
 from pyiceberg.table.snapshots import Snapshot as CatalogSnapshot
+from pyiceberg.typedef import IcebergBaseModel
 
 from tideline.iceberg.metadata_update import (
     AddSnapshot,
@@ -21,6 +24,12 @@ from tideline.iceberg.metadata_update import (
     SetProperties,
     SetSnapshotRef,
 )
+
+
+def metadata_document(metadata: CatalogMetadata) -> Any:
+    """A table's metadata as JSON."""
+    # PyIceberg's own method refuses to write version 3, which it knows and catalogs take.
+    return json.loads(IcebergBaseModel.model_dump_json(metadata))
 
 
 def as_requirement(requirement: Requirement) -> Any:

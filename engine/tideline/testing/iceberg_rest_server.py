@@ -1,0 +1,175 @@
+"""Iceberg's own REST catalog, as a server of its own for tests.
+
+    python -m tideline.testing.iceberg_rest_server    fetch its jars into the user's cache
+
+The server is the one that Iceberg's project tests its clients with; it is published as jars alone.
+It keeps its tables in a SQLite database in memory and their files in a folder. Fetching needs
+Maven: Spark's resolver does not know artifacts with a classifier.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tideline.spark.cache_directory import cache_directory
+from tideline.testing.peer_environment import (
+    PeerEnvironment,
+    PeerUnavailable,
+    prepare_iceberg_peer,
+)
+
+VERSION = "1.10.1"
+"""The newest whose server is published."""
+
+_ARTIFACTS = (
+    ("org.apache.iceberg", "iceberg-open-api", VERSION, "test-fixtures"),
+    ("org.apache.iceberg", "iceberg-core", VERSION, ""),
+    ("org.apache.iceberg", "iceberg-core", VERSION, "tests"),
+    ("org.eclipse.jetty", "jetty-servlet", "11.0.26", ""),
+    ("org.slf4j", "slf4j-simple", "2.0.17", ""),
+    ("org.xerial", "sqlite-jdbc", "3.50.3.0", ""),
+)
+# Hadoop's file system, which Spark carries along.
+_SPARK_JARS = ("hadoop-client-api-*.jar", "hadoop-client-runtime-*.jar", "commons-logging-*.jar")
+_MAIN_CLASS = "org.apache.iceberg.rest.RESTCatalogServer"
+_FETCH_TIMEOUT_S = 900
+_START_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergRestServer:
+    """A running server."""
+
+    uri: str
+    warehouse: Path
+
+
+def prepare_rest_server() -> Path:
+    """The folder of its jars, fetched if need be. Raises PeerUnavailable."""
+    folder = cache_directory() / "jars" / f"iceberg-rest-{VERSION}"
+    if folder.is_dir():
+        return folder
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise PeerUnavailable("Iceberg's REST catalog is fetched by Maven, and there is no mvn")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+        project, fetched = Path(temporary) / "pom.xml", Path(temporary) / "jars"
+        project.write_text(_project())
+        done = subprocess.run(
+            [maven, "--quiet", "--batch-mode", "--file", str(project),
+             "dependency:copy-dependencies", "-DincludeScope=runtime",
+             f"-DoutputDirectory={fetched}"],
+            capture_output=True, text=True, timeout=_FETCH_TIMEOUT_S,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise PeerUnavailable(f"mvn:\n{(done.stdout + done.stderr)[-2000:]}")
+        if not folder.is_dir():  # else another process was faster
+            fetched.rename(folder)
+    return folder
+
+
+@contextmanager
+def serve_rest_catalog(folder: Path) -> Iterator[IcebergRestServer]:
+    """A server for the length of a `with` block, tables and log in an existing folder."""
+    port = _free_port()
+    server = IcebergRestServer(f"http://127.0.0.1:{port}", folder / "warehouse")
+    server.warehouse.mkdir()
+    variables = {
+        **PeerEnvironment.process_environment(),
+        "CATALOG_WAREHOUSE": str(server.warehouse),
+        "CATALOG_IO__IMPL": "org.apache.iceberg.hadoop.HadoopFileIO",
+        "CATALOG_REST_PORT": str(port),
+    }
+    java = Path(variables["JAVA_HOME"]) / "bin" / "java"
+    command = [str(java), "-Xmx256m", "-XX:+UseSerialGC", "-cp", _class_path(), _MAIN_CLASS]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=variables, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        if not _answers(server, process):
+            raise PeerUnavailable(f"The REST catalog: {(folder / 'log').read_text()[-2000:]}")
+        yield server
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="session")
+def iceberg_rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergRestServer]:
+    """One REST catalog for the whole test session. Without Maven its tests are skipped, saying so;
+    under CI they fail."""
+    try:
+        prepare_rest_server()
+    except PeerUnavailable as failure:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(failure))
+    with serve_rest_catalog(tmp_path_factory.mktemp("iceberg-rest")) as server:
+        yield server
+
+
+def _project() -> str:
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
+        f"<version>{version}</version>"
+        + (f"<classifier>{classifier}</classifier>" if classifier else "")
+        + "</dependency>"
+        for group, name, version, classifier in _ARTIFACTS
+    )
+    return (
+        "<project><modelVersion>4.0.0</modelVersion><groupId>tideline</groupId>"
+        "<artifactId>iceberg-rest</artifactId><version>1</version>"
+        f"<dependencies>{dependencies}</dependencies></project>"
+    )
+
+
+def _class_path() -> str:
+    environment = prepare_iceberg_peer()
+    (spark,) = environment.python.parents[1].glob("lib/python3*/site-packages/pyspark/jars")
+    hadoop = [str(jar) for pattern in _SPARK_JARS for jar in spark.glob(pattern)]
+    return os.pathsep.join([f"{prepare_rest_server()}/*", *hadoop])
+
+
+def _answers(server: IcebergRestServer, process: subprocess.Popen[bytes]) -> bool:
+    deadline_s = time.monotonic() + _START_TIMEOUT_S
+    while time.monotonic() < deadline_s and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{server.uri}/v1/config", timeout=5):
+                return True
+        except OSError:
+            time.sleep(0.1)
+    return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def main() -> int:
+    """Fetch the jars and print where they are; without Maven, say so."""
+    try:
+        print(prepare_rest_server())
+    except PeerUnavailable as failure:
+        print(failure, file=sys.stderr)
+        return 4
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
