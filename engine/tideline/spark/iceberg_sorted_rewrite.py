@@ -41,6 +41,7 @@ _SAMPLE_ROWS_PER_PART = 2_000
 _READERS_PER_PART = 4
 _ROUTED_BYTES = 32 * 1024 * 1024
 _ERROR_PART = -1
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
 _FILE, _PART, _BLOCK = "file", "part", "block"
 _ROUTED = f"{_FILE} int, {_PART} int, {_BLOCK} binary"
 _ARROW_ROUTED = pa.schema([(_FILE, pa.int32()), (_PART, pa.int32()), (_BLOCK, pa.binary())])
@@ -217,7 +218,7 @@ def _routed_block(file: int, part: int, body: bytes) -> pa.RecordBatch:
 
 def _packed(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
+    with pa.ipc.new_stream(sink, rows.schema, options=_COMPRESSED) as writer:
         writer.write_table(rows.combine_chunks())
     body: bytes = sink.getvalue().to_pybytes()
     return body
