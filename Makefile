@@ -49,7 +49,7 @@ unit: setup ## Run only the tests that need no Spark, no MinIO and no other engi
 	@$(BIN)/python -m pytest -m "not spark and not minio and not interop" $(TESTS)
 
 .PHONY: interop
-interop: setup peers ## Run only the tests against Hudi's own engines.
+interop: setup peers ## Run only the tests against Hudi's and Iceberg's own engines.
 	@$(BIN)/python -m pytest -m interop $(TESTS)
 
 .PHONY: e2e

@@ -1,4 +1,4 @@
-"""The peer itself: what Iceberg's Spark runtime writes, it, PyIceberg and their planners read."""
+"""The peer itself: what Iceberg's Spark runtime writes, it, PyIceberg, DuckDB and planners read."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ pytestmark = pytest.mark.interop
 ROWS = pa.table({"id": pa.array([1, 2, 3, 4], pa.int64()), "region": ["a", "a", "b", "b"]})
 
 
-def test_spark_and_pyiceberg_read_back_what_spark_wrote(iceberg_peer: IcebergPeer) -> None:
+def test_spark_pyiceberg_and_duckdb_read_back_what_spark_wrote(iceberg_peer: IcebergPeer) -> None:
     uri = _merge_on_read_table(iceberg_peer, "read_back")
     iceberg_peer.run("delete from lake.peer.read_back where id = 2")
     left = [1, 3, 4]
     assert sorted(iceberg_peer.read(uri)["id"].to_pylist()) == left
     assert sorted(iceberg_peer.pyiceberg_read(uri)["id"].to_pylist()) == left
     assert iceberg_peer.pyiceberg_read(uri, "region = 'b'").num_rows == 2
+    assert sorted(iceberg_peer.duckdb_read(uri)["id"].to_pylist()) == left
+    assert iceberg_peer.duckdb_read(uri, "region = 'b'").num_rows == 2
 
 
 def test_both_planners_attach_position_deletes_to_their_files(iceberg_peer: IcebergPeer) -> None:
@@ -69,7 +71,7 @@ def test_a_failure_names_javas_reason_and_the_peer_goes_on(iceberg_peer: Iceberg
     with pytest.raises(PeerFailure, match="TABLE_OR_VIEW_NOT_FOUND") as failure:
         iceberg_peer.run("select * from lake.peer.absent")
     assert "\tat " not in str(failure.value)
-    assert iceberg_peer.duckdb_sql("select 1 as one").to_pylist() == [{"one": 1}]
+    assert iceberg_peer.sql("select 1 as one").to_pylist() == [{"one": 1}]
 
 
 def _merge_on_read_table(peer: IcebergPeer, name: str) -> str:

@@ -23,6 +23,7 @@ from tideline.testing.iceberg_peer import DeleteFileOnDisk, IcebergPeer
 pytestmark = pytest.mark.interop
 
 ALL = {"rewrite-all": "true"}
+LINEAGE = "id, _row_id, _last_updated_sequence_number"
 # What tells the engine, and sizes, which depend on who wrote the parquet.
 ENGINE = ("engine-name", "engine-version", "app-id", "app-name", "iceberg-version")
 NOT_COMPARED = frozenset((*ENGINE, "added-files-size", "total-files-size"))
@@ -100,8 +101,7 @@ class Twins:
 
     def lineage(self) -> list[tuple[Any, ...]]:
         """Which rows are which, and when they changed last."""
-        columns = "id, _row_id, _last_updated_sequence_number"
-        return in_order(self.peer.sql(f"select {columns} from {self.ours}"))
+        return in_order(self.peer.sql(f"select {LINEAGE} from {self.ours}"))
 
     def summary(self, table: str) -> dict[str, str]:
         found = self.peer.sql(
@@ -142,11 +142,13 @@ def test_the_metadata_is_what_iceberg_writes_and_iceberg_goes_on(
     twins.rewrite_ours()
     assert twins.rows(twins.ours) == before == twins.rows(twins.theirs)
     assert in_order(iceberg_peer.pyiceberg_read(twins.uri(twins.ours))) == before
+    assert in_order(iceberg_peer.duckdb_read(twins.uri(twins.ours))) == before
     assert twins.summary(twins.ours) == twins.summary(twins.theirs)
     assert twins.manifests(twins.ours) == twins.manifests(twins.theirs)
     assert twins.entries(twins.ours) == twins.entries(twins.theirs)
     if lineage is not None:
-        assert twins.lineage() == lineage
+        read = iceberg_peer.duckdb_read(twins.uri(twins.ours), columns=LINEAGE)
+        assert twins.lineage() == lineage == in_order(read)
     iceberg_peer.run(
         f"alter table {twins.ours} set tblproperties ('write.delete.mode'='copy-on-write')",
         f"insert into {twins.ours} values (100, 'EU', 'w')",

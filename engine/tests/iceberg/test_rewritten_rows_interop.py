@@ -1,4 +1,5 @@
-"""Tables of Iceberg's Spark runtime after our rewrite: it and PyIceberg find the same in them."""
+"""Tables of Iceberg's Spark runtime after our rewrite: it, PyIceberg and DuckDB find the same in
+them."""
 
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ def test_every_type_survives_with_the_metrics_that_spark_writes(iceberg_peer: Ic
     )
     before, files = iceberg_peer.read(uri), iceberg_peer.read(f"{uri}#files")
     rewrite(uri)
-    assert rows(iceberg_peer.read(uri)) == rows(before)
+    assert rows(iceberg_peer.read(uri)) == rows(before) == rows(iceberg_peer.duckdb_read(uri))
     assert iceberg_peer.pyiceberg_read(uri).num_rows == before.num_rows
     after = iceberg_peer.read(f"{uri}#files")
     assert after.num_rows == files.num_rows == 1
@@ -129,6 +130,7 @@ def test_position_deletes_are_applied(iceberg_peer: IcebergPeer) -> None:
     before = rows(iceberg_peer.read(uri))
     rewrite(uri)
     assert rows(iceberg_peer.read(uri)) == before == rows(iceberg_peer.pyiceberg_read(uri))
+    assert rows(iceberg_peer.duckdb_read(uri)) == before
     counted = iceberg_peer.sql("select sum(record_count) as n from lake.data.positions.data_files")
     assert counted["n"].to_pylist() == [len(before)]
 
@@ -179,12 +181,15 @@ def test_row_lineage_and_deletion_vectors_of_version_3(iceberg_peer: IcebergPeer
     iceberg_peer.run("insert into lake.data.lineage select id, 'a' from range(0, 20)")
     iceberg_peer.run("insert into lake.data.lineage select id, 'b' from range(20, 40)")
     iceberg_peer.run("delete from lake.data.lineage where id % 5 = 2")
-    lineage = "select id, name, _row_id, _last_updated_sequence_number from lake.data.lineage"
+    columns = "id, name, _row_id, _last_updated_sequence_number"
+    lineage = f"select {columns} from lake.data.lineage"
     before = rows(iceberg_peer.sql(lineage))
     rewrite(uri)
     assert rows(iceberg_peer.sql(lineage)) == before
+    assert rows(iceberg_peer.duckdb_read(uri, columns=columns)) == before
     rewrite(uri)
     assert rows(iceberg_peer.sql(lineage)) == before
+    assert rows(iceberg_peer.duckdb_read(uri, columns=columns)) == before
     iceberg_peer.run("insert into lake.data.lineage values (99, 'c')")
     after = rows(iceberg_peer.sql(lineage))
     assert after[:-1] == before
@@ -216,6 +221,7 @@ def test_evolved_schemas_are_written_as_they_are_today(iceberg_peer: IcebergPeer
     before = rows(iceberg_peer.read(uri))
     rewrite(uri)
     assert rows(iceberg_peer.read(uri)) == before == rows(iceberg_peer.pyiceberg_read(uri))
+    assert rows(iceberg_peer.duckdb_read(uri)) == before
     assert iceberg_peer.read(f"{uri}#files").num_rows == 1
 
 
@@ -248,7 +254,7 @@ def test_files_of_an_older_spec_move_into_the_partitions_that_spark_would_choose
                 f"call lake.system.rewrite_data_files(table => 'data.moved_{name}', "
                 "options => map('rewrite-all', 'true'))"
             )
-        assert rows(iceberg_peer.read(uri)) == before
+        assert rows(iceberg_peer.read(uri)) == before == rows(iceberg_peer.duckdb_read(uri))
         partitions = iceberg_peer.sql(f"select partition, record_count from {table}.partitions")
         found.append(sorted(map(str, partitions.to_pylist())))
     assert found[0] == found[1]
@@ -271,7 +277,7 @@ def test_sorted_files_hold_the_same_rows(
     )
     before = rows(iceberg_peer.read(uri))
     rewrite(uri, order)
-    assert rows(iceberg_peer.read(uri)) == before
+    assert rows(iceberg_peer.read(uri)) == before == rows(iceberg_peer.duckdb_read(uri))
     if name == "linear":
         # One file, so that Spark reads the rows as they lie there.
         stored = [(row["name"], -row["id"]) for row in iceberg_peer.read(uri).to_pylist()]

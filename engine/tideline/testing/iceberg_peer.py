@@ -1,9 +1,10 @@
-"""Iceberg itself, as a peer: its Spark runtime, PyIceberg and DuckDB in a process of their own.
+"""Iceberg itself, as a peer: its Spark runtime, PyIceberg and DuckDB in processes of their own.
 
 `IcebergPeer` starts one long-lived JVM in the peer's virtual environment (see `peer_environment`)
 and speaks to it line by line; rows come back as pyarrow tables. SQL finds tables as
 `lake.<namespace>.<table>`, which are folders below `warehouse`; other requests name a table by its
-folder, and those of PyIceberg by its newest metadata file, which `metadata_file` finds. The pytest
+folder, and those of PyIceberg and DuckDB by its newest metadata file, which `metadata_file` finds.
+DuckDB has a process apart, started when it is first asked, because some tables end it. The pytest
 fixture `iceberg_peer` shares one peer per test session.
 """
 
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tideline.testing.json_line_process import JsonLineProcess, PeerLost
 from tideline.testing.peer_environment import PeerEnvironment, prepare_iceberg_peer
 from tideline.testing.spark_peer import SMALL_DATA_SETTINGS, SparkPeer
 
@@ -71,6 +73,8 @@ class IcebergPeer(SparkPeer):
 
         The catalog `lake` holds tables of any format version in the folder `warehouse`.
         """
+        self._environment = environment
+        self._duckdb: JsonLineProcess | None = None
         super().__init__("iceberg_peer_server", environment, scratch, spark_settings)
         self.add_catalog("lake", {"type": "hadoop", "warehouse": str(self.warehouse)})
 
@@ -137,9 +141,52 @@ class IcebergPeer(SparkPeer):
         """Rows of a table through PyIceberg."""
         return self._rows("pyiceberg_read", metadata_file=metadata_file(uri), where=where)
 
-    def duckdb_sql(self, statement: str) -> pa.Table:
-        """Rows of a statement in a DuckDB that downloads no extension."""
-        return self._rows("duckdb_sql", statement=statement)
+    def duckdb_read(
+        self,
+        uri: str,
+        where: str | None = None,
+        *,
+        columns: str = "*",
+        snapshot_id: int | None = None,
+    ) -> pa.Table:
+        """Rows of a table through DuckDB: of its current snapshot, or of `snapshot_id`.
+
+        `columns` may name those of row lineage. Raises PeerFailure when DuckDB refuses, PeerLost
+        when it ends; the next call starts another.
+        """
+        if self._duckdb is None:
+            self._duckdb = self._start_duckdb()
+        try:
+            reply = self._duckdb.request(
+                "read",
+                metadata_file=metadata_file(uri),
+                columns=columns,
+                where=where or "true",
+                snapshot_id=snapshot_id,
+            )
+        except PeerLost:
+            self._close_duckdb()
+            raise
+        return pq.read_table(reply.result)
+
+    def close(self) -> None:
+        """End the JVM, and DuckDB if it was started."""
+        self._close_duckdb()
+        super().close()
+
+    def _start_duckdb(self) -> JsonLineProcess:
+        script = Path(__file__).with_name("duckdb_server.py")
+        return JsonLineProcess(
+            [str(self._environment.python), str(script)],
+            log_path=self._scratch / "duckdb_server.log",
+            working_directory=self._scratch,
+            environment=self._environment.process_environment(),
+        )
+
+    def _close_duckdb(self) -> None:
+        process, self._duckdb = self._duckdb, None
+        if process is not None:
+            process.close()
 
     def _rows(self, operation: str, **arguments: Any) -> pa.Table:
         return pq.read_table(self._process.request(operation, **arguments).result)

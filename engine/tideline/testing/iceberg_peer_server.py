@@ -1,9 +1,9 @@
-"""What runs inside the Iceberg peer's virtual environment: Iceberg's runtime, PyIceberg, DuckDB.
+"""What runs inside the Iceberg peer's virtual environment: Iceberg's runtime and PyIceberg.
 
 Started as a script by `IcebergPeer` with the runtime jar's path and a JSON object of Spark
 settings. It must not import Tideline, which that environment does not hold. Rows travel as parquet
 files: a reply names the file that holds the answer. A table is named by its folder, or by its
-metadata file where PyIceberg or DuckDB reads it.
+metadata file where PyIceberg reads it.
 """
 
 from __future__ import annotations
@@ -119,16 +119,6 @@ class IcebergOperations:
         scan = _static_table(metadata_file).scan(**({"row_filter": where} if where else {}))
         path = self._answer_path()
         pq.write_table(scan.to_arrow(), path)
-        return path
-
-    def duckdb_sql(self, statement: str) -> str:
-        """Run a statement in a fresh DuckDB that downloads nothing."""
-        import duckdb  # type: ignore[import-not-found]
-
-        with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
-            rows = connection.sql(statement).to_arrow_table()
-        path = self._answer_path()
-        pq.write_table(rows, path)
         return path
 
     def _table(self, uri: str) -> Any:

@@ -29,6 +29,12 @@ FIELD_IDS = {
         ("id", "flag", "count", "ratio", "price", "region", "day", "seen", "place"), start=1
     )
 }
+ARROW_TYPES = {
+    "long": pa.int64(),
+    "int": pa.int32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+}
 MERGE_ON_READ = {
     "write.delete.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
@@ -96,7 +102,7 @@ class PeerTable:
         assert field is not None
         file = Path(self.uri) / "data" / f"eq-{uuid.uuid4().hex}.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
-        arrow = {"long": pa.int64(), "string": pa.string(), "int": pa.int32()}[str(field.type)]
+        arrow = ARROW_TYPES[str(field.type)]
         described = pa.field(column, arrow, metadata={"PARQUET:field_id": str(field.field_id)})
         rows = pa.table([pa.array(values, arrow)], schema=pa.schema([described]))
         pq.write_table(rows, file)

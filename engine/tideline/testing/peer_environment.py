@@ -4,7 +4,8 @@
 costs nothing when they are there. None ever enters the product's own environment:
 
 1. for Hudi, a virtual environment with the Spark release its bundle is built for, and hudi-rs;
-   for Iceberg, one with the Spark release its runtime is built for, PyIceberg and DuckDB;
+   for Iceberg, one with the Spark release its runtime is built for, PyIceberg, and DuckDB
+   with its extension for Iceberg;
 2. the jar of each, through Maven, or through Spark's own resolver on a machine without Maven.
 
 All live in the user's cache folder under names that carry their versions or beside a note of them,
@@ -42,7 +43,10 @@ HUDI_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 ICEBERG_REQUIREMENTS = (
     "pyspark==4.1.4",
     "pyiceberg[pyarrow,sql-sqlite]==0.12.0",
-    "duckdb==2.0.0",
+    # Each extension is for this one release of DuckDB.
+    "duckdb==1.5.5",
+    "duckdb-extension-avro==1.5.5",
+    "duckdb-extension-iceberg==1.5.5",
     "pandas>=2.2,<3",
     "setuptools",
 )
@@ -93,7 +97,9 @@ def prepare_iceberg_peer() -> PeerEnvironment:
     directory = cache_directory() / "venvs" / "iceberg"
     with _only_builder("iceberg-peer"):
         python = _prepare_virtual_environment(
-            directory, ICEBERG_REQUIREMENTS, imports="duckdb, pyarrow.parquet, pyiceberg, pyspark"
+            directory,
+            ICEBERG_REQUIREMENTS,
+            imports="duckdb_extension_iceberg, pyarrow.parquet, pyiceberg, pyspark",
         )
         return PeerEnvironment(python=python, jar=_prepare_jar(ICEBERG_RUNTIME, python))
 
