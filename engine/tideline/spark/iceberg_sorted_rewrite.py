@@ -171,11 +171,10 @@ class WriteSorted:
 
     def _sorted(self, blocks: Iterator[tuple[int, int, bytes]]) -> Iterator[pa.RecordBatch]:
         for number, part in groupby(blocks, key=itemgetter(1)):
-            blocks_of_part = [block for _, _, block in part]
+            bodies = (block for _, _, block in part)
             if number == _ERROR_PART:
-                raise pickle.loads(blocks_of_part[0])
-            tables = [_unpacked(block) for block in blocks_of_part]
-            batches = (batch for table in tables for batch in table.to_batches())
+                raise pickle.loads(next(bodies))
+            batches = (batch for body in bodies for batch in _unpacked(body).to_batches())
             for rows in self.order.sorted_parts(batches, self.context.rows.schema):
                 yield from rows
 

@@ -27,6 +27,7 @@ from tideline.storage.location import StoreLocation
 ARROW_BATCH_ROWS = 65_536
 
 _MIB = 1024 * 1024
+_ARROW_BATCH_BYTES_MAX = 64 * _MIB
 _HEAP_MIB_MIN = 1024
 _HEAP_MIB_MAX = 16 * 1024
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -64,6 +65,7 @@ def spark_configuration(master: str, locations: Iterable[StoreLocation] = ()) ->
         # Query results and Python tasks move as Arrow; larger batches cost Python less per row.
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_ROWS),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(_ARROW_BATCH_BYTES_MAX),
         "spark.python.worker.reuse": "true",
         "spark.python.daemon.module": "tideline.spark.python_daemon",
         "spark.sql.adaptive.enabled": "true",
