@@ -38,7 +38,7 @@ run: setup ## Land a year of real flights in a Hudi table and query it.
 
 .PHONY: test
 test: lint peers tools ## Lint, then run all but the slow tests (TESTS="path -k name" narrows it).
-	@$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadgroup $(TESTS)
+	@$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile $(TESTS)
 
 .PHONY: slow
 slow: setup peers ## Run the tests that start processes with a Spark of their own.

@@ -24,18 +24,6 @@ pytest.register_assert_rewrite("tideline.testing.store_contract")
 settings.register_profile("tideline", deadline=None)
 settings.load_profile("tideline")
 
-# Tests of one group run in one worker, which starts what they share once.
-_WORKER_GROUPS = ("interop", "spark", "minio", "api_server")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests that share a Java process or a server together."""
-    for item in items:
-        group = next((name for name in _WORKER_GROUPS if item.get_closest_marker(name)), None)
-        if group is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
-
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:

@@ -13,6 +13,7 @@ from tideline.ingest.operation import Place
 from tideline_operator.launcher.local_process import LocalProcessLauncher
 from tideline_operator.reconciler import Reconciler
 from tideline_operator.report import LineReporter, Reporter, TerminalReporter
+from tideline_operator.resources.lake_table import TableFormat
 from tideline_operator.run_lock import RunLock
 from tideline_operator.table_files import TableFiles
 
@@ -74,7 +75,7 @@ def _reporter(as_json: bool) -> Reporter:
 
 
 def _places(files: TableFiles) -> tuple[Place, ...]:
-    places = [
-        place for table in files.tables for place in (table.location, *table.landings.values())
-    ]
+    """What Spark itself must reach. Tasks on Iceberg tables use clients of ours."""
+    tables = (table for table in files.tables if table.spec.format is TableFormat.HUDI)
+    places = [place for table in tables for place in (table.location, *table.landings.values())]
     return tuple(dict.fromkeys(place for place in places if place.uri))

@@ -159,7 +159,7 @@ def test_equality_deletes_beside_a_null_partition_that_duckdb_cannot_read(
     table.delete_equal("id", [1, 4], partition="region=r1")
     before = spark_rows(table)
     assert len(before) == 6
-    with pytest.raises(PeerLost, match="Comparison on NULL values"):
+    with pytest.raises(PeerLost):
         duckdb_rows(table)
     rewrite(table, remove_dangling_deletes="true")
     assert spark_rows(table) == before == duckdb_rows(table)

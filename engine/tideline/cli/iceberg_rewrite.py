@@ -14,7 +14,6 @@ from tideline.errors import Conflict, CorruptTable
 from tideline.iceberg.rewrite.group_outcome import RewriteEngine, write_groups_here
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.rewrite.table_plan import plan_json
-from tideline.iceberg.table import IcebergTable
 from tideline.iceberg.table_metadata import TableMetadata
 
 
@@ -41,7 +40,7 @@ def rewrite_command(
     report = rewrite_data_files(
         table,
         options,
-        write_groups_here if local else _spark_engine(table),
+        write_groups_here if local else _spark_engine(),
         where=parse_where(asked["where"]),
         branch=asked["branch"],
     )
@@ -72,11 +71,12 @@ def report_json(report: RewriteReport, metadata: TableMetadata) -> dict[str, Any
     }
 
 
-def _spark_engine(table: IcebergTable) -> RewriteEngine:
+def _spark_engine() -> RewriteEngine:
     from tideline.spark.iceberg_rewrite import execute_groups
     from tideline.spark.session import get_session
 
-    spark = get_session("tideline iceberg rewrite", locations=[table.io.location])
+    # Tasks read and write through our own clients: Spark needs no S3A for it.
+    spark = get_session("tideline iceberg rewrite")
     return partial(execute_groups, spark)
 
 

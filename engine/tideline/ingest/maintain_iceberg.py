@@ -30,7 +30,7 @@ from tideline.iceberg.table import IcebergTable
 from tideline.iceberg.table_operations import Committed, Conflicted, Unknown
 from tideline.ingest.operation import MaintainIceberg, Operation, TableTarget
 from tideline.ingest.operation_result import OperationResult, Outcome
-from tideline.ingest.table_access import Progress, SessionFactory, locate
+from tideline.ingest.table_access import Progress, SessionFactory
 
 OPERATION_PROPERTY = "tideline.operation-id"
 """In the summary of a snapshot: the operation that made it."""
@@ -97,8 +97,8 @@ def _rewrite(run: _Run) -> OperationResult:
     arguments = rewrite_arguments(
         run.work.arguments, run.work.options, properties=run.table.metadata.properties
     )
-    places = () if run.operation.table.catalog else (locate(run.operation.table.location),)
-    spark = run.session_factory(places)
+    # Tasks read and write through our own clients: Spark itself need not reach the table.
+    spark = run.session_factory(())
     report = rewrite_data_files(
         run.table,
         arguments.options,
