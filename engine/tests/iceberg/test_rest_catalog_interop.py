@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -46,7 +46,7 @@ def table(
 @pytest.fixture
 def tideline(
     table: str, iceberg_rest_server: IcebergRestServer, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Tideline]:
+) -> Tideline:
     """`tideline iceberg` for the table, and what it reports."""
 
     def called(command: str, *arguments: str) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def tideline(
         report: dict[str, Any] = json.loads(capsys.readouterr().out)
         return report
 
-    yield called
+    return called
 
 
 def ids(peer: IcebergPeer, table: str) -> list[int]:

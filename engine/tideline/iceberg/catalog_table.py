@@ -53,8 +53,11 @@ from tideline.storage.object_store import ObjectStore
 
 _SECRET_WORDS = ("key", "secret", "token", "password", "credential", "auth", "signature")
 _REFUSALS = (
-    *(CommitFailedException, BadRequestError, ValidationError),
-    *(ValueError, NotImplementedError),
+    CommitFailedException,
+    BadRequestError,
+    ValidationError,
+    ValueError,
+    NotImplementedError,
 )
 
 

@@ -48,6 +48,7 @@ class MavenArtifact:
     name: str
     version: str
     without: tuple[str, ...] = _SPARK_HAS
+    classifier: str = ""
 
     @property
     def coordinates(self) -> str:
@@ -146,10 +147,13 @@ def _dependency(artifact: MavenArtifact) -> str:
         f"<exclusion><groupId>{escape(group)}</groupId><artifactId>*</artifactId></exclusion>"
         for group in artifact.without
     )
+    name = escape(artifact.classifier)
+    classifier = f"<classifier>{name}</classifier>" if name else ""
     return (
         f"<dependency><groupId>{escape(artifact.group)}</groupId>"
         f"<artifactId>{escape(artifact.name)}</artifactId>"
         f"<version>{escape(artifact.version)}</version>"
+        f"{classifier}"
         f"<exclusions>{exclusions}</exclusions></dependency>"
     )
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,27 +24,30 @@ from pathlib import Path
 import pytest
 
 from tideline.spark.cache_directory import cache_directory
+from tideline.spark.s3a_jars import MavenArtifact, project_object_model
+from tideline.testing.minio_server import free_port
 from tideline.testing.peer_environment import (
     PeerEnvironment,
     PeerUnavailable,
     prepare_iceberg_peer,
+    run_step,
 )
 
 VERSION = "1.10.1"
 """The newest whose server is published."""
 
+_ICEBERG = "org.apache.iceberg"
 _ARTIFACTS = (
-    ("org.apache.iceberg", "iceberg-open-api", VERSION, "test-fixtures"),
-    ("org.apache.iceberg", "iceberg-core", VERSION, ""),
-    ("org.apache.iceberg", "iceberg-core", VERSION, "tests"),
-    ("org.eclipse.jetty", "jetty-servlet", "11.0.26", ""),
-    ("org.slf4j", "slf4j-simple", "2.0.17", ""),
-    ("org.xerial", "sqlite-jdbc", "3.50.3.0", ""),
+    MavenArtifact(_ICEBERG, "iceberg-open-api", VERSION, without=(), classifier="test-fixtures"),
+    MavenArtifact(_ICEBERG, "iceberg-core", VERSION, without=()),
+    MavenArtifact(_ICEBERG, "iceberg-core", VERSION, without=(), classifier="tests"),
+    MavenArtifact("org.eclipse.jetty", "jetty-servlet", "11.0.26", without=()),
+    MavenArtifact("org.slf4j", "slf4j-simple", "2.0.17", without=()),
+    MavenArtifact("org.xerial", "sqlite-jdbc", "3.50.3.0", without=()),
 )
 # Hadoop's file system, which Spark carries along.
 _SPARK_JARS = ("hadoop-client-api-*.jar", "hadoop-client-runtime-*.jar", "commons-logging-*.jar")
 _MAIN_CLASS = "org.apache.iceberg.rest.RESTCatalogServer"
-_FETCH_TIMEOUT_S = 900
 _START_TIMEOUT_S = 60
 
 
@@ -68,15 +70,12 @@ def prepare_rest_server() -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
         project, fetched = Path(temporary) / "pom.xml", Path(temporary) / "jars"
-        project.write_text(_project())
-        done = subprocess.run(
+        project.write_text(project_object_model(_ARTIFACTS))
+        run_step(
             [maven, "--quiet", "--batch-mode", "--file", str(project),
              "dependency:copy-dependencies", "-DincludeScope=runtime",
-             f"-DoutputDirectory={fetched}"],
-            capture_output=True, text=True, timeout=_FETCH_TIMEOUT_S,
+             f"-DoutputDirectory={fetched}"]
         )  # fmt: skip
-        if done.returncode != 0:
-            raise PeerUnavailable(f"mvn:\n{(done.stdout + done.stderr)[-2000:]}")
         if not folder.is_dir():  # else another process was faster
             fetched.rename(folder)
     return folder
@@ -85,7 +84,7 @@ def prepare_rest_server() -> Path:
 @contextmanager
 def serve_rest_catalog(folder: Path) -> Iterator[IcebergRestServer]:
     """A server for the length of a `with` block, tables and log in an existing folder."""
-    port = _free_port()
+    port = free_port()
     server = IcebergRestServer(f"http://127.0.0.1:{port}", folder / "warehouse")
     server.warehouse.mkdir()
     variables = {
@@ -121,21 +120,6 @@ def iceberg_rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ic
         yield server
 
 
-def _project() -> str:
-    dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
-        f"<version>{version}</version>"
-        + (f"<classifier>{classifier}</classifier>" if classifier else "")
-        + "</dependency>"
-        for group, name, version, classifier in _ARTIFACTS
-    )
-    return (
-        "<project><modelVersion>4.0.0</modelVersion><groupId>tideline</groupId>"
-        "<artifactId>iceberg-rest</artifactId><version>1</version>"
-        f"<dependencies>{dependencies}</dependencies></project>"
-    )
-
-
 def _class_path() -> str:
     environment = prepare_iceberg_peer()
     (spark,) = environment.python.parents[1].glob("lib/python3*/site-packages/pyspark/jars")
@@ -152,13 +136,6 @@ def _answers(server: IcebergRestServer, process: subprocess.Popen[bytes]) -> boo
         except OSError:
             time.sleep(0.1)
     return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def main() -> int:

@@ -64,6 +64,13 @@ def build() -> Path:
     return target
 
 
+def free_port() -> int:
+    """A port that nobody listens on; another process may still take it first."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 class MinioServer:
     """A server with random credentials and an empty data folder, for the length of a `with` block.
 
@@ -137,7 +144,7 @@ class MinioServer:
             raise FileNotFoundError(binary)
         self._folder = Path(tempfile.mkdtemp(prefix="tideline-minio-"))
         for attempt in range(1, _START_ATTEMPTS + 1):
-            self._port = _free_port()
+            self._port = free_port()
             self._process = self._launch(binary, self._folder)
             if self._wait_until_ready():
                 return
@@ -193,12 +200,6 @@ class MinioServer:
 
 def _cache() -> Path:
     return Path.home() / ".cache" / "tideline"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def main() -> None:

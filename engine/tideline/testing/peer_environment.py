@@ -110,6 +110,19 @@ PREPARATIONS: Mapping[str, Callable[[], PeerEnvironment]] = {
 }
 
 
+def run_step(command: Sequence[str], *, environment: dict[str, str] | None = None) -> None:
+    """Run a program to its end. Raises PeerUnavailable with what it said when it fails."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, env=environment
+        )
+    except (OSError, subprocess.TimeoutExpired) as failure:
+        raise PeerUnavailable(f"{' '.join(command[:4])}: {failure}") from failure
+    if done.returncode != 0:
+        output = (done.stdout + done.stderr)[-2000:]
+        raise PeerUnavailable(f"{' '.join(command[:4])} ended with {done.returncode}:\n{output}")
+
+
 def _prepare_virtual_environment(
     directory: Path, requirements: Sequence[str], *, imports: str
 ) -> Path:
@@ -121,8 +134,8 @@ def _prepare_virtual_environment(
     if not _runs(python):
         shutil.rmtree(directory, ignore_errors=True)
         venv.create(directory, with_pip=True)
-    _run([str(python), "-m", "pip", "install", "--quiet", *requirements])
-    _run([str(python), "-c", f"import {imports}"])
+    run_step([str(python), "-m", "pip", "install", "--quiet", *requirements])
+    run_step([str(python), "-c", f"import {imports}"])
     note.write_text(wanted)
     return python
 
@@ -152,7 +165,7 @@ def _prepare_jar(coordinate: str, peer_python: Path) -> Path:
 
 
 def _fetch_with_maven(coordinate: str, directory: Path) -> None:
-    _run(
+    run_step(
         [
             "mvn",
             "--quiet",
@@ -172,19 +185,7 @@ def _fetch_with_spark(coordinate: str, directory: Path, peer_python: Path) -> No
         f"session = session.config('spark.jars.packages', {coordinate!r})\n"
         f"session.config('spark.jars.ivy', {str(directory)!r}).getOrCreate().stop()\n"
     )
-    _run([str(peer_python), "-c", script], environment=PeerEnvironment.process_environment())
-
-
-def _run(command: Sequence[str], *, environment: dict[str, str] | None = None) -> None:
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, env=environment
-        )
-    except (OSError, subprocess.TimeoutExpired) as failure:
-        raise PeerUnavailable(f"{' '.join(command[:4])}: {failure}") from failure
-    if done.returncode != 0:
-        output = (done.stdout + done.stderr)[-2000:]
-        raise PeerUnavailable(f"{' '.join(command[:4])} ended with {done.returncode}:\n{output}")
+    run_step([str(peer_python), "-c", script], environment=PeerEnvironment.process_environment())
 
 
 @contextmanager
