@@ -19,6 +19,8 @@ from tideline.log.log_format import LogFormat
 from tideline.spark.arrow_types import arrow_to_spark, spark_to_arrow
 from tideline.spark.data_source import register
 from tideline.spark.file_slice_scan import slice_reader, slice_task
+from tideline.spark.incremental import plan_incremental
+from tideline.spark.snapshot import plan_read_optimized, plan_snapshot
 from tideline.spark.task_errors import raised_errors
 from tideline.table.properties import TableType
 from tideline.testing.hand_written_table import HandWrittenTable, instant_time
@@ -286,6 +288,70 @@ def test_a_range_whose_slices_were_cleaned_is_refused(spark: SparkSession, tmp_p
         reader.incremental(spark, str(instant_time("1")), str(instant_time("3")))
     with pytest.raises(ConfigError, match="cleaned"):
         reader.snapshot(spark, as_of=str(instant_time("3")))
+
+
+@pytest.mark.parametrize("removed", ["base file", "a log", "nothing yet"])
+def test_a_slice_that_is_being_cleaned_is_not_read_in_part(tmp_path: Path, removed: str) -> None:
+    """A clean deletes file by file, and may have died between two."""
+    table = updated_table(tmp_path)
+    table.commit("4", {("d2", file_id("d2")): rows("d2", a=2, c=2)})
+    names = sorted(path.name for path in (tmp_path / "d2").iterdir())
+    old = [name for name in names if str(instant_time("1")) in name]
+    paths = [
+        {"filePath": f"{table.location.uri}/d2/{name}", "isBootstrapBaseFile": False}
+        for name in old
+    ]
+    plan = {
+        "earliestInstantToRetain": None,
+        "lastCompletedCommitTimestamp": "",
+        "policy": "KEEP_LATEST_COMMITS",
+        "version": 2,
+        "filePathsToBeDeletedPerPartition": {"d2": paths},
+    }
+    table.begin("5", Action.CLEAN, encode_container("HoodieCleanerPlan", plan))
+    if removed != "nothing yet":
+        (tmp_path / "d2" / old[-1 if removed == "base file" else 0]).unlink()
+    opened = table.open()
+    with pytest.raises(ConfigError, match="cleaned"):
+        plan_snapshot(opened, str(instant_time("3")))
+    with pytest.raises(ConfigError, match="cleaned"):
+        plan_incremental(opened, str(instant_time("1")), str(instant_time("3")))
+    assert len(plan_snapshot(opened, str(instant_time("4"))).files) == 2
+    assert plan_incremental(opened, str(instant_time("3"))).files
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_broken_plan_of_a_clean_matters_once_it_may_have_deleted_files(
+    tmp_path: Path, started: bool
+) -> None:
+    table = updated_table(tmp_path)
+    timelines = table.open().timelines
+    instant = timelines.create_requested(instant_time("4"), Action.CLEAN, b"not a plan")
+    if started:
+        timelines.to_inflight(instant)
+        with pytest.raises(CorruptTable, match="clean cannot be read"):
+            plan_snapshot(table.open(), str(instant_time("3")))
+    else:
+        assert len(plan_snapshot(table.open(), str(instant_time("3"))).slices) == 2
+    assert len(plan_snapshot(table.open()).slices) == 2
+
+
+@pytest.mark.parametrize("body", [b"not a plan", b"Obj\x01"])
+def test_a_broken_plan_of_a_clustering_stops_no_reader(tmp_path: Path, body: bytes) -> None:
+    """Until it completes, nothing of a clustering is anything to a reader."""
+    table = updated_table(tmp_path)
+    table.begin("4", Action.REPLACECOMMIT, body)
+    table.append("5", {("d1", file_id("d1")): rows("d1", b=5)})
+    opened = table.open()
+    assert len(plan_snapshot(opened).slices) == 2
+    assert len(plan_snapshot(opened, str(instant_time("2"))).slices) == 2
+    assert len(plan_read_optimized(opened).files) == 3
+    # It may be an overwrite's, whose rows are still to come: the range ends before it.
+    scan = plan_incremental(opened, str(instant_time("1")))
+    assert scan.commits is not None
+    assert scan.commits.until == instant_time("3")
+    with pytest.raises(CorruptTable, match=r"path=\.hoodie/"):
+        opened.file_system_view(opened.timeline())
 
 
 def test_widened_and_added_columns_are_read_from_old_files_and_blocks(

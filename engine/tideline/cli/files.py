@@ -24,7 +24,7 @@ def files_command(
     """List the newest file of every file group of the table at URI."""
     table = HoodieTable.open(StoreLocation.of(uri, storage))
     wanted = None if partition is None else [partition]
-    view = table.file_system_view(table.timeline(), wanted)
+    view = table.read_view(table.timeline(), wanted)
     until = None if as_of is None else InstantTime.parse(as_of)
     rows = [_describe(one) for name in view.partitions for one in view.latest_slices(name, until)]
     if as_json:

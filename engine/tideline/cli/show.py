@@ -62,7 +62,7 @@ def describe_table(table: HoodieTable) -> dict[str, Any]:
 
 
 def _counts(table: HoodieTable, timeline: ActiveTimeline) -> dict[str, Any]:
-    view = table.file_system_view(timeline)
+    view = table.read_view(timeline)
     slices = [one for partition in view.partitions for one in view.latest_slices(partition)]
     newest = timeline.writes().completed().last()
     return {

@@ -2,20 +2,22 @@
 
 Cleaning removes file versions that newer ones superseded. The file-system view cannot tell a file
 group that did not exist yet from one whose old versions are gone, but later commits can: they name
-the version they built on and the file groups they replaced.
+the version they built on and the file groups they replaced. Nor can it tell a version of which a
+clean has removed some files so far, a base file without its logs say; the clean's plan can.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tideline.errors import ConfigError, Conflict
-from tideline.table.file_group import FileGroupId
-from tideline.table.file_system_view import FileSystemView
+from tideline.errors import ConfigError, Conflict, CorruptTable
+from tideline.services.cleaning.history import read_cleaning_plan
+from tideline.table.file_group import FileGroupId, split_path
+from tideline.table.file_system_view import FileSystemView, parse_data_file
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata
-from tideline.timeline.instant import COMMIT_ACTIONS, Action
+from tideline.timeline.instant import COMMIT_ACTIONS, Action, State
 from tideline.timeline.instant_time import InstantTime, is_instant_time
 
 _ATTEMPTS = 5
@@ -32,7 +34,7 @@ def load_view(
     """
     for _ in range(_ATTEMPTS):
         timeline = table.timeline()
-        view = table.file_system_view(timeline, partitions(timeline))
+        view = table.read_view(timeline, partitions(timeline))
         if _cleans(table.timeline()) <= _cleans(timeline):
             return timeline, view
     raise Conflict("cleaning goes on all the time: try again", table=table.uri)
@@ -50,7 +52,7 @@ def check_files_kept(
         return
     if timeline.start is not None and as_of < timeline.start and has_archive(table):
         raise _gone(table, as_of, f"the timeline before {timeline.start} is archived")
-    versions = _versions(view)
+    versions = whole_versions(table, timeline, view)
     born_later: set[FileGroupId] = set()
     for instant in timeline.of(*COMMIT_ACTIONS).completed().after(as_of):
         metadata = table.read_commit(instant)
@@ -63,6 +65,25 @@ def check_files_kept(
             kept = any(version <= as_of for version in versions.get(group, ()))
             if group not in born_later and not kept:
                 raise _gone(table, as_of, f"{group} was replaced at {instant.time} and cleaned")
+
+
+def whole_versions(
+    table: HoodieTable, timeline: ActiveTimeline, view: FileSystemView
+) -> dict[FileGroupId, frozenset[InstantTime]]:
+    """The versions of every file group, but for those that a clean is about to remove.
+
+    Raises CorruptTable when the plan of a clean under way cannot be read.
+    """
+    doomed = _doomed(table, timeline)
+    return {
+        group.id: frozenset(
+            piece.base_instant
+            for piece in group.slices
+            if (group.id, piece.base_instant) not in doomed
+        )
+        for partition in view.partitions
+        for group in view.all_file_groups(partition)
+    }
 
 
 def has_archive(table: HoodieTable) -> bool:
@@ -97,12 +118,22 @@ def _replaced(metadata: CommitMetadata) -> list[FileGroupId]:
     ]
 
 
-def _versions(view: FileSystemView) -> dict[FileGroupId, frozenset[InstantTime]]:
-    return {
-        group.id: frozenset(piece.base_instant for piece in group.slices)
-        for partition in view.partitions
-        for group in view.all_file_groups(partition)
-    }
+def _doomed(
+    table: HoodieTable, timeline: ActiveTimeline
+) -> frozenset[tuple[FileGroupId, InstantTime]]:
+    """The versions that pending cleans remove."""
+    doomed: set[tuple[FileGroupId, InstantTime]] = set()
+    for instant in timeline.of(Action.CLEAN).pending():
+        try:
+            plan = read_cleaning_plan(table, instant)
+        except CorruptTable:
+            if instant.state is State.REQUESTED:
+                continue  # nothing was done for it, and nothing can be
+            raise
+        for files in plan.files.values():
+            parsed = (parse_data_file(*split_path(file.path), 0) for file in files)
+            doomed.update((file.group, file.instant) for file in parsed if file is not None)
+    return frozenset(doomed)
 
 
 def _is_sidecar(path: str) -> bool:

@@ -19,9 +19,9 @@ from functools import cache
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tideline.errors import ConfigError, ObjectNotFound, UnsupportedTable
+from tideline.errors import ConfigError, CorruptTable, ObjectNotFound, UnsupportedTable
 from tideline.formats.avro import decode_container
-from tideline.spark.history import check_files_kept, has_archive, load_view
+from tideline.spark.history import check_files_kept, has_archive, load_view, whole_versions
 from tideline.spark.point_in_time import parse_point_in_time
 from tideline.spark.table_scan import (
     CommitRange,
@@ -89,7 +89,8 @@ def plan_incremental(table: HoodieTable, after: Point, until: Point | None = Non
         ]
     else:
         written = _written_by(read_commit, commits)
-        pieces = _kept_slices(table, view, written, newest.time)
+        versions = whole_versions(table, timeline, view)
+        pieces = _kept_slices(table, view, versions, written, newest.time)
     files, slices = split_slices(pieces)
     schema = scan_schema(table, timeline.up_to(newest.time))
     commit_range = CommitRange(begin, newest.time)
@@ -118,15 +119,18 @@ def _begins_before(table: HoodieTable, timeline: ActiveTimeline, begin: InstantT
 
 
 def _is_clustering(table: HoodieTable, instant: Instant) -> bool:
-    """Whether a pending replacecommit has a plan, which only clustering has."""
+    """Whether a pending replacecommit has a plan, which only clustering has.
+
+    One that cannot be read may be an overwrite, whose rows a consumer must not miss.
+    """
     if instant.action is not Action.REPLACECOMMIT:
         return False
     try:
         body = table.timelines.read(instant.in_state(State.REQUESTED))
-    except ObjectNotFound:
-        # It is just being completed or rolled back: the next read sees which.
+        return bool(body) and decode_container(body).get("clusteringPlan") is not None
+    except (ObjectNotFound, CorruptTable):
+        # Not found, it is just being completed or rolled back: the next read sees which.
         return False
-    return bool(body) and decode_container(body).get("clusteringPlan") is not None
 
 
 def _written_by(
@@ -149,19 +153,15 @@ def _written_by(
 def _kept_slices(
     table: HoodieTable,
     view: FileSystemView,
+    versions: Mapping[FileGroupId, frozenset[InstantTime]],
     written: Mapping[FileGroupId, str],
     end: InstantTime,
 ) -> list[FileSlice]:
-    """The slices as of `end` of the file groups that were written."""
-    existing = {
-        group.id: {piece.base_instant for piece in group.slices}
-        for partition in view.partitions
-        for group in view.all_file_groups(partition)
-    }
+    """The slices as of `end` of the file groups that were written; `versions` are all there."""
     for group, path in written.items():
         data_file = parse_data_file(*split_path(path), 0)
         # In timeline layout 1 a log, too, is named after the instant of its slice.
-        if data_file is None or data_file.instant not in existing.get(group, ()):
+        if data_file is None or data_file.instant not in versions.get(group, ()):
             raise ConfigError(
                 f"rows up to {end} can no longer be read: their files were cleaned since; "
                 "read up to a later instant",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tideline.clock import Clock, SystemClock
@@ -155,15 +156,30 @@ class HoodieTable:
     def file_system_view(
         self, timeline: ActiveTimeline, partitions: Iterable[str] | None = None
     ) -> FileSystemView:
-        """The files that make up the table as `timeline` shows it."""
+        """The files that make up the table as `timeline` shows it.
+
+        Raises CorruptTable for a plan or a replacecommit that cannot be read.
+        """
+        return replace(
+            self.read_view(timeline, partitions),
+            pending_clustering=self.planned_groups(
+                timeline, Action.REPLACECOMMIT, Action.CLUSTERING
+            ),
+        )
+
+    def read_view(
+        self, timeline: ActiveTimeline, partitions: Iterable[str] | None = None
+    ) -> FileSystemView:
+        """The same for who only reads, without the file groups that pending clusterings hold.
+
+        A clustering changes no row before it completes, so a broken plan of one stops no reader.
+        Raises CorruptTable for what readers need: plans of compactions and replacecommits.
+        """
         return FileSystemView.build(
             self.list_files(partitions),
             timeline,
             replaced=self.replaced_groups(timeline),
             pending_compaction=self.planned_groups(timeline, Action.COMPACTION),
-            pending_clustering=self.planned_groups(
-                timeline, Action.REPLACECOMMIT, Action.CLUSTERING
-            ),
         )
 
     def replaced_groups(self, timeline: ActiveTimeline) -> Mapping[FileGroupId, InstantTime]:

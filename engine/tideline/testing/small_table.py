@@ -185,7 +185,7 @@ class SmallTable:
         schema = hoodie.table_schema(timeline)
         assert schema is not None
         context = SliceContext.of(hoodie, timeline, schema)
-        view = hoodie.file_system_view(timeline)
+        view = hoodie.read_view(timeline)
         return sorted(
             (row["id"], row["v"])
             for partition in view.partitions

@@ -48,7 +48,7 @@ def open_fresh(
 def read_rows(table: HoodieTable, timeline: ActiveTimeline | None = None) -> list[Row]:
     """Every stored row without Hudi's columns, doubled ones included, in one fixed order."""
     timeline = table.timeline() if timeline is None else timeline
-    view = table.file_system_view(timeline)
+    view = table.read_view(timeline)
     slices = [piece for partition in view.partitions for piece in view.latest_slices(partition)]
     rows: list[Row] = []
     for piece in slices:
