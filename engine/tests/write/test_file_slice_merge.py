@@ -33,6 +33,7 @@ from tideline.write.config import BloomSettings
 from tideline.write.create_handle import create_base_files
 from tideline.write.file_slice_merge import FileSliceMerge, SliceContext, read_file_slice
 from tideline.write.handle_context import HandleContext
+from tideline.write.slice_rewrite import RewriteContext, compact_log
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int32()), ("v", pa.string())])
 FILE_ID = "11111111-2222-3333-4444-555555555555-0"
@@ -313,6 +314,25 @@ def test_partial_rows_leave_the_other_columns_as_they_were(mode: MergeMode) -> N
         {"id": "b", "ts": 2, "v": "v0", "w": "w1"},
         {"id": "n", "ts": 2, "v": None, "w": "w1"},
     ]
+
+
+def test_a_log_compaction_leaves_partial_rows_as_they_are() -> None:
+    """One block of whole rows has no word for the columns that a row leaves alone."""
+    piece = Slice(MergeMode.COMMIT_TIME_ORDERING)
+    piece.write_base([row("a", 1, "v0")])
+    part = pa.schema([("id", pa.string()), ("ts", pa.int32())])
+    piece.write_rows([{"id": "a", "ts": 2}], schema=part, is_partial="true")
+    piece.write_rows([{"id": "a", "ts": 3}], schema=part, is_partial="true")
+    before = piece.rows()
+    full = json.dumps(arrow_to_avro(with_meta_fields(SCHEMA), name="t", namespace="hoodie.t"))
+    handle = HandleContext("t", time(3), SCHEMA, log_schema_json=full)
+    stats = compact_log(RewriteContext(handle, piece.context()), piece.store, piece.merge()._slice)
+    piece.writes += 1
+    for stat in stats:
+        log = LogFile.parse(PARTITION, str(stat.path).rpartition("/")[2])
+        assert log is not None
+        piece.logs.append(log)
+    assert piece.rows() == before == [row("a", 3, "v0")]
 
 
 def test_files_and_blocks_older_than_the_schema_are_read_as_it_says() -> None:

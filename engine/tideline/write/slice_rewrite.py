@@ -130,7 +130,9 @@ def compact_log(
 ) -> tuple[WriteStat, ...]:
     """Append the merged log as one log file that stands for the blocks merged; deletes are kept.
 
-    Nothing is written for a slice none of whose blocks count. Raises as `compact_slice`.
+    Nothing is written for a slice none of whose blocks count, nor for one with rows of some columns
+    only: one block has no word for the columns that a row leaves to the base file. Raises as
+    `compact_slice`.
     """
     started_s = clock.monotonic_s()
     merge = FileSliceMerge(store, piece, ctx.slices)
@@ -138,6 +140,8 @@ def compact_log(
     if not selected.instants:
         return ()
     log = merge.merged_log()
+    if log.present:
+        return ()
     stands_for = {HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(map(str, selected.instants))}
     handle = ctx.handle
     kept, gone = np.flatnonzero(~log.deletes), np.flatnonzero(log.deletes)
