@@ -254,6 +254,26 @@ def test_rows_of_one_batch_may_carry_their_deletes(spark: SparkSession, tmp_path
     assert table.rows("id") == [(2,), (3,), (8,)]
 
 
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_rows_may_be_marked_as_deletes_in_a_column_of_the_users(
+    spark: SparkSession, tmp_path: Path, table_type: str
+) -> None:
+    marked = {"hoodie.payload.delete.field": "OP", "hoodie.payload.delete.marker": "D"}
+    table = WrittenTable.create(
+        spark,
+        tmp_path / "t",
+        SCHEMA.append(pa.field("op", pa.string())),
+        partition_by=["region"],
+        ordering=["ts"],
+        table_type=table_type,
+    )
+    table.write([(n, "north", 5, "a", "I") for n in range(3)], "insert")
+    changes = [(0, "north", 6, "", "D"), (1, "north", 4, "", "D"), (9, "north", 6, "", "D")]
+    table.write([*changes, (2, "north", 6, "b", None)], options=marked)
+    read = [(row.id, row.v) for row in table.lake.snapshot(spark).orderBy("id").collect()]
+    assert read == [(1, "a"), (2, "b")]
+
+
 def test_columns_come_in_any_order_and_case_and_meta_columns_are_ignored(
     table: WrittenTable,
 ) -> None:

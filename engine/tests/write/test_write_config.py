@@ -88,6 +88,8 @@ def test_log_and_clustering_settings_are_read() -> None:
     ("name", "value"),
     [
         ("hoodie.logfile.data.block.format", "hfile"),
+        ("hoodie.payload.delete.field", "op"),
+        ("hoodie.payload.delete.marker", "D"),
         ("hoodie.clustering.updates.strategy", "com.example.MyOwnStrategy"),
     ],
 )

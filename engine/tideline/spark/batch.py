@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -21,6 +22,7 @@ from tideline.spark.keys import column_of, partition_path_column, record_key_col
 from tideline.spark.routing_sources import RoutingSources
 from tideline.table.column_type import fits_in, stored_type
 from tideline.table.schema import EvolvedSchema, evolve, without_meta_fields
+from tideline.write.config import DeleteMarker
 from tideline.write.handle_context import IS_DELETE, RECORD_KEY
 from tideline.write.key_generator import KeyGenerator
 from tideline.write.partition_path import check_partition_paths
@@ -60,12 +62,14 @@ def prepare_batch(
     *,
     deletes_only: bool = False,
     null_missing_columns: bool = False,
+    delete_marker: DeleteMarker | None = None,
 ) -> PreparedBatch:
     """Bring a caller's frame into the table's shape.
 
-    Meta columns in the input are ignored. Keys are made from values as the table stores them.
-    `deletes_only` (operation delete) reads the key and partition columns and nothing else. Raises
-    InvalidData when the schemas clash, ConfigError when a key field is missing.
+    Meta columns in the input are ignored. Keys are made from values as the table stores them. Rows
+    delete by `_hoodie_is_deleted` or by `delete_marker`. `deletes_only` (operation delete) reads
+    the key and partition columns and nothing else. Raises InvalidData when the schemas clash,
+    ConfigError when a key field is missing.
     """
     supplied = frame.drop(*[name for name in frame.columns if _is_meta(name)])
     user = supplied.drop(ARRIVAL)
@@ -78,7 +82,7 @@ def prepare_batch(
     else:
         evolved = evolve(table_schema, incoming, null_missing_columns=null_missing_columns)
         typed = _cast_columns(user, evolved.schema)
-    flag = _delete_flag(supplied, deletes_only)
+    flag = F.lit(True) if deletes_only else _delete_flag(supplied, delete_marker)
     if flag is not None:
         typed.append(flag.alias(IS_DELETE))
     if ARRIVAL in supplied.columns:
@@ -176,17 +180,22 @@ def _is_meta(name: str) -> bool:
     return name.startswith(META_PREFIX) and name != DELETED_FLAG
 
 
-def _delete_flag(frame: DataFrame, deletes_only: bool) -> Column | None:
-    if deletes_only:
-        return F.lit(True)
-    if DELETED_FLAG not in frame.columns:
-        return None
-    if not isinstance(frame.schema[DELETED_FLAG].dataType, T.BooleanType):
-        raise InvalidData(
-            f"column {DELETED_FLAG} must be boolean",
-            value=frame.schema[DELETED_FLAG].dataType.simpleString(),
-        )
-    return F.coalesce(F.col(DELETED_FLAG), F.lit(False))
+def _delete_flag(frame: DataFrame, marker: DeleteMarker | None) -> Column | None:
+    """Which rows delete their key; None where nothing says that any does."""
+    flags = []
+    if DELETED_FLAG in frame.columns:
+        if not isinstance(frame.schema[DELETED_FLAG].dataType, T.BooleanType):
+            raise InvalidData(
+                f"column {DELETED_FLAG} must be boolean",
+                value=frame.schema[DELETED_FLAG].dataType.simpleString(),
+            )
+        flags.append(F.col(DELETED_FLAG))
+    if marker is not None:
+        spelled = {name.lower(): name for name in frame.columns}
+        if (name := spelled.get(marker.column.lower())) is not None:
+            flags.append(F.col(f"`{name}`").cast("string") == marker.text)
+    known = [F.coalesce(flag, F.lit(False)) for flag in flags]
+    return reduce(Column.__or__, known) if known else None
 
 
 def _arrow_schema(schema: T.StructType) -> pa.Schema:

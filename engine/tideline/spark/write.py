@@ -170,7 +170,12 @@ def _prepare(
     if table_schema is None:
         frame = spelled_as(frame, (*key_fields, *table.config.partition_fields, *ordering))
     batch = prepare_batch(
-        frame, keys, table_schema, deletes_only=deletes, null_missing_columns=partial is not None
+        frame,
+        keys,
+        table_schema,
+        deletes_only=deletes,
+        null_missing_columns=partial is not None,
+        delete_marker=config.delete_marker,
     )
     # Also refuses names and types that Hudi's schemas do not have.
     arrow_to_avro(batch.schema.schema, name="checked", namespace="")

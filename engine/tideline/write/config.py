@@ -112,6 +112,14 @@ class IndexSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteMarker:
+    """Incoming rows with this text in this column delete their key."""
+
+    column: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteConfig:
     """All settings of one write.
 
@@ -138,6 +146,7 @@ class WriteConfig:
     partial_update_columns: tuple[str, ...] | None = None
     clustering_updates: ClusteringUpdates = ClusteringUpdates.REJECT
     withdraws_clustering: bool = False
+    delete_marker: DeleteMarker | None = None
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> WriteConfig:
@@ -173,6 +182,7 @@ class WriteConfig:
             withdraws_clustering=read.boolean(
                 "hoodie.clustering.rollback.pending.replacecommit.on.conflict", False
             ),
+            delete_marker=_delete_marker(read),
         )
 
 
@@ -222,6 +232,16 @@ def _clustering_updates(read: Settings) -> ClusteringUpdates:
     properties = {key: text.rpartition(".")[2] for key, text in read.properties.items()
                   if key == name}  # fmt: skip
     return Settings(properties).member(name, ClusteringUpdates, ClusteringUpdates.REJECT)
+
+
+def _delete_marker(read: Settings) -> DeleteMarker | None:
+    field_name, marker_name = "hoodie.payload.delete.field", "hoodie.payload.delete.marker"
+    column, text = read.text(field_name, ""), read.text(marker_name, "")
+    if bool(column) != bool(text):
+        raise ConfigError(
+            f"{field_name} and {marker_name} are set together or not at all", value=column or text
+        )
+    return DeleteMarker(column, text) if column else None
 
 
 def _bloom(read: Settings) -> BloomSettings:
