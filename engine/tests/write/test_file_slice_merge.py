@@ -349,7 +349,7 @@ def test_files_and_blocks_older_than_the_schema_are_read_as_it_says() -> None:
     ]
 
 
-def test_uncommitted_and_damaged_blocks_change_nothing() -> None:
+def test_uncommitted_and_damaged_blocks_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
     piece = Slice()
     piece.write_base([row("a", 1)])
     piece.write_rows([row("a", 2, "good")])
@@ -359,6 +359,8 @@ def test_uncommitted_and_damaged_blocks_change_nothing() -> None:
     piece.append(torn[:-20])
     piece.write_rows([row("b", 1, "after the damage")])
     assert [item["v"] for item in piece.rows()] == ["good", "after the damage"]
+    told = f"Damaged blocks are left out: 1 in {piece.store.uri}/{piece.logs[2].path}"
+    assert caplog.messages == [told]
 
 
 def test_a_missing_log_file_is_named_with_table_and_instant() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
-from tideline.formats.log_block import BlockFrame, read_frames
+from tideline.formats.log_block import BlockFrame, BlockKind, read_frames
 from tideline.log.block_scan import LogBlock, SelectedBlocks, select_blocks
 from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import LogFile
 from tideline.timeline.committed import CommittedInstants
+
+_log = logging.getLogger(__name__)
 
 # Up to here one request for the whole file is cheaper than several for its parts.
 _WHOLE_FILE_BYTES_MAX = 1024 * 1024
@@ -26,8 +29,17 @@ class LogFiles:
         self._bodies: dict[LogFile, bytes] = {}
 
     def select(self, committed: CommittedInstants) -> SelectedBlocks:
-        """The blocks that count. Raises CorruptTable or UnsupportedTable naming the file."""
+        """The blocks that count; damaged ones are left out with a warning.
+
+        Raises CorruptTable or UnsupportedTable naming the file.
+        """
         frames = [(log, self.frames(log)) for log in self._logs]
+        for log, found in frames:
+            damaged = sum(frame.kind is BlockKind.CORRUPT for frame in found)
+            if damaged:
+                _log.warning(
+                    "Damaged blocks are left out: %d in %s/%s", damaged, self._store.uri, log.path
+                )
         try:
             return select_blocks(frames, committed)
         except (CorruptTable, UnsupportedTable) as error:
