@@ -7,10 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.formats.avro import encode_container
+from tideline.services.service import Service
 from tideline.table.file_group import LogFile
 from tideline.table.table_config import TableType
+from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
+from tideline.timeline.instant import Instant
 
 
 @pytest.fixture
@@ -37,6 +40,15 @@ def log_paths(table: SmallTable) -> list[str]:
 
 def test_a_sound_table_with_logs_has_no_findings(table: SmallTable) -> None:
     assert log_paths(table)
+    assert table.lake().check(keys=True) == ()
+
+
+def test_rows_on_top_of_a_compaction_that_waits_are_no_finding(table: SmallTable) -> None:
+    due = {"hoodie.compact.inline.max.delta.commits": "1"}
+    compaction = local_services(table, due).schedule(Service.COMPACTION)
+    assert isinstance(compaction, Instant)
+    table.write("upsert", batch(range(4), 4))
+    assert any(str(compaction.time) in path for path in log_paths(table))
     assert table.lake().check(keys=True) == ()
 
 

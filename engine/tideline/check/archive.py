@@ -8,6 +8,7 @@ from tideline.check.finding import Finding, Repair, RepairKind, error, warning
 from tideline.check.inspection import Inspection
 from tideline.services.archival.merge import has_unfinished_merge
 from tideline.timeline.commit_metadata import NO_PREVIOUS_COMMIT
+from tideline.timeline.instant import Action
 from tideline.timeline.instant_time import InstantTime, is_instant_time
 
 NAME = "archive"
@@ -36,8 +37,12 @@ def check_archive(seen: Inspection) -> Iterator[Finding]:
 
 
 def _holes(seen: Inspection) -> Iterator[Finding]:
-    """Commits that others built on and that are in neither timeline."""
+    """Commits that others built on and that are in neither timeline.
+
+    What is appended on top of a pending compaction is built on what is yet to come.
+    """
     known = {instant.time for instant in seen.commits} | seen.archive.commits
+    known |= {instant.time for instant in seen.timeline.of(Action.COMPACTION).pending()}
     built_on: dict[InstantTime, InstantTime] = {}
     for instant, metadata in seen.commits.items():
         for stat in metadata.write_stats:
