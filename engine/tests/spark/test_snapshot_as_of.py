@@ -182,12 +182,12 @@ class TableCleanedWhileListed(HoodieTable):
 
     cleaned: HandWrittenTable | None = None
 
-    def file_system_view(self, *arguments: Any, **keywords: Any) -> Any:
+    def read_view(self, *arguments: Any, **keywords: Any) -> Any:
         if self.cleaned is not None:
             writer, type(self).cleaned = self.cleaned, None
             writer.commit("4", {("", "a-0"): rows({1: "newest"})})
             writer.clean("5", ["a-0_0-1-0_20260101000000002.parquet"])
-        return super().file_system_view(*arguments, **keywords)
+        return super().read_view(*arguments, **keywords)
 
 
 @pytest.mark.spark
