@@ -25,7 +25,7 @@ from tideline.iceberg.table import IcebergTable
 from tideline.iceberg.table_operations import Committed
 from tideline.testing.iceberg_peer import IcebergPeer
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 EVERYTHING = ExpireOptions(older_than_ms=2**62)
 DAY_S = 24 * 60 * 60

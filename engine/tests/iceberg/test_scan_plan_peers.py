@@ -14,7 +14,7 @@ from tideline.iceberg.scan.task import FileScanTask
 from tideline.testing.iceberg_peer import IcebergPeer, PeerScanTask
 from tideline.testing.iceberg_peer_tables import PeerTable
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 SPECS = [
     (),

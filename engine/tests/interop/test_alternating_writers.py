@@ -16,7 +16,7 @@ from tideline.testing.interop_table import (
     InteropTable,
 )
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]
 
 FOUR_BUCKETS = {"hoodie.bucket.index.num.buckets": "4"}
 

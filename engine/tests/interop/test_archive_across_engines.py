@@ -17,7 +17,7 @@ from tideline.timeline.archived import ArchivedTimeline
 from tideline.timeline.instant import State
 from tideline.timeline.instant_time import InstantTime
 
-pytestmark = [pytest.mark.interop]
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 ARCHIVING = {
     "hoodie.clean.commits.retained": "1",

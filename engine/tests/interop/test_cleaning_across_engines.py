@@ -31,7 +31,7 @@ from tideline.testing.small_table import SmallTable, batch
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 COW, MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
 KEEP_ONE = CleaningConfig(commits_retained=1)

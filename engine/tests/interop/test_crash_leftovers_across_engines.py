@@ -19,7 +19,7 @@ from tideline.testing.interop_table import (
 )
 from tideline.timeline.commit_metadata import CommitMetadata
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]
 
 ALL_WRITTEN = typed_rows(range(10), version=1)
 NEVER_COMPLETED = typed_rows(range(5, 30), version=2)

@@ -16,7 +16,7 @@ from tideline.testing.interop_rows import typed_rows
 from tideline.testing.interop_table import METADATA_TABLE_OFF, InteropLayout
 from tideline.testing.table_model import canonical_with_meta
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]
 
 READ_OPTIMIZED = {"hoodie.datasource.query.type": "read_optimized"}
 _PAYLOADS = "org.apache.hudi.common.model"

@@ -16,7 +16,7 @@ from tideline.testing.interop_table import (
     InteropTable,
 )
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]
 
 TABLES = (
     pytest.param(InteropLayout("unpartitioned", partition_by=()), METADATA_TABLE_OFF, id="flat"),
