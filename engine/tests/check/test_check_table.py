@@ -22,7 +22,7 @@ from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.fixtures import fixture_table
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
-from tideline.timeline.instant import Action, Instant
+from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.layout_v1 import LAYOUT_V1
 
 MISSES = "hoodie.client.heartbeat.tolerable.misses"
@@ -424,3 +424,43 @@ def test_a_name_that_is_no_instants_is_told(table: SmallTable, store: ObjectStor
     assert findings(table) == [
         ("warning", "no instant is spelled like this", f".hoodie/{LATER}.comit")
     ]
+
+
+CLEANS = {"hoodie.clean.commits.retained": "1"}
+
+
+def cleaned(table: SmallTable) -> Instant:
+    table.lake().run("cleaning", options=CLEANS)
+    clean = open_fresh(table.location, clock=table.clock).timeline().of(Action.CLEAN).last()
+    assert clean is not None
+    assert clean.is_completed
+    return clean
+
+
+def test_a_truncated_clean_is_repaired_by_doing_it_again(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    clean = cleaned(table)
+    path = LAYOUT_V1.path(clean)
+    store.put(path, store.get(path)[:50])
+    (found,) = table.lake().check()
+    assert (str(found.severity), found.path) == ("error", path)
+    assert [str(one.severity) for one in repaired(table)] == ["note"]
+    assert cleaned(table) == clean
+    assert table.lake().check(keys=True) == ()
+
+
+@pytest.mark.parametrize("is_begun", [False, True], ids=["requested", "inflight"])
+def test_a_pending_clean_whose_plan_is_truncated_goes_unless_it_was_begun(
+    table: SmallTable, store: ObjectStore, is_begun: bool
+) -> None:
+    clean = cleaned(table)
+    plan = LAYOUT_V1.path(clean.in_state(State.REQUESTED))
+    store.put(plan, store.get(plan)[:50])
+    store.delete(LAYOUT_V1.path(clean))
+    if not is_begun:
+        store.delete(LAYOUT_V1.path(clean.in_state(State.INFLIGHT)))
+    broken, unfinished = table.lake().check()
+    assert (str(broken.severity), broken.path, broken.advice != "") == ("error", plan, True)
+    assert (str(unfinished.severity), unfinished.advice) == ("note", "tideline execute cleaning")
+    assert len(repaired(table)) == (2 if is_begun else 0)
