@@ -422,7 +422,11 @@ def test_an_update_of_the_properties_that_died_is_finished(
 def test_a_name_that_is_no_instants_is_told(table: SmallTable, store: ObjectStore) -> None:
     store.put(f".hoodie/{LATER}.comit", b"")
     assert findings(table) == [
-        ("warning", "no instant is spelled like this", f".hoodie/{LATER}.comit")
+        (
+            "warning",
+            "no instant is spelled like this; every reader passes over it",
+            f".hoodie/{LATER}.comit",
+        )
     ]
 
 

@@ -92,7 +92,13 @@ def _savepoints(seen: Inspection) -> Iterator[Finding]:
                 file = join_path(partition, name)
                 if seen.is_still_missing(file):
                     message = "a file that a savepoint keeps is missing"
-                    yield error(NAME, message, path=file, instant=savepoint.time)
+                    yield error(
+                        NAME,
+                        message,
+                        path=file,
+                        instant=savepoint.time,
+                        advice="put it back from a copy, or delete the savepoint",
+                    )
 
 
 def _uncommitted(seen: Inspection) -> Iterator[Finding]:

@@ -247,7 +247,7 @@ def _read_archive(table: HoodieTable, present: frozenset[str]) -> ArchivedFacts:
         try:
             content = archived.read(file)
             if content.damaged:
-                unreadable[file.path] = f"{len(content.damaged)} damaged blocks"
+                unreadable[file.path] = f"damaged blocks: {len(content.damaged)}"
             for entry in content.entries:
                 if entry.instant.is_completed:
                     seen += 1

@@ -56,7 +56,12 @@ def _names(seen: Inspection) -> Iterator[Finding]:
         directory, _, name = path.rpartition("/")
         looks_like_one = directory == layout.directory and name[:14].isdigit()
         if looks_like_one and layout.parse(name) is None:
-            yield warning(NAME, "no instant is spelled like this", path=path)
+            yield warning(
+                NAME,
+                "no instant is spelled like this; every reader passes over it",
+                path=path,
+                advice="remove it, once it is known who put it there",
+            )
 
 
 def _service_body(seen: Inspection, instant: Instant) -> Iterator[Finding]:
@@ -108,7 +113,12 @@ def _times(seen: Inspection) -> Iterator[Finding]:
     is_utc = seen.table.config.timeline_timezone == "UTC"
     now_ms = seen.table.clock.now_ms()
     if newest is not None and is_utc and newest.epoch_ms() > now_ms + _CLOCK_SKEW_MS:
-        yield warning(NAME, "the newest instant is in the future", instant=newest)
+        yield warning(
+            NAME,
+            "the newest instant is in the future; new ones follow it until the clock is past it",
+            instant=newest,
+            advice="set the clock of the machine that wrote it",
+        )
 
 
 def _pending(seen: Inspection, instant: Instant) -> Iterator[Finding]:

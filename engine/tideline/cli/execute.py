@@ -82,9 +82,6 @@ def execute_command(
     wanted = Service.parse(service)
     settings = parse_pairs(options, option="--option")
     table = LakeTable.open(uri, storage_options=storage)
-    if wanted is Service.ROLLBACK:
-        _execute_rollback(table, as_json=as_json)
-        return
     run = table.run(wanted.value, options=settings)
     if as_json:
         print_json(run.to_json_object())
@@ -186,19 +183,6 @@ def _plan_rollback(table: LakeTable, *, as_json: bool) -> None:
     for instant in waiting:
         print_line(f"Would leave {instant} alone: its writer is alive.")
     if not plans:
-        print_line("Nothing to roll back.")
-
-
-def _execute_rollback(table: LakeTable, *, as_json: bool) -> None:
-    done = table.recover()
-    if as_json:
-        undone = [{"instant": str(one.instant), "action": str(one.action),
-                   "deleted": one.deleted} for one in done]  # fmt: skip
-        print_json({"service": "rollback", "rolled_back": undone})
-        return
-    for one in done:
-        print_line(f"Rolled back {one.instant} ({one.action}): {len(one.deleted)} files deleted.")
-    if not done:
         print_line("Nothing to roll back.")
 
 
