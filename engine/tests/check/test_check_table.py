@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.check.finding import Finding, Severity
+from tideline.errors import CorruptTable
 from tideline.services.archival.config import ArchivalConfig
 from tideline.services.archival.execute import execute_archival
 from tideline.storage.heartbeat import heartbeat_path
@@ -468,3 +469,14 @@ def test_a_pending_clean_whose_plan_is_truncated_goes_unless_it_was_begun(
     assert (str(broken.severity), broken.path, broken.advice != "") == ("error", plan, True)
     assert (str(unfinished.severity), unfinished.advice) == ("note", "tideline execute cleaning")
     assert len(repaired(table)) == (2 if is_begun else 0)
+
+
+def test_a_truncated_clean_is_an_error_that_names_table_and_instant(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    clean = cleaned(table)
+    store.put(LAYOUT_V1.path(clean), store.get(LAYOUT_V1.path(clean))[:50])
+    with pytest.raises(CorruptTable) as raised:
+        table.lake().plan("cleaning", options=CLEANS)
+    named = (raised.value.table, str(raised.value.instant), raised.value.path)
+    assert named == (table.location.uri, str(clean), LAYOUT_V1.path(clean))
