@@ -98,7 +98,8 @@ def print_plan(plan: ServicePlan) -> None:
         print_line(f"{plan.service}: due, {outcome.reason}.")
         print_line(f"  {_cost(outcome)}")
         for name, value in outcome.details.items():
-            print_line(f"  {name}: {value}")
+            if value:
+                print_line(f"  {name}: {value}")
         for path in outcome.paths[:_PATHS_SHOWN_MAX]:
             print_line(f"  {path}")
         if len(outcome.paths) > _PATHS_SHOWN_MAX:
@@ -153,7 +154,7 @@ def _cost(plan: Explanation) -> str:
         )
         if size_bytes
     ]
-    parts.append(f"{len(plan.paths)} files")
+    parts.append(f"{len(plan.paths)} {'file' if len(plan.paths) == 1 else 'files'}")
     if plan.estimated_s is not None:
         parts.append(f"about {plan.estimated_s:.1f} s, going by past runs")
     return ", ".join(parts)
