@@ -166,7 +166,7 @@ def _read_commits(
         except ObjectNotFound:
             continue  # archived or rolled back since it was listed
         except CorruptTable as broken:
-            unreadable[instant] = str(broken)
+            unreadable[instant] = broken.message
     return commits, unreadable
 
 
