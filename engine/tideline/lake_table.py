@@ -22,6 +22,8 @@ from tideline.services.engine import ServiceEngine
 from tideline.services.explanation import NotDue
 from tideline.services.partition_ttl.config import PartitionTtlConfig
 from tideline.services.partition_ttl.execute import (
+    PartitionsExpired,
+    audit_partition_ttl,
     expired_partitions,
     plan_table_partition_ttl,
 )
@@ -311,13 +313,19 @@ class LakeTable:
 
             return open_service_engine(table, spark)
 
+        def expire_partitions() -> PartitionsExpired | NotDue:
+            report = self.expire_partitions(options=options)
+            if isinstance(report, NotDue):
+                return report
+            return audit_partition_ttl(table, InstantTime(report.instant))
+
         return TableServices(
             table,
             {**table.config.properties, **(options or {})},
             write_config=config,
             failed_writes=self._failed_writes(config),
             open_engine=open_engine,
-            expire_partitions=lambda: self.expire_partitions(options=options),
+            expire_partitions=expire_partitions,
         )
 
     def failed_writes(self) -> tuple[RollbackPlan, ...]:

@@ -63,7 +63,10 @@ def test_a_cut_log_file_is_told_by_its_size_and_its_block(table: SmallTable) -> 
     path = log_paths(table)[-1]
     table.store().put(path, table.store().get(path)[:-5])
     found = [(str(one.severity), one.message) for one in table.lake().check() if one.path == path]
-    assert ("warning", "1 damaged blocks, which readers skip") in found
+    assert (
+        "warning",
+        "1 damaged block, which readers skip and a compaction leaves behind",
+    ) in found
     assert any(severity == "error" and "its commit says" in text for severity, text in found)
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tideline.check.finding import Finding, Severity
+from tideline.errors import CorruptTable
 from tideline.services.archival.config import ArchivalConfig
 from tideline.services.archival.execute import execute_archival
 from tideline.storage.heartbeat import heartbeat_path
@@ -19,7 +23,7 @@ from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.fixtures import fixture_table
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
-from tideline.timeline.instant import Action, Instant
+from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.layout_v1 import LAYOUT_V1
 
 MISSES = "hoodie.client.heartbeat.tolerable.misses"
@@ -103,6 +107,49 @@ def test_a_missing_base_file_is_an_error(table: SmallTable, store: ObjectStore) 
     assert "newest version of its file group is missing" in message
 
 
+@pytest.fixture
+def old_group(table: SmallTable) -> BaseFile:
+    """The only version of a file group that an archived commit wrote."""
+    rows = batch(range(8), 5)
+    parts = pa.array(["alone"] * rows.num_rows, pa.string())
+    table.fake_clock.advance(60)
+    table.write("insert", rows.set_column(1, "part", parts))
+    for version in range(6, 10):
+        table.fake_clock.advance(60)
+        table.write("upsert", batch([0], version))
+    archive(table)
+    (file,) = [one for one in base_files(table) if one.partition == "alone"]
+    assert file.instant < active(table)[0].time
+    assert table.lake().check(keys=True) == ()
+    return file
+
+
+def test_a_missing_base_file_of_an_archived_commit_is_an_error(
+    table: SmallTable, store: ObjectStore, old_group: BaseFile
+) -> None:
+    store.delete(old_group.path)
+    message = "the newest version of its file group is missing"
+    assert findings(table) == [("error", message, old_group.path)]
+
+
+def test_a_cut_base_file_of_an_archived_commit_is_an_error_by_its_size(
+    table: SmallTable, store: ObjectStore, old_group: BaseFile
+) -> None:
+    body = store.get(old_group.path)
+    store.put(old_group.path, body[:-10])
+    message = f"has {len(body) - 10} bytes, its commit says {len(body)}"
+    assert ("error", message, old_group.path) in findings(table)
+
+
+def test_what_a_damaged_archive_may_have_replaced_is_not_missing(
+    table: SmallTable, store: ObjectStore, old_group: BaseFile
+) -> None:
+    store.delete(old_group.path)
+    newest = open_fresh(table.location, clock=table.clock).archived().files()[0].path
+    store.put(newest, store.get(newest)[:-20])
+    assert old_group.path not in [path for _, _, path in findings(table)]
+
+
 def test_an_old_version_that_was_cleaned_is_not_missing(
     table: SmallTable, store: ObjectStore
 ) -> None:
@@ -138,6 +185,47 @@ def copy_of_a_file(table: SmallTable, instant: str) -> str:
     path = f"{file.partition}/22222222-2222-2222-2222-222222222222-0_0-0-0_{instant}.parquet"
     table.store().put(path, table.store().get(file.path))
     return path
+
+
+def test_a_commit_that_counts_no_rows_is_an_error(table: SmallTable, store: ObjectStore) -> None:
+    last = active(table)[-1]
+    path = LAYOUT_V1.path(last)
+    store.put(path, re.sub(rb'"numWrites" : \d+', b'"numWrites" : 0', store.get(path)))
+    found = [message for _, message, _ in findings(table)]
+    assert found == ["holds 4 rows, its commit says 0"] * 2
+
+
+@pytest.mark.parametrize("keys", [False, True], ids=["footers", "keys"])
+def test_whatever_bytes_a_base_file_has_the_check_goes_on(
+    table: SmallTable, store: ObjectStore, keys: bool
+) -> None:
+    file = base_files(table)[0]
+    body = store.get(file.path)
+    footer = int.from_bytes(body[-8:-4], "little") + 8
+    told = 0
+    for at in range(len(body) - footer, len(body) - 8, 97):
+        store.put(file.path, body[:at] + b"\xff\xae\x81" + body[at + 3 :])
+        told += ("error", file.path) in [
+            (kind, path) for kind, _, path in findings(table, keys=keys)
+        ]
+    assert told
+
+
+def test_a_base_file_whose_keys_cannot_be_read_is_an_error(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    file = base_files(table)[0]
+    body = store.get(file.path)
+    group = pq.read_metadata(pa.BufferReader(body)).row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    (keys,) = [one for one in columns if one.path_in_schema == "_hoodie_record_key"]
+    start = keys.dictionary_page_offset or keys.data_page_offset
+    end = start + keys.total_compressed_size
+    store.put(file.path, body[:start] + b"\xff" * (end - start) + body[end:])
+    assert findings(table) == []
+    assert findings(table, keys=True) == [
+        ("error", "cannot be read: base file cannot be read", file.path)
+    ]
 
 
 def test_a_file_of_a_rolled_back_write_is_found_and_deleted(
@@ -335,5 +423,60 @@ def test_an_update_of_the_properties_that_died_is_finished(
 def test_a_name_that_is_no_instants_is_told(table: SmallTable, store: ObjectStore) -> None:
     store.put(f".hoodie/{LATER}.comit", b"")
     assert findings(table) == [
-        ("warning", "no instant is spelled like this", f".hoodie/{LATER}.comit")
+        (
+            "warning",
+            "no instant is spelled like this; every reader passes over it",
+            f".hoodie/{LATER}.comit",
+        )
     ]
+
+
+CLEANS = {"hoodie.clean.commits.retained": "1"}
+
+
+def cleaned(table: SmallTable) -> Instant:
+    table.lake().run("cleaning", options=CLEANS)
+    clean = open_fresh(table.location, clock=table.clock).timeline().of(Action.CLEAN).last()
+    assert clean is not None
+    assert clean.is_completed
+    return clean
+
+
+def test_a_truncated_clean_is_repaired_by_doing_it_again(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    clean = cleaned(table)
+    path = LAYOUT_V1.path(clean)
+    store.put(path, store.get(path)[:50])
+    (found,) = table.lake().check()
+    assert (str(found.severity), found.path) == ("error", path)
+    assert [str(one.severity) for one in repaired(table)] == ["note"]
+    assert cleaned(table) == clean
+    assert table.lake().check(keys=True) == ()
+
+
+@pytest.mark.parametrize("is_begun", [False, True], ids=["requested", "inflight"])
+def test_a_pending_clean_whose_plan_is_truncated_goes_unless_it_was_begun(
+    table: SmallTable, store: ObjectStore, is_begun: bool
+) -> None:
+    clean = cleaned(table)
+    plan = LAYOUT_V1.path(clean.in_state(State.REQUESTED))
+    store.put(plan, store.get(plan)[:50])
+    store.delete(LAYOUT_V1.path(clean))
+    if not is_begun:
+        store.delete(LAYOUT_V1.path(clean.in_state(State.INFLIGHT)))
+    broken, unfinished = table.lake().check()
+    assert (str(broken.severity), broken.path, broken.advice != "") == ("error", plan, True)
+    assert (str(unfinished.severity), unfinished.advice) == ("note", "tideline execute cleaning")
+    assert len(repaired(table)) == (2 if is_begun else 0)
+
+
+def test_a_truncated_clean_is_an_error_that_names_table_and_instant(
+    table: SmallTable, store: ObjectStore
+) -> None:
+    clean = cleaned(table)
+    store.put(LAYOUT_V1.path(clean), store.get(LAYOUT_V1.path(clean))[:50])
+    with pytest.raises(CorruptTable) as raised:
+        table.lake().plan("cleaning", options=CLEANS)
+    named = (raised.value.table, str(raised.value.instant), raised.value.path)
+    assert named == (table.location.uri, str(clean), LAYOUT_V1.path(clean))

@@ -56,7 +56,7 @@ def test_errors_end_with_exit_code_one_and_an_advice(
     printed = capsys.readouterr().out
     assert f"p0/{lost.name}" in printed
     assert "mend it: put it back from a copy" in printed
-    assert "1 errors" in printed
+    assert printed.endswith("\n1 error\n")
 
 
 def test_apply_alone_is_a_usage_error(uri: str) -> None:
@@ -72,3 +72,14 @@ def test_unfinished_files_of_dead_processes_are_told_and_removed(
     assert found["repairs"] == ["remove the unfinished files of dead processes: p0"]
     assert checked(capsys, uri, "--repair", "--apply")["findings"] == []
     assert not unfinished.exists()
+
+
+def test_what_mends_it_can_be_typed_as_it_is_told(
+    uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (Path(uri) / ORPHAN).write_bytes(b"half a file")
+    assert run(["check", uri]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    command = next(line for line in printed if "mend it" in line).partition("tideline ")[2]
+    assert run(command.split()) == 0
+    assert not (Path(uri) / ORPHAN).exists()

@@ -60,14 +60,28 @@ def test_execute_removes_every_trace_of_the_dead_write(
     uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["execute", "rollback", uri, "--json"]) == 0
+    audit = {
+        "service": "rollback",
+        "instant": str(DEAD),
+        "action": "commit",
+        "files": [{"path": LEFTOVER, "what": "deleted"}],
+    }
     assert printed_json(capsys) == {
         "service": "rollback",
-        "rolled_back": [{"instant": str(DEAD), "action": "commit", "deleted": [LEFTOVER]}],
+        "done": [audit],
+        "not_due": None,
+        "left_alone": [],
     }
     # The rollback's own instants and marker-free folders may name it; data and markers may not.
     assert not [name for name in files_below(uri) if str(DEAD) in name]
     assert run(["execute", "rollback", uri]) == 0
-    assert "Nothing to roll back." in capsys.readouterr().out
+    assert capsys.readouterr().out == "rollback: not due, no writer died.\n"
+
+
+def test_execute_prints_every_file_it_deletes(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["execute", "rollback", uri]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [f"rollback {DEAD}: action commit", f"  deleted {LEFTOVER}"]
 
 
 def test_a_live_write_is_left_alone_and_named(uri: str, capsys: pytest.CaptureFixture[str]) -> None:

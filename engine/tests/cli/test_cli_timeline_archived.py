@@ -65,3 +65,15 @@ def test_the_archive_of_a_table_of_hudis_is_listed(capsys: pytest.CaptureFixture
         "deltacommit", "deltacommit", "deltacommit", "commit", "replacecommit",
     ]  # fmt: skip
     assert [row["operation"] for row in archived[-2:]] == ["compact", "cluster"]
+
+
+def test_a_commit_that_cannot_be_read_is_listed_as_such(
+    uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (*_, newest) = sorted((Path(uri) / ".hoodie").glob("*.commit"))
+    newest.write_bytes(newest.read_bytes()[:100])
+    sound, broken = listed(capsys, uri)["instants"]
+    assert (sound["operation"], broken["operation"]) == ("upsert", "unreadable")
+    assert newest.name in broken["error"]
+    assert run(["timeline", uri]) == 0
+    assert "unreadable" in capsys.readouterr().out

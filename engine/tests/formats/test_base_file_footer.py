@@ -89,13 +89,22 @@ def test_a_broken_filter_names_the_file(tmp_path: Path) -> None:
 BROKEN_FOOTER = b"PAR1" + b"\xff" * 40 + (40).to_bytes(4, "little") + b"PAR1"
 
 
+def with_undecodable_column_name() -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"a_column": ["x"]}), sink, store_schema=False)
+    return sink.getvalue().to_pybytes().replace(b"a_column", b"\xff" * 8)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(CorruptTable, match="missing") as corrupt:
         read_footer(str(tmp_path / "f.parquet"))
     assert corrupt.value.path == str(tmp_path / "f.parquet")
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1 no parquet PAR1", BROKEN_FOOTER])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"PAR1", b"PAR1 no parquet PAR1", BROKEN_FOOTER, with_undecodable_column_name()],
+)
 def test_what_is_no_parquet_is_corrupt_and_named(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "f.parquet").write_bytes(content)
     with pytest.raises(CorruptTable) as corrupt, (tmp_path / "f.parquet").open("rb") as stream:

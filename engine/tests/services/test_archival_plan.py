@@ -49,6 +49,12 @@ def test_nothing_is_due_up_to_the_maximum() -> None:
     assert plan == NotDue("6 completed commits; archived above 6")
 
 
+def test_commits_that_cleaning_counts_on_raise_the_maximum_that_is_told() -> None:
+    facts = replace(COW, last_clean=LastClean(at(100), at(1)))
+    plan = plan_archival(timeline(range(8)), CONFIG, facts)
+    assert plan == NotDue("8 completed commits; archived above 10 while cleaning counts on them")
+
+
 def test_above_it_the_oldest_go_down_to_the_minimum() -> None:
     assert planned(timeline(range(7))) == [at(0), at(1), at(2)]
 

@@ -85,6 +85,17 @@ def test_expired_partitions_are_replaced_by_nothing_in_one_commit(table: SmallTa
     assert table.lake().timeline().last() == last
 
 
+def test_the_audit_of_a_run_names_partitions_and_files(table: SmallTable) -> None:
+    files = [info.path for info in table.store().list() if info.path.startswith("p0/")]
+    (done,) = table.lake().run("ttl", options=TWO_DAYS).done
+    audit = done.to_json_object()
+    assert audit["partitions"] == ["p0"]
+    assert audit["file_groups"] == 1
+    found = [(file["path"], file["what"]) for file in audit["files"]]
+    assert found == [(path, "replaced") for path in files if path.endswith(".parquet")]
+    assert audit["instant"] == str(table.lake().timeline().instants[-1].time)
+
+
 def test_by_creation_time_a_partition_expires_although_it_is_written_to(table: SmallTable) -> None:
     by_creation = {**TWO_DAYS, "hoodie.partition.ttl.strategy.type": "KEEP_BY_CREATION_TIME"}
     table.lake().expire_partitions(options=by_creation)

@@ -9,7 +9,7 @@ import pytest
 from tideline.errors import ConfigError, CorruptTable
 from tideline.services.engine import ServiceEngine
 from tideline.services.explanation import Explanation, NotDue
-from tideline.services.figures import RunFigures, estimate_seconds
+from tideline.services.figures import RunFigures, estimate_by_amount, estimate_seconds
 from tideline.services.runs import TableServices
 from tideline.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.services.service import Service
@@ -169,6 +169,29 @@ def test_services_roll_back_what_dead_writers_left_first(mor: SmallTable) -> Non
     assert not len(mor.lake().timeline().pending())
 
 
+def test_a_clean_is_estimated_by_the_files_that_past_ones_deleted(mor: SmallTable) -> None:
+    settings = {**DUE, "hoodie.clean.commits.retained": "1"}
+
+    def replace_files(version: int) -> None:
+        services(mor, settings).run(Service.COMPACTION)
+        mor.write("upsert", batch(range(8), version))
+
+    for version in (3, 4, 5):
+        replace_files(version)
+    first = services(mor, settings).plan(Service.CLEANING).outcome
+    assert isinstance(first, Explanation)
+    assert first.estimated_s is None
+    before_ms = mor.clock.now_ms()
+    services(mor, settings).run(Service.CLEANING)
+    took_s = (mor.clock.now_ms() - before_ms) / 1000
+    for version in (6, 7):
+        replace_files(version)
+    second = services(mor, settings).plan(Service.CLEANING).outcome
+    assert isinstance(second, Explanation)
+    assert second.estimated_s is not None
+    assert 0 <= second.estimated_s <= took_s
+
+
 def test_what_cannot_be_scheduled_is_refused(mor: SmallTable) -> None:
     with pytest.raises(ConfigError):
         services(mor, DUE).schedule(Service.ARCHIVAL)
@@ -184,3 +207,5 @@ def test_figures_survive_a_commit_and_predict_the_next_run() -> None:
     assert estimate_seconds(runs, 6000) == 6.0
     assert estimate_seconds(runs, 1) == 1.0
     assert estimate_seconds([], 1) is None
+    assert estimate_by_amount([(10, 2.0), (30, 6.0)], 60) == 12.0
+    assert estimate_by_amount([(0, 0.5)], 60) == 0.5

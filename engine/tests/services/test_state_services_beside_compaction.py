@@ -20,7 +20,7 @@ from tideline.services.log_compaction.execute import (
     schedule_log_compaction,
 )
 from tideline.services.log_compaction.plan import LogCompactionConfig
-from tideline.services.restore.execute import restore_table
+from tideline.services.restore.execute import preview_restore, restore_table
 from tideline.services.savepoint.execute import create_savepoint
 from tideline.storage.object_store import ObjectStore
 from tideline.table.hoodie_table import HoodieTable
@@ -119,6 +119,23 @@ def test_a_restore_undoes_what_services_did_as_well(table: SmallTable) -> None:
     later_life(table)
     assert table.merged_values() != before
     restore_table(opened(table), time)
+    assert table.merged_values() == before
+    upsert(table, 9, 0)
+    compact(table)
+    assert dict(table.merged_values()) == {**dict(before), "k000": 9}
+
+
+def test_a_restore_undoes_a_commit_that_cannot_be_read(table: SmallTable) -> None:
+    time, before = savepoint(table), table.merged_values()
+    upsert(table, 3, 0, 2, 20)
+    upsert(table, 4, 1)
+    newest = opened(table).timeline().instants[-1]
+    path = opened(table).timelines.path(newest)
+    table.store().put(path, table.store().get(path)[:50])
+    first = preview_restore(opened(table), time).undone[0]
+    assert first.name.time == newest.time
+    restore_table(opened(table), time)
+    assert not len(opened(table).timeline().pending())
     assert table.merged_values() == before
     upsert(table, 9, 0)
     compact(table)

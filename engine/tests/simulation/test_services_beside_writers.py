@@ -182,3 +182,19 @@ def test_nothing_is_lost_or_doubled_on_s3(s3_location: StoreLocation, tmp_path: 
 def test_nothing_is_lost_or_doubled_in_a_long_run(tmp_path: Path, options: dict[str, str]) -> None:
     table = create(StoreLocation.of(tmp_path / "table"))
     run_and_audit(table, tmp_path, options, commits=60, runs=10, deadline_s=3 * DEADLINE_S)
+
+
+@pytest.mark.slow
+@pytest.mark.minio
+def test_nothing_is_lost_or_doubled_in_a_long_run_on_s3(
+    s3_location: StoreLocation, tmp_path: Path
+) -> None:
+    """There the lock is a lease, and only heartbeats tell who is alive."""
+    run_and_audit(
+        create(s3_location),
+        tmp_path,
+        LETS_UPDATES_WIN,
+        commits=60,
+        runs=10,
+        deadline_s=4 * DEADLINE_S,
+    )

@@ -216,9 +216,11 @@ def test_without_any_recorded_schema_a_footer_tells_it(tmp_path: Path) -> None:
         )
     (tmp_path / base("aaaaaaaa-0", 30)).unlink()
     assert table.table_schema(table.timeline()) == NEWER
-    (tmp_path / base("aaaaaaaa-0", 20)).write_bytes(b"PAR1")
-    with pytest.raises(CorruptTable, match="no Parquet file"):
-        table.table_schema(table.timeline())
+    undecodable = b"PAR1" + b"\xff" * 40 + (40).to_bytes(4, "little") + b"PAR1"
+    for content in (b"PAR1", undecodable):
+        (tmp_path / base("aaaaaaaa-0", 20)).write_bytes(content)
+        with pytest.raises(CorruptTable, match="no Parquet file"):
+            table.table_schema(table.timeline())
 
 
 def test_partition_columns_that_files_leave_out_come_last(tmp_path: Path) -> None:

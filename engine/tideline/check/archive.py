@@ -55,6 +55,7 @@ def _holes(seen: Inspection) -> Iterator[Finding]:
                 NAME,
                 f"{by} was built on {time}, which is in neither timeline: the archive has a hole",
                 instant=time,
+                advice="put the archive's files back from a copy",
             )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tideline.check.files import stats_by_path
@@ -37,12 +36,13 @@ def check_base_files(seen: Inspection) -> Iterator[Finding]:
         except UnsupportedTable as unknown:
             yield note(NAME, f"footer is not understood: {unknown.message}", path=file.path)
             continue
-        except (CorruptTable, pa.ArrowInvalid, OSError) as broken:
+        except (CorruptTable, ValueError, OSError) as broken:
+            # Arrow reports broken footers as ArrowInvalid, UnicodeDecodeError or OSError.
             message = f"base file cannot be read: {' '.join(str(broken).split())}"
             yield error(NAME, message, path=file.path, instant=file.instant, advice=_ADVICE)
             continue
         stat = stated.get(file.path)
-        if stat is not None and stat.num_writes and stat.num_writes != metadata.num_rows:
+        if stat is not None and stat.num_writes != metadata.num_rows:
             yield error(
                 NAME,
                 f"holds {metadata.num_rows} rows, its commit says {stat.num_writes}",

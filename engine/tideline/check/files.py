@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tideline.check.finding import Finding, Repair, RepairKind, error, warning
-from tideline.check.inspection import Inspection
+from tideline.check.inspection import Inspection, NewestSlice
 from tideline.errors import CorruptTable, ObjectNotFound
 from tideline.formats.avro import decode_container
 from tideline.table.file_group import BaseFile, FileGroupId, LogFile, join_path, split_path
@@ -31,8 +31,8 @@ def check_files(seen: Inspection) -> Iterator[Finding]:
 
 
 def stats_by_path(seen: Inspection) -> dict[str, WriteStat]:
-    """What the newest active commit that wrote a file says of it."""
-    return {
+    """What the newest commit that wrote a file says of it; archived ones of present files only."""
+    return dict(seen.archive.stats) | {
         stat.path: stat
         for instant in sorted(seen.commits)
         for stat in seen.commits[instant].write_stats
@@ -41,27 +41,20 @@ def stats_by_path(seen: Inspection) -> dict[str, WriteStat]:
 
 
 def _missing(seen: Inspection) -> Iterator[Finding]:
-    newest: dict[FileGroupId, tuple[InstantTime, BaseFile]] = {}
-    logs: dict[FileGroupId, list[LogFile]] = {}
-    for path in stats_by_path(seen):
+    newest: dict[FileGroupId, NewestSlice] = {}
+    for path in stats_by_path(seen).keys() | seen.archive.needed:
         file = parse_data_file(*split_path(path), 0)
-        if isinstance(file, LogFile):
-            logs.setdefault(file.group, []).append(file)
-        elif file is not None and (
-            file.group not in newest or newest[file.group][0] < file.instant
-        ):
-            newest[file.group] = (file.instant, file)
+        if file is not None:
+            newest.setdefault(file.group, NewestSlice()).add(file)
     gone = seen.view.replaced.keys() | seen.archive.replaced.keys()
-    for group, (_, base) in sorted(newest.items()):
-        if group not in gone and seen.is_still_missing(base.path):
-            yield _lost(base.path, base.instant, "the newest version of its file group is missing")
-    for group, files in sorted(logs.items()):
+    for group, piece in sorted(newest.items()):
         if group in gone:
             continue
-        base_instant = newest[group][0] if group in newest else None
-        for log in files:
-            is_newest = base_instant is None or log.instant >= base_instant
-            if is_newest and seen.is_still_missing(log.path):
+        base = piece.base
+        if base is not None and seen.is_still_missing(base.path):
+            yield _lost(base.path, base.instant, "the newest version of its file group is missing")
+        for log in sorted(piece.logs, key=lambda log: log.path):
+            if seen.is_still_missing(log.path):
                 yield _lost(log.path, log.instant, "a log file of the newest slice is missing")
 
 
@@ -99,12 +92,18 @@ def _savepoints(seen: Inspection) -> Iterator[Finding]:
                 file = join_path(partition, name)
                 if seen.is_still_missing(file):
                     message = "a file that a savepoint keeps is missing"
-                    yield error(NAME, message, path=file, instant=savepoint.time)
+                    yield error(
+                        NAME,
+                        message,
+                        path=file,
+                        instant=savepoint.time,
+                        advice="put it back from a copy, or delete the savepoint",
+                    )
 
 
 def _uncommitted(seen: Inspection) -> Iterator[Finding]:
     """Files that no commit wrote: visible ones are phantom rows, others only take up space."""
-    stated = stats_by_path(seen).keys() | seen.archive.written
+    stated = stats_by_path(seen).keys()
     visible = {file.path for file in seen.live_base_files()}
     committed = {instant.time for instant in seen.commits}
     for file in seen.data_files():

@@ -23,16 +23,16 @@ from tideline.table.hoodie_table import HoodieTable
 from tideline.table.partition_metadata import find_partitions, is_table_metadata
 from tideline.table.pending_plan import planned_groups
 from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.archived import ArchivedEntry, ArchiveFile
-from tideline.timeline.commit_metadata import CommitMetadata
+from tideline.timeline.archived import ArchiveFile
+from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.timeline.instant_time import InstantTime, is_instant_time
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedFacts:
-    """What the archive says. `written` are paths of present files its commits wrote, `undone` the
-    instants that its rollbacks undid.
+    """What the archive says. `stats` are of the present files its commits wrote, by path; `needed`
+    the paths of what it says are the newest slices; `undone` the instants its rollbacks undid.
 
     `unreadable` names archive files with what is wrong; with any of them, or without archive
     files, nothing can be concluded from what the archive does not say.
@@ -41,7 +41,8 @@ class ArchivedFacts:
     files: tuple[ArchiveFile, ...] = ()
     completed: frozenset[Instant] = frozenset()
     times_seen: int = 0
-    written: frozenset[str] = frozenset()
+    stats: Mapping[str, WriteStat] = field(default_factory=dict)
+    needed: frozenset[str] = frozenset()
     replaced: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
     undone: frozenset[InstantTime] = frozenset()
     unreadable: Mapping[str, str] = field(default_factory=dict)
@@ -57,6 +58,28 @@ class ArchivedFacts:
         if self.unreadable or oldest is None:
             return False
         return oldest < time and time not in self.commits
+
+
+@dataclass(slots=True)
+class NewestSlice:
+    """The newest base file of a file group and the log files that are not older, by their names."""
+
+    base: BaseFile | None = None
+    logs: list[LogFile] = field(default_factory=list)
+
+    def add(self, file: BaseFile | LogFile) -> None:
+        """Take a file into account, in any order."""
+        if isinstance(file, LogFile):
+            self.logs.append(file)
+        elif self.base is None or self.base.instant < file.instant:
+            self.base = file
+        if self.base is not None:
+            self.logs = [log for log in self.logs if log.instant >= self.base.instant]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        base = () if self.base is None else (self.base.path,)
+        return (*base, *(log.path for log in self.logs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +166,7 @@ def _read_commits(
         except ObjectNotFound:
             continue  # archived or rolled back since it was listed
         except CorruptTable as broken:
-            unreadable[instant] = str(broken)
+            unreadable[instant] = broken.message
     return commits, unreadable
 
 
@@ -214,7 +237,8 @@ def _read_archive(table: HoodieTable, present: frozenset[str]) -> ArchivedFacts:
     archived = table.archived()
     files = archived.files()
     completed: set[Instant] = set()
-    written: set[str] = set()
+    stats: dict[str, WriteStat] = {}
+    newest: dict[FileGroupId, NewestSlice] = {}
     replaced: dict[FileGroupId, InstantTime] = {}
     undone: set[InstantTime] = set()
     unreadable: dict[str, str] = {}
@@ -223,37 +247,49 @@ def _read_archive(table: HoodieTable, present: frozenset[str]) -> ArchivedFacts:
         try:
             content = archived.read(file)
             if content.damaged:
-                unreadable[file.path] = f"{len(content.damaged)} damaged blocks"
+                unreadable[file.path] = f"damaged blocks: {len(content.damaged)}"
             for entry in content.entries:
                 if entry.instant.is_completed:
                     seen += 1
                     completed.add(entry.instant)
-                    _note_commit(entry, present, written, replaced)
+                    if entry.instant.action in COMMIT_ACTIONS:
+                        metadata = entry.commit_metadata()
+                        _note_files(metadata, present, stats, newest)
+                        for group in replaced_groups(metadata):
+                            replaced.setdefault(group, entry.instant.time)
                     undone |= undone_instants(entry.record.get("hoodieRollbackMetadata") or {})
         except ObjectNotFound:
             continue  # merged into a newer one since it was listed
         except TidelineError as broken:
             unreadable[file.path] = str(broken)
+    # What cannot be read may be what replaced a file group.
+    needed = () if unreadable else (newest[group] for group in newest.keys() - replaced.keys())
     return ArchivedFacts(
         files,
         frozenset(completed),
         seen,
-        frozenset(written),
+        stats,
+        frozenset(path for piece in needed for path in piece.paths),
         replaced,
         frozenset(undone),
         unreadable,
     )
 
 
-def _note_commit(
-    entry: ArchivedEntry,
+def _note_files(
+    metadata: CommitMetadata,
     present: frozenset[str],
-    written: set[str],
-    replaced: dict[FileGroupId, InstantTime],
+    stats: dict[str, WriteStat],
+    newest: dict[FileGroupId, NewestSlice],
 ) -> None:
-    if entry.instant.action not in COMMIT_ACTIONS:
-        return
-    metadata = entry.commit_metadata()
-    written |= {stat.path for stat in metadata.write_stats if stat.path in present}
-    for group in replaced_groups(metadata):
-        replaced.setdefault(group, entry.instant.time)
+    for stat in metadata.write_stats:
+        path = stat.path or ""
+        file = parse_data_file(*split_path(path), stat.file_size_in_bytes)
+        if file is not None:
+            newest.setdefault(file.group, NewestSlice()).add(file)
+        known = stats.get(path)
+        # A log file may have been appended to.
+        if path in present and (
+            known is None or known.file_size_in_bytes < stat.file_size_in_bytes
+        ):
+            stats[path] = stat

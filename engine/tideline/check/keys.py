@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tideline.check.finding import Finding, error, note
 from tideline.check.inspection import Inspection
-from tideline.errors import TidelineError
+from tideline.errors import ConfigError, CorruptTable, TidelineError, UnsupportedTable
 from tideline.table.file_group import FileSlice
 from tideline.table.meta_column import RECORD_KEY
 from tideline.write.file_slice_merge import SliceContext, read_file_slice
@@ -57,8 +57,18 @@ def _doubles(
     for number, piece in enumerate(slices):
         try:
             tables.append(_keys(seen, context, piece, names, number))
-        except TidelineError as broken:
-            yield note(NAME, f"not looked into: {broken.message}", path=str(piece.group))
+        except CorruptTable as broken:
+            path = str(broken.path or "")
+            if path in seen.objects and seen.table.store.head(path) is None:
+                continue  # cleaned since it was listed
+            yield error(
+                NAME,
+                f"cannot be read: {broken.message}",
+                path=path or str(piece.group),
+                advice="put it back from a copy, or restore to a savepoint from before",
+            )
+        except (ConfigError, UnsupportedTable) as unread:
+            yield note(NAME, f"not looked into: {unread.message}", path=str(piece.group))
     if not tables:
         return
     counted = pa.concat_tables(tables).group_by(list(names)).aggregate([("slice", "list")])

@@ -33,10 +33,11 @@ def check_log_files(seen: Inspection) -> Iterator[Finding]:
             continue
         damaged = sum(frame.kind is BlockKind.CORRUPT for frame in frames)
         if damaged:
+            blocks = "block" if damaged == 1 else "blocks"
             yield warning(
                 NAME,
-                f"{damaged} damaged blocks, which readers skip",
+                f"{damaged} damaged {blocks}, which readers skip and a compaction leaves behind",
                 path=path,
                 instant=log.instant,
-                advice="tideline execute compaction, which leaves them behind",
+                advice="tideline execute compaction",
             )

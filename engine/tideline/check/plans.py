@@ -1,8 +1,8 @@
 """Are the files there that pending compaction and clustering plans name?
 
 A plan whose file is gone fails whenever it is run, and so does one that cannot be read; meanwhile
-it keeps cleaning and archival from going on. Nothing hangs on the plan of a clustering or of a log
-compaction, so it may be given up; on top of a planned compaction rows have been appended.
+it keeps cleaning and archival from going on. Nothing hangs on the plan of a clean, a clustering or
+a log compaction, so it may be given up; on top of a planned compaction rows have been appended.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tideline.check.finding import Finding, error
+from tideline.check.finding import Finding, Repair, RepairKind, error
 from tideline.check.inspection import Inspection
 from tideline.errors import CorruptTable, ObjectNotFound
+from tideline.services.cleaning.history import read_cleaning_plan
 from tideline.table.file_group import join_path
 from tideline.timeline.instant import Action, Instant, State
 
@@ -21,6 +22,7 @@ NAME = "plans"
 
 def check_plans(seen: Inspection) -> Iterator[Finding]:
     """Findings about files of pending plans."""
+    yield from _cleans(seen)
     services = (Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMIT, Action.CLUSTERING)
     for instant in seen.timeline.of(*services).pending():
         path = seen.table.timelines.path(instant.in_state(State.REQUESTED))
@@ -42,6 +44,26 @@ def check_plans(seen: Inspection) -> Iterator[Finding]:
                     instant=instant.time,
                     advice="put it back from a copy, or restore to a savepoint from before",
                 )
+
+
+def _cleans(seen: Inspection) -> Iterator[Finding]:
+    for clean in seen.timeline.of(Action.CLEAN).pending():
+        path = seen.table.timelines.path(clean.in_state(State.REQUESTED))
+        try:
+            read_cleaning_plan(seen.table, clean)
+        except CorruptTable:
+            if path not in seen.objects or seen.table.store.head(path) is None:
+                continue  # executed since it was listed, or never requested
+            untouched = clean.state is State.REQUESTED
+            yield error(
+                NAME,
+                f"the plan of {clean} cannot be read, which keeps all cleaning from going on",
+                path=path,
+                instant=clean.time,
+                repair=Repair(RepairKind.DELETE_FILE, path) if untouched else None,
+                advice="put its object back from a copy, or delete all objects of this clean: "
+                "the next one plans anew",
+            )
 
 
 def _unreadable(instant: Instant, path: str, why: str) -> Finding:

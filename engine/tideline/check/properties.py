@@ -44,4 +44,9 @@ def check_properties(seen: Inspection) -> Iterator[Finding]:
     try:
         WriteConfig.from_properties(seen.table.config.properties)
     except ConfigError as wrong:
-        yield error(NAME, f"a setting stops every writer: {wrong}", path=PROPERTIES_PATH)
+        yield error(
+            NAME,
+            f"a setting stops every writer: {wrong}",
+            path=PROPERTIES_PATH,
+            advice="correct it there",
+        )

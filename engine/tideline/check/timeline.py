@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tideline.check.finding import Finding, error, note, warning
+from tideline.check.finding import Finding, Repair, RepairKind, error, note, warning
 from tideline.check.inspection import Inspection
 from tideline.errors import ConfigError, CorruptTable, ObjectNotFound
 from tideline.formats.avro import decode_container
+from tideline.services.cleaning.history import read_cleaning_plan
 from tideline.storage.heartbeat import is_heartbeat_dead
 from tideline.table.settings import Settings
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
@@ -16,6 +17,16 @@ from tideline.timeline.instant_time import InstantTime
 NAME = "timeline"
 
 _CLOCK_SKEW_MS = 60_000
+_COPY = "put its object back from a copy"
+_SERVICE_ADVICE = {
+    Action.CLEAN: f"{_COPY}, or delete all objects of this clean: the next one plans anew",
+    Action.SAVEPOINT: f"{_COPY}, or delete the savepoint",
+}
+_FINISHED_BY = {
+    Action.ROLLBACK: "tideline execute rollback",
+    Action.RESTORE: "the same tideline restore again",
+    Action.CLEAN: "tideline execute cleaning",
+}
 _AVRO_WHEN_COMPLETED = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT})
 
 
@@ -30,7 +41,7 @@ def check_timeline(seen: Inspection) -> Iterator[Finding]:
             f"{instant} cannot be read: {broken}",
             path=seen.table.timelines.path(instant),
             instant=instant.time,
-            advice="put its object back from a copy, or restore to a savepoint",
+            advice=f"{_COPY}, or restore to a savepoint",
         )
     for instant in seen.timeline.of(*_AVRO_WHEN_COMPLETED).completed():
         yield from _service_body(seen, instant)
@@ -45,7 +56,12 @@ def _names(seen: Inspection) -> Iterator[Finding]:
         directory, _, name = path.rpartition("/")
         looks_like_one = directory == layout.directory and name[:14].isdigit()
         if looks_like_one and layout.parse(name) is None:
-            yield warning(NAME, "no instant is spelled like this", path=path)
+            yield warning(
+                NAME,
+                "no instant is spelled like this; every reader passes over it",
+                path=path,
+                advice="remove it, once it is known who put it there",
+            )
 
 
 def _service_body(seen: Inspection, instant: Instant) -> Iterator[Finding]:
@@ -59,7 +75,24 @@ def _service_body(seen: Inspection, instant: Instant) -> Iterator[Finding]:
     except ObjectNotFound:
         return
     except CorruptTable as broken:
-        yield error(NAME, f"{instant} cannot be read: {broken}", path=path, instant=instant.time)
+        again = instant.action is Action.CLEAN and _has_plan(seen, instant)
+        yield error(
+            NAME,
+            f"{instant} cannot be read: {broken.message}",
+            path=path,
+            instant=instant.time,
+            # Without it the clean is pending; executing its plan twice deletes nothing more.
+            repair=Repair(RepairKind.DELETE_FILE, path) if again else None,
+            advice=_SERVICE_ADVICE.get(instant.action, _COPY),
+        )
+
+
+def _has_plan(seen: Inspection, clean: Instant) -> bool:
+    try:
+        read_cleaning_plan(seen.table, clean)
+    except CorruptTable:
+        return False
+    return True
 
 
 def _times(seen: Inspection) -> Iterator[Finding]:
@@ -70,19 +103,32 @@ def _times(seen: Inspection) -> Iterator[Finding]:
     for time, actions in sorted(by_time.items()):
         if len(actions) > 1:
             words = " and ".join(sorted(str(action) for action in actions))
-            yield error(NAME, f"two actions have one instant time: {words}", instant=time)
+            yield error(
+                NAME,
+                f"two actions have one instant time: {words}",
+                instant=time,
+                advice="restore to a savepoint from before",
+            )
     newest = seen.timeline.newest_time()
     is_utc = seen.table.config.timeline_timezone == "UTC"
     now_ms = seen.table.clock.now_ms()
     if newest is not None and is_utc and newest.epoch_ms() > now_ms + _CLOCK_SKEW_MS:
-        yield warning(NAME, "the newest instant is in the future", instant=newest)
+        yield warning(
+            NAME,
+            "the newest instant is in the future; new ones follow it until the clock is past it",
+            instant=newest,
+            advice="set the clock of the machine that wrote it",
+        )
 
 
 def _pending(seen: Inspection, instant: Instant) -> Iterator[Finding]:
     has_requested = Instant(instant.time, instant.action, State.REQUESTED) in seen.states
     if not has_requested and instant.action is not Action.SAVEPOINT:
         yield warning(
-            NAME, f"{instant} was never requested, its plan is missing", instant=instant.time
+            NAME,
+            f"{instant} was never requested, its plan is missing",
+            instant=instant.time,
+            advice="tideline execute rollback" if instant.action in COMMIT_ACTIONS else _COPY,
         )
     if _is_plan(seen, instant):
         return
@@ -99,8 +145,13 @@ def _pending(seen: Inspection, instant: Instant) -> Iterator[Finding]:
             instant=instant.time,
             advice="tideline execute rollback",
         )
-    elif instant.action in (Action.ROLLBACK, Action.RESTORE, Action.CLEAN):
-        yield note(NAME, f"{instant} has not finished", instant=instant.time)
+    elif instant.action in _FINISHED_BY:
+        yield note(
+            NAME,
+            f"{instant} has not finished",
+            instant=instant.time,
+            advice=_FINISHED_BY[instant.action] if is_dead else "",
+        )
 
 
 def _is_plan(seen: Inspection, instant: Instant) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 
@@ -13,6 +14,9 @@ from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.errors import ConfigError
 from tideline.lake_table import LakeTable
+
+_COMMAND = "tideline "
+_REPAIR = "tideline check --repair --apply"
 
 
 @click.command("check")
@@ -46,20 +50,25 @@ def check_command(
             }
         )
     else:
-        _print(findings, repairs, applies=applies)
+        _print(uri, findings, repairs, applies=applies)
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise click.exceptions.Exit(1)
 
 
-def _print(findings: Sequence[Finding], repairs: Sequence[Repair], *, applies: bool) -> None:
+def _print(
+    uri: str, findings: Sequence[Finding], repairs: Sequence[Repair], *, applies: bool
+) -> None:
     for one in repairs:
         print_line(f"{'repaired' if applies else 'would repair'}: {one}")
     for finding in findings:
         place = f" [{finding.path}]" if finding.path else ""
         print_line(f"{finding.severity}: {finding.message}{place}")
-        mends = "tideline check --repair --apply" if finding.repair else finding.advice
+        mends = _REPAIR if finding.repair else finding.advice
         if mends:
-            print_line(f"  mend it: {mends}")
-    counts = Counter(str(finding.severity) for finding in findings)
-    told = ", ".join(f"{counts[str(kind)]} {kind}s" for kind in Severity if counts[str(kind)])
+            target = f" {shlex.quote(uri)}" if mends.startswith(_COMMAND) else ""
+            print_line(f"  mend it: {mends}{target}")
+    counts = Counter(finding.severity for finding in findings)
+    told = ", ".join(
+        f"{count} {kind}{'' if count == 1 else 's'}" for kind in Severity if (count := counts[kind])
+    )
     print_line(told or "No findings: the table is sound.")

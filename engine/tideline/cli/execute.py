@@ -82,9 +82,6 @@ def execute_command(
     wanted = Service.parse(service)
     settings = parse_pairs(options, option="--option")
     table = LakeTable.open(uri, storage_options=storage)
-    if wanted is Service.ROLLBACK:
-        _execute_rollback(table, as_json=as_json)
-        return
     run = table.run(wanted.value, options=settings)
     if as_json:
         print_json(run.to_json_object())
@@ -101,7 +98,8 @@ def print_plan(plan: ServicePlan) -> None:
         print_line(f"{plan.service}: due, {outcome.reason}.")
         print_line(f"  {_cost(outcome)}")
         for name, value in outcome.details.items():
-            print_line(f"  {name}: {value}")
+            if value:
+                print_line(f"  {name}: {value}")
         for path in outcome.paths[:_PATHS_SHOWN_MAX]:
             print_line(f"  {path}")
         if len(outcome.paths) > _PATHS_SHOWN_MAX:
@@ -156,7 +154,7 @@ def _cost(plan: Explanation) -> str:
         )
         if size_bytes
     ]
-    parts.append(f"{len(plan.paths)} files")
+    parts.append(f"{len(plan.paths)} {'file' if len(plan.paths) == 1 else 'files'}")
     if plan.estimated_s is not None:
         parts.append(f"about {plan.estimated_s:.1f} s, going by past runs")
     return ", ".join(parts)
@@ -186,19 +184,6 @@ def _plan_rollback(table: LakeTable, *, as_json: bool) -> None:
     for instant in waiting:
         print_line(f"Would leave {instant} alone: its writer is alive.")
     if not plans:
-        print_line("Nothing to roll back.")
-
-
-def _execute_rollback(table: LakeTable, *, as_json: bool) -> None:
-    done = table.recover()
-    if as_json:
-        undone = [{"instant": str(one.instant), "action": str(one.action),
-                   "deleted": one.deleted} for one in done]  # fmt: skip
-        print_json({"service": "rollback", "rolled_back": undone})
-        return
-    for one in done:
-        print_line(f"Rolled back {one.instant} ({one.action}): {len(one.deleted)} files deleted.")
-    if not done:
         print_line("Nothing to roll back.")
 
 

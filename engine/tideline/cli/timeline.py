@@ -11,6 +11,7 @@ import click
 
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line, print_table
+from tideline.errors import CorruptTable
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.archived import ArchivedEntry
@@ -37,6 +38,8 @@ def timeline_command(
     limit: int,
 ) -> None:
     """List the instants of the table at URI: commits, rollbacks and what is still pending.
+
+    A commit that cannot be read is shown as such; tideline check tells what helps.
 
     With --archived older instants follow from the archive, which is read as far as needed.
     """
@@ -100,7 +103,10 @@ def _described(instant: Instant, read: Callable[[], CommitMetadata]) -> dict[str
         "state": str(instant.state),
     }
     if instant.is_completed and instant.action in COMMIT_ACTIONS:
-        metadata = read()
+        try:
+            metadata = read()
+        except CorruptTable as broken:
+            return described | {"operation": "unreadable", "error": str(broken)}
         stats = metadata.write_stats
         described |= {
             "operation": metadata.operation_type.lower(),

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tideline.errors import CorruptTable, UnsupportedTable
@@ -74,8 +73,9 @@ def read_footer(source: str | BinaryIO | pq.FileMetaData, *, path: object = None
         metadata = pq.read_metadata(source).metadata
     except FileNotFoundError as error:
         raise CorruptTable("base file is missing", path=named) from error
-    except (pa.ArrowInvalid, OSError) as error:
-        # Arrow reports an undecodable footer as an OSError without a number.
+    except (ValueError, OSError) as error:
+        # Arrow reports an undecodable footer as ArrowInvalid, as UnicodeDecodeError, or as an
+        # OSError without a number.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise CorruptTable("base file is no parquet file", path=named, value=error) from error

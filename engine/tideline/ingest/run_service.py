@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
-from tideline.commit_report import CommitReport
 from tideline.ingest.operation import MakeSavepoint, Operation, RestoreTable, RunService
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline.ingest.table_access import Progress, SessionFactory, locate, open_table
 from tideline.services.archival.execute import ArchivalDone
 from tideline.services.audit import ServiceDone
 from tideline.services.cleaning.execute import CleaningDone
+from tideline.services.partition_ttl.execute import PartitionsExpired
 from tideline.services.restore.execute import restore_table
 from tideline.services.runs import Done, ServiceRun
 from tideline.services.savepoint.execute import create_savepoint
@@ -145,9 +145,9 @@ def _tell(done: Done) -> _Told:
                 bytes_written=sum(file.size_bytes for file in done.archives),
                 files_deleted=done.objects_deleted,
             )
-        case CommitReport():
-            groups = _count(done.file_groups_replaced, "file group")
-            return _Told(f"dropped partitions of {groups}", InstantTime(done.instant))
+        case PartitionsExpired():
+            groups = _count(done.file_groups, "file group")
+            return _Told(f"dropped partitions of {groups}", done.instant)
         case _:
             return _Told("done")
 

@@ -65,10 +65,14 @@ def estimate_seconds(past: Iterable[RunFigures], bytes_read: int) -> float | Non
     Runs over few bytes say little about throughput and much about starting up, so the estimate is
     never below the quickest of them.
     """
+    return estimate_by_amount(((run.bytes_read, run.seconds) for run in past), bytes_read)
+
+
+def estimate_by_amount(past: Iterable[tuple[int, float]], amount: int) -> float | None:
+    """The same for whatever a service's time grows with; `past` are amounts and seconds."""
     runs = tuple(past)
     if not runs:
         return None
-    total_bytes = sum(run.bytes_read for run in runs)
-    seconds = sum(run.seconds for run in runs)
-    by_size = bytes_read * seconds / total_bytes if total_bytes else 0.0
-    return round(max(by_size, min(run.seconds for run in runs)), 3)
+    total = sum(done for done, _ in runs)
+    proportional = amount * sum(seconds for _, seconds in runs) / total if total else 0.0
+    return round(max(proportional, min(seconds for _, seconds in runs)), 3)

@@ -31,7 +31,7 @@ from tideline.services.compaction.execute import (
 from tideline.services.config import ServiceConfig
 from tideline.services.engine import EngineOnDemand, OpenEngine
 from tideline.services.explanation import Explanation, NotDue
-from tideline.services.figures import estimate_seconds
+from tideline.services.figures import estimate_by_amount, estimate_seconds
 from tideline.services.log_compaction.execute import (
     execute_log_compaction,
     plan_due_log_compaction,
@@ -50,7 +50,7 @@ from tideline.services.rollback.execute import (
 )
 from tideline.services.rollback.sweep import sweep_leftovers
 from tideline.services.service import Service
-from tideline.services.table_history import clusterings, past_runs
+from tideline.services.table_history import clusterings, past_cleans, past_runs
 from tideline.storage.heartbeat import is_heartbeat_dead
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.settings import Settings
@@ -168,9 +168,8 @@ class TableServices:
         """What the service would do now; changes nothing."""
         timeline = self.table.timeline()
         outcome = self._outcome(service, timeline)
-        if isinstance(outcome, Explanation) and service.moves_rows:
-            runs = past_runs(self.table, timeline, service)
-            outcome = outcome.estimated(estimate_seconds(runs, outcome.bytes_read))
+        if isinstance(outcome, Explanation):
+            outcome = outcome.estimated(self._estimate(service, outcome, timeline))
         return ServicePlan(service, outcome, self.pending(service, timeline))
 
     def pending(self, service: Service, timeline: ActiveTimeline) -> tuple[PendingRun, ...]:
@@ -183,6 +182,15 @@ class TableServices:
             known = clusterings(self.table, found)
             return tuple(self._pending_run(item) for item in found if item.time in known)
         return tuple(self._pending_run(item) for item in found)
+
+    def _estimate(
+        self, service: Service, due: Explanation, timeline: ActiveTimeline
+    ) -> float | None:
+        if service is Service.CLEANING:
+            return estimate_by_amount(past_cleans(self.table, timeline), len(due.paths))
+        if not service.moves_rows:
+            return None  # nothing is kept of how long it took
+        return estimate_seconds(past_runs(self.table, timeline, service), due.bytes_read)
 
     def schedule(self, service: Service, *, commits_max: int | None = None) -> Instant | NotDue:
         """Write the plan of a service if it is due; takes the lock, rolls failed writes back first.

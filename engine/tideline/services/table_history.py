@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -108,6 +109,17 @@ def past_runs(
     return tuple(
         islice((run for run in figures if run and run.service is service), _RUNS_LOOKED_AT)
     )
+
+
+def past_cleans(table: HoodieTable, timeline: ActiveTimeline) -> tuple[tuple[int, float], ...]:
+    """Files deleted and seconds taken by the newest cleans, whoever ran them, newest first."""
+    found = []
+    for clean in islice(reversed(timeline.of(Action.CLEAN).completed().instants), _RUNS_LOOKED_AT):
+        with suppress(CorruptTable, ObjectNotFound):
+            record = table.timelines.read_record(clean)
+            if "timeTakenInMillis" in record:
+                found.append((record["totalFilesDeleted"], record["timeTakenInMillis"] / 1000))
+    return tuple(found)
 
 
 def _metadata(table: HoodieTable, instant: Instant) -> CommitMetadata:

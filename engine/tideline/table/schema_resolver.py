@@ -43,7 +43,10 @@ def read_footer_schema(
                 footer = pq.read_schema(reader)
         except ObjectNotFound:
             continue
-        except pa.ArrowInvalid as error:
+        except (ValueError, OSError) as error:
+            # As in `read_footer`.
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             raise CorruptTable(
                 "base file is no Parquet file", table=store.uri, path=path
             ) from error

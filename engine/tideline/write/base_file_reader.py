@@ -71,7 +71,11 @@ def open_stored_file(
         source = pa.PythonFile(stream, mode="r")
         try:
             metadata = pq.read_metadata(source)
-        except pa.ArrowInvalid as error:
+        except (ValueError, OSError) as error:
+            # Arrow reports broken footers as ArrowInvalid, as UnicodeDecodeError, or as an OSError
+            # without a number.
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             raise CorruptTable(
                 "base file is no parquet file",
                 table=ctx.table,

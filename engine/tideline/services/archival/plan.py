@@ -107,7 +107,7 @@ def plan_archival(
         item for item in (*services, *commits) if metadata is None or item.time < metadata
     )
     if not chosen:
-        return NotDue(_why_nothing(timeline, config, hold))
+        return NotDue(_why_nothing(timeline, config, facts, hold))
     return ArchivalPlan(tuple(chosen), config.commits_max, hold, _count(chosen))
 
 
@@ -213,11 +213,15 @@ def _replaced(timeline: ActiveTimeline, facts: ArchivalFacts) -> Hold | None:
     return None if first is None else Hold(first.time, "what it replaced is not cleaned yet")
 
 
-def _why_nothing(timeline: ActiveTimeline, config: ArchivalConfig, hold: Hold | None) -> str:
+def _why_nothing(
+    timeline: ActiveTimeline, config: ArchivalConfig, facts: ArchivalFacts, hold: Hold | None
+) -> str:
     if hold is not None:
         return f"nothing may be archived from {hold.time} on: {hold.reason}"
-    commits = len(timeline.of(*COMMIT_ACTIONS).completed())
-    return f"{commits} completed commits; archived above {config.commits_max}"
+    commits = timeline.of(*COMMIT_ACTIONS).completed()
+    _, commits_max = _limits(commits, config, facts)
+    counted_on = " while cleaning counts on them" if commits_max > config.commits_max else ""
+    return f"{len(commits)} completed commits; archived above {commits_max}{counted_on}"
 
 
 def _held(hold: Hold | None) -> dict[str, str]:

@@ -20,12 +20,11 @@ def read_last_clean(table: HoodieTable, timeline: ActiveTimeline) -> LastClean |
     """
     for instant in reversed(timeline.of(Action.CLEAN).completed().instants):
         try:
-            body = table.timelines.read(instant)
+            record = table.timelines.read_record(instant)
         except ObjectNotFound:
             continue
-        if not body:
+        if not record:
             continue
-        record = decode_container(body, path=table.timelines.path(instant))
         named = (record.get("extraMetadata") or {}).get(SAVEPOINTED) or ""
         return LastClean(
             time=instant.time,

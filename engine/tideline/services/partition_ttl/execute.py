@@ -10,8 +10,11 @@ Source: Hudi's PartitionTTLActionExecutor.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from tideline.errors import CorruptTable, ObjectNotFound
+from tideline.services.audit import FileDone
 from tideline.services.explanation import NotDue
 from tideline.services.partition_ttl.config import PartitionTtlConfig, TtlStrategy
 from tideline.services.partition_ttl.plan import (
@@ -19,11 +22,55 @@ from tideline.services.partition_ttl.plan import (
     PartitionTtlPlan,
     plan_partition_ttl,
 )
-from tideline.table.file_system_view import FileSystemView
+from tideline.services.service import Service
+from tideline.table.file_system_view import FileSystemView, parse_data_file
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.partition_metadata import read_creation_time
 from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsExpired:
+    """The partitions that one commit dropped, and their files, which cleaning deletes later."""
+
+    instant: InstantTime
+    partitions: tuple[str, ...]
+    files: tuple[FileDone, ...]
+    file_groups: int
+
+    def to_json_object(self) -> dict[str, Any]:
+        """The audit of the run."""
+        return {
+            "service": Service.TTL.value,
+            "instant": str(self.instant),
+            "file_groups": self.file_groups,
+            "partitions": list(self.partitions),
+            "files": [file.to_json_object() for file in self.files],
+        }
+
+
+def audit_partition_ttl(table: HoodieTable, time: InstantTime) -> PartitionsExpired:
+    """What the commit at `time` dropped."""
+    commit = Instant(time, Action.REPLACECOMMIT, State.COMPLETED)
+    replaced = table.read_commit(commit).partition_to_replace_file_ids or {}
+    listing = table.list_files(set(replaced))
+    found = [
+        parse_data_file(partition, name, size_bytes)
+        for partition, files in listing.items()
+        for name, size_bytes in files
+    ]
+    return PartitionsExpired(
+        time,
+        tuple(sorted(replaced)),
+        tuple(
+            FileDone(file.path, "replaced", file.size_bytes)
+            for file in found
+            if file is not None and file.file_id in replaced[file.partition]
+        ),
+        sum(len(ids) for ids in replaced.values()),
+    )
 
 
 def plan_table_partition_ttl(

@@ -19,6 +19,7 @@ Source: Hudi's BaseRestoreActionExecutor, BaseHoodieTableServiceClient.restoreTo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -314,12 +315,17 @@ class _Undoing:
 
 
 def _to_pending(table: HoodieTable, completed: Instant) -> Instant:
-    """Take a completed instant out of sight; what it wrote stays known from its inflight object."""
+    """Take a completed instant out of sight; what it wrote stays known from its inflight object.
+
+    That has the file groups it was going to write, which has to do when the commit is unreadable.
+    """
     plan = Instant(completed.time, Action.LOGCOMPACTION, State.REQUESTED)
     is_log_compaction = table.store.head(table.timelines.path(plan)) is not None
     pending = completed.in_state(State.INFLIGHT)
     if completed.action is Action.DELTACOMMIT and not is_log_compaction:
-        table.store.put(table.timelines.path(pending), table.timelines.read(completed))
+        with suppress(CorruptTable):
+            table.timelines.read_commit(completed)
+            table.store.put(table.timelines.path(pending), table.timelines.read(completed))
     if is_log_compaction:
         pending = plan.in_state(State.INFLIGHT)
     table.timelines.remove(completed)
@@ -374,6 +380,10 @@ def _metadata(table: HoodieTable, instant: Instant) -> CommitMetadata:
         return table.timelines.read_commit(instant)
     except ObjectNotFound:
         return CommitMetadata()
+    except CorruptTable:
+        if instant.is_pending:
+            raise
+        return _metadata(table, instant.in_state(State.INFLIGHT))
 
 
 def _states_of(timeline: ActiveTimeline, time: InstantTime) -> tuple[Instant, ...]:
