@@ -41,8 +41,8 @@ test: lint peers tools ## Lint, then run all but the slow tests (TESTS="path -k 
 	@$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile $(TESTS)
 
 .PHONY: slow
-slow: setup peers ## Run the tests that start processes with a Spark of their own.
-	@$(BIN)/python -m pytest -m slow $(TESTS)
+slow: setup peers ## Run the tests with a Spark of their own and the long ones with other engines.
+	@$(BIN)/python -m pytest -m slow -n $(WORKERS) --dist loadfile $(TESTS)
 
 .PHONY: unit
 unit: setup ## Run only the tests that need no Spark, no MinIO and no other engine.
