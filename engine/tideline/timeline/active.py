@@ -302,9 +302,8 @@ def _may_be_archive(directory: str) -> bool:
 def _start(instants: tuple[Instant, ...]) -> InstantTime | None:
     """The first write that no savepoint keeps back while its neighbours are archived.
 
-    Where savepoints keep all of them, as after a restore, it is the newest, which archival leaves
-    alone; Hudi then takes nothing for archived and passes over the rows of archived commits.
-    Source: Hudi's BaseHoodieTimeline.findFirstNonSavepointCommit.
+    Where savepoints keep all of them, as after a restore, it is the newest: what is archived is
+    older than that one. Source: Hudi's BaseHoodieTimeline.findFirstNonSavepointCommit.
     """
     savepointed = {item.time for item in instants if item.action is Action.SAVEPOINT}
     times = [item.time for item in instants if item.action in WRITE_ACTIONS]
