@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bench.plan_cleaning import leave_clean, make_table
 from tideline.services.archival.config import ArchivalConfig
-from tideline.services.archival.execute import execute_archival, plan_table_archival
+from tideline.services.archival.execute import archive_table, plan_table_archival
 from tideline.services.cleaning.config import CleaningConfig
 from tideline.services.cleaning.execute import plan_table_cleaning
 from tideline.storage.location import StoreLocation
@@ -48,7 +48,7 @@ def main() -> None:
             "peak_mb": max(found["peak_mb"] for found in figures.values()),
         }
         started = time.monotonic()
-        archive(table, config)
+        archive_table(table, config)
         figures["archive"] = {"seconds": time.monotonic() - started, "peak_mb": float("nan")}
         figures["open, all archived"] = measure(lambda: look(table.location))
         for file in table.archived().files()[1:]:
@@ -71,12 +71,6 @@ def measure(act: Callable[[], object]) -> dict[str, float]:
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return {"seconds": seconds, "peak_mb": peak_bytes / 1e6}
-
-
-def archive(table: HoodieTable, config: ArchivalConfig) -> None:
-    """Archival as a service runs it."""
-    with table.lock().acquire(timeout_s=60):
-        execute_archival(table, config)
 
 
 def look(location: StoreLocation) -> None:

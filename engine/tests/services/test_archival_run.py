@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from tideline.errors import CorruptTable
 from tideline.services.archival.config import ArchivalConfig, MergeConfig
-from tideline.services.archival.execute import ArchivalDone, execute_archival
+from tideline.services.archival.execute import (
+    PAUSE_S,
+    ArchivalDone,
+    archive_table,
+    execute_archival,
+)
 from tideline.services.archival.merge import MERGE_PLAN_NAME, recover_merge
+from tideline.services.savepoint.execute import create_savepoint
 from tideline.storage.object_store import ObjectStore
 from tideline.table.markers import Marker, MarkerKind, create_marker, has_markers
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 from tideline.timeline.archived import ArchivedTimeline
-from tideline.timeline.instant import Instant, State
+from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.layout_v1 import LAYOUT_V1
 
 CONFIG = ArchivalConfig(commits_min=2, commits_max=3)
@@ -108,6 +115,48 @@ def test_later_runs_count_on(table: SmallTable) -> None:
     assert [file.number for file in archived(table).files()] == [2, 1]
     assert [item.time for item in done.instants] == sorted(item.time for item in done.instants)
     assert len(list(archived(table).commits())) == 6
+
+
+def test_a_long_run_goes_in_portions_and_lets_writers_in_between(
+    table: SmallTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = active(table)
+    written: list[str] = []
+    rest = table.fake_clock.advance
+
+    def write_meanwhile(seconds: float) -> None:
+        rest(seconds)
+        if seconds == PAUSE_S:
+            written.append(table.write("upsert", batch(range(4), 7 + len(written))).instant)
+
+    monkeypatch.setattr(table.fake_clock, "sleep", write_meanwhile)
+    done = archive_table(
+        open_fresh(table.location, clock=table.clock), replace(CONFIG, instants_per_portion=2)
+    )
+    assert list(done.instants) == before
+    assert [len(archive.instants) for archive in done.archives] == [2, 2, 2]
+    assert (done.left, done.not_due, len(written)) == (0, None, 2)
+    assert [str(item.time) for item in active(table)] == written
+    assert [entry.instant for entry in archived(table).completed()] == before[::-1]
+    assert {value for _, value in table.values()} == {1, 8}
+
+
+def test_between_portions_a_savepoint_is_respected(
+    table: SmallTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = active(table)
+    opened = open_fresh(table.location, clock=table.clock)
+
+    def keep_the_third(seconds: float) -> None:
+        table.fake_clock.advance(seconds)
+        create_savepoint(open_fresh(table.location, clock=table.clock), before[2].time)
+
+    monkeypatch.setattr(table.fake_clock, "sleep", keep_the_third)
+    done = archive_table(opened, replace(CONFIG, instants_per_portion=2))
+    assert list(done.instants) == before[:2]
+    assert [item.time for item in active(table) if item.action is Action.COMMIT] == [
+        item.time for item in before[2:]
+    ]
 
 
 def test_a_run_with_nothing_due_writes_nothing(table: SmallTable) -> None:

@@ -259,6 +259,19 @@ def test_a_slice_of_which_a_savepoint_names_one_file_stays_whole() -> None:
     assert names(doomed(keep(1), commits(1, 2, 3), files)) != set()
 
 
+def test_what_is_read_as_of_a_savepoint_stays() -> None:
+    """A clustering planned before it and done after it: other files than those it names."""
+    instants = (done(1), done(2, Action.REPLACECOMMIT), *commits(3, 4, 5, 6))
+    files = {"p": [base(A, 1), base(B, 2), base(B, 4), base(B, 5)]}
+    facts: dict[str, Any] = {
+        "replaced": {FileGroupId("p", A): at(2)},
+        "savepointed": {"p": frozenset({base(A, 1)[0]})},
+    }
+    saved = (*instants, done(3, Action.SAVEPOINT))
+    assert names(doomed(keep(1), saved, files, **facts)) == {f"p/{base(B, 4)[0]}"}
+    assert f"p/{base(B, 2)[0]}" in names(doomed(keep(1), instants, files, **facts))
+
+
 def test_a_savepoint_of_other_partitions_files_protects_nothing_here() -> None:
     files = {"p": [base(A, 1), base(A, 2), base(A, 3)]}
     saved = {"q": frozenset({base(A, 1)[0]})}
@@ -344,12 +357,12 @@ def test_no_partition_is_deleted_under_a_pending_write() -> None:
 
 
 def test_a_plan_reads_back_what_it_wrote() -> None:
-    instants = (*commits(1, 2, 3), done(1, Action.SAVEPOINT))
+    instants = (*commits(1, 2, 3), done(2, Action.SAVEPOINT))
     plan = doomed(keep(1), instants, {"p=1": [base(A, 1), base(A, 2)]})
     again = CleaningPlan.from_avro(plan.to_avro("s3a://bucket/table"))
     assert [file.path for file in again.files["p=1"]] == [f"p=1/{base(A, 1)[0]}"]
     assert (again.earliest, again.last_completed) == (plan.earliest, plan.last_completed)
-    assert again.extra_metadata == {"savepointed_timestamps": str(at(1))}
+    assert again.extra_metadata == {"savepointed_timestamps": str(at(2))}
 
 
 def test_settings_go_by_hudis_names_old_and_new() -> None:

@@ -78,6 +78,19 @@ def test_groups_do_not_cross_partitions_and_are_limited() -> None:
     assert plan.missing_partitions == ("q",)
 
 
+def test_what_is_beyond_the_limit_is_left_for_the_next_plan_to_look_at() -> None:
+    deep = view({"p": [40, 40, 40, 40], "q": [40, 40, 40]})
+    first = replace(CONFIG, groups_max=1)
+    for limit, expected in ((1, ("p", "q")), (2, ("q",)), (3, ("q",)), (4, ())):
+        plan = plan_clustering(deep, replace(first, groups_max=limit), reason="")
+        assert isinstance(plan, ClusteringPlan)
+        assert (len(plan.groups), plan.missing_partitions) == (limit, expected), limit
+    large = view({"p": [10, 20], "q": [60]})
+    plan = plan_clustering(large, first, reason="")
+    assert isinstance(plan, ClusteringPlan)
+    assert plan.missing_partitions == ()
+
+
 def test_a_single_slice_is_kept_only_where_settings_say_so() -> None:
     alone = view({"p": [10]})
     assert len(groups(plan_clustering(alone, CONFIG, reason=""))) == 1

@@ -9,6 +9,8 @@ import pytest
 from tideline.errors import ConfigError, CorruptTable, UnsupportedTable
 from tideline.formats.avro import decode_container, encode_container
 from tideline.formats.log_block import HeaderKey, read_frames
+from tideline.services.archival.config import ArchivalConfig
+from tideline.services.archival.execute import archive_table
 from tideline.services.cleaning.config import CleaningConfig
 from tideline.services.cleaning.execute import clean_table
 from tideline.services.explanation import NotDue
@@ -315,7 +317,7 @@ def test_a_savepoint_whose_files_are_missing_is_refused(table: SmallTable) -> No
 
 
 def test_a_restore_to_another_savepoint_has_to_be_finished_first(table: SmallTable) -> None:
-    first, second = savepoint_of(table), writes(table)[3]
+    first, second = savepoint_of(table), writes(table)[0]
     create_savepoint(opened(table), second)
     schedule_restore(opened(table), first)
     with pytest.raises(ConfigError, match="another savepoint") as caught:
@@ -325,6 +327,35 @@ def test_a_restore_to_another_savepoint_has_to_be_finished_first(table: SmallTab
         delete_savepoint(opened(table), first)
     assert isinstance(clean_table(opened(table), CleaningConfig(commits_retained=1)), NotDue)
     assert isinstance(restore_table(opened(table), first), RestoreDone)
+
+
+def test_a_commit_that_a_newer_savepoint_keeps_is_not_undone(table: SmallTable) -> None:
+    first = savepoint_of(table)
+    table.fake_clock.advance(60)
+    table.write("upsert", batch([0], 9))
+    newer = create_savepoint(opened(table)).instant
+    rows = table.values()
+    for attempt in (restore_table, preview_restore):
+        with pytest.raises(ConfigError, match="delete it first") as caught:
+            attempt(opened(table), first)
+        assert caught.value.value == str(newer)
+    assert not len(opened(table).timeline().of(Action.RESTORE))
+    assert table.values() == rows
+    delete_savepoint(opened(table), newer)
+    assert restore_table(opened(table), first).undone
+
+
+def test_rows_of_archived_commits_are_there_after_a_restore(table: SmallTable) -> None:
+    """The savepointed commit is then all that is left of the timeline."""
+    fresh = opened(table)
+    first, saved = writes(table)[:2]
+    rows = table.values()
+    config = ArchivalConfig(commits_min=1, commits_max=2, compaction_delta_commits=None)
+    assert [item.time for item in archive_table(fresh, config).instants] == [first]
+    assert table.values() == rows
+    restore_table(opened(table), saved)
+    assert writes(table) == [saved]
+    assert table.values() == [(f"k{n:03d}", 2 if n < 2 else 1) for n in range(6)]
 
 
 def test_a_truncated_plan_is_made_anew_unless_it_was_begun(table: SmallTable) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.errors import Conflict, CorruptTable, StorageUnavailable
+from tideline.errors import Conflict, CorruptTable, StorageUnavailable, UnsupportedTable
 from tideline.services.archival.config import ArchivalConfig
 from tideline.services.archival.execute import execute_archival
 from tideline.services.audit import ServiceDone
@@ -27,8 +28,10 @@ from tideline.services.log_compaction.execute import (
     schedule_log_compaction,
 )
 from tideline.services.log_compaction.plan import LogCompactionConfig, LogCompactionPlan
+from tideline.services.rollback.execute import execute_attempt_rollback
 from tideline.services.rollback.undo import instants_in_log
 from tideline.services.service import Service
+from tideline.services.service_transaction import ServiceTransaction
 from tideline.storage.heartbeat import Heartbeat
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.markers import Marker, MarkerKind, create_marker
@@ -336,6 +339,51 @@ def test_clustering_merges_the_logs_it_reads(mor: SmallTable) -> None:
     before = mor.merged_values()
     cluster(mor, ClusteringConfig(sort_columns=("v",)))
     assert mor.merged_values() == before == mor.values()
+
+
+def test_clustering_leaves_a_table_with_a_bucket_index_alone() -> None:
+    """Its rows are found by the names of file groups, which clustering would change."""
+    table = SmallTable.in_memory(
+        {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
+    )
+    table.write("insert", batch(range(8), 1))
+    due = {"hoodie.clustering.inline.max.commits": "1"}
+    outcome = local_services(table, due).run(Service.CLUSTERING)
+    assert outcome.not_due is not None
+    assert "bucket index" in outcome.not_due.reason
+    planned = schedule(
+        table, lambda fresh: schedule_clustering(fresh, ClusteringConfig(), commits_max=1)
+    )
+    with pytest.raises(UnsupportedTable, match="bucket index") as caught:
+        local_services(table, {}).run_pending(Service.CLUSTERING)
+    assert str(planned.time) in str(caught.value)
+    assert {value for _, value in table.values()} == {1}
+    table.forget()
+
+
+def test_a_column_that_a_write_added_while_clustering_ran_stays(cow: SmallTable) -> None:
+    """The clustering is the newer instant, and began before the column was there."""
+    begun: list[tuple[ServiceTransaction, str]] = []
+
+    def begin() -> None:
+        instant = schedule(
+            cow, lambda fresh: schedule_clustering(fresh, ClusteringConfig(), commits_max=1)
+        )
+        fresh = hoodie(cow)
+        transaction = ServiceTransaction.begin(
+            fresh, instant, SERVICE, roll_back=execute_attempt_rollback
+        )
+        begun.append((transaction, fresh.table_schema_json(transaction.timeline) or ""))
+
+    rows = batch([40], 4).append_column("note", pa.array(["new"]))
+    cow.write("insert", rows, after_files=begin)
+    ((transaction, schema_json),) = begun
+    assert "note" not in schema_json
+    transaction.commit([], operation_type="CLUSTER", schema_json=schema_json, extra_metadata={})
+    fresh = hoodie(cow)
+    schema = fresh.table_schema(fresh.timeline())
+    assert schema is not None
+    assert schema.names == [*batch([], 0).schema.names, "note"]
 
 
 def test_a_write_that_won_makes_the_clustering_give_up_its_plan(cow: SmallTable) -> None:

@@ -136,6 +136,13 @@ def test_a_commit_kept_back_by_its_savepoint_does_not_begin_the_timeline() -> No
     assert view.is_committed(at(3))
 
 
+def test_where_savepoints_keep_all_commits_what_is_older_is_archived_all_the_same() -> None:
+    view = timeline("1.commit", "1.savepoint", "5.commit", "5.savepoint")
+    assert view.start == at(5)
+    assert view.is_committed(at(3))
+    assert not view.is_committed(at(6))
+
+
 def test_a_failed_first_commit_is_not_taken_for_an_archived_one() -> None:
     view = timeline("1.inflight", "2.commit")
     for seen in (view, view.completed(), view.completed().writes()):

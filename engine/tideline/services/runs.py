@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from tideline.errors import ConfigError, Conflict, ObjectNotFound
 from tideline.services.archival.config import ArchivalConfig
-from tideline.services.archival.execute import execute_archival, plan_table_archival
+from tideline.services.archival.execute import archive_table, plan_table_archival
 from tideline.services.cleaning.config import CleaningConfig
 from tideline.services.cleaning.execute import clean_table, plan_table_cleaning, schedule_cleaning
 from tideline.services.clustering.config import ClusteringConfig
@@ -296,8 +296,7 @@ class TableServices:
 
     def _archive(self) -> ServiceRun:
         config = ArchivalConfig.from_settings(self.settings)
-        with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s):
-            done = execute_archival(self.table, config)
+        done = archive_table(self.table, config, lock_timeout_s=self.config.lock_timeout_s)
         did_something = bool(done.archives or done.resumed or done.merged)
         if not did_something and done.not_due is not None:
             return ServiceRun(Service.ARCHIVAL, not_due=done.not_due)

@@ -133,7 +133,8 @@ class ServiceTransaction:
     ) -> ServiceCommit:
         """Complete the instant.
 
-        `check` is asked under the lock and told the timeline as it is then; it raises Conflict when
+        `schema_json` is that of the rows; the commit says the table's as it is by then. `check` is
+        asked under the lock and told the timeline as it is then; it raises Conflict when
         something is in the way. Raises Conflict as well when this process was given up meanwhile;
         call `abort` after any error.
         """
@@ -144,6 +145,8 @@ class ServiceTransaction:
             if check is not None:
                 check(timeline)
             carried = carried_metadata(self.table, timeline)
+            # A write that began before us may have added a column since our rows were read.
+            schema_json = self.table.table_schema_json(timeline.before(self.instant)) or schema_json
             metadata = CommitMetadata.of_stats(
                 stats,
                 operation_type=operation_type,

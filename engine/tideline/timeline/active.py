@@ -302,8 +302,10 @@ def _may_be_archive(directory: str) -> bool:
 def _start(instants: tuple[Instant, ...]) -> InstantTime | None:
     """The first write that no savepoint keeps back while its neighbours are archived.
 
-    Source: Hudi's BaseHoodieTimeline.findFirstNonSavepointCommit.
+    Where savepoints keep all of them, as after a restore, it is the newest: what is archived is
+    older than that one. Source: Hudi's BaseHoodieTimeline.findFirstNonSavepointCommit.
     """
     savepointed = {item.time for item in instants if item.action is Action.SAVEPOINT}
-    times = (item.time for item in instants if item.action in WRITE_ACTIONS)
-    return next((time for time in times if time not in savepointed), None)
+    times = [item.time for item in instants if item.action in WRITE_ACTIONS]
+    newest = times[-1] if times else None
+    return next((time for time in times if time not in savepointed), newest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tideline.errors import ConfigError
 from tideline.table.settings import Settings
@@ -25,7 +25,8 @@ class ArchivalConfig:
 
     More than `commits_max` commits are cut down to `commits_min`; cleans and rollbacks likewise,
     each by themselves. `compaction_delta_commits` is how many delta commits the compaction trigger
-    counts, None when it does not count. `entries_per_block` is a property of the archive's format.
+    counts, None when it does not count. `entries_per_block` is a property of the archive's format;
+    `instants_per_portion` go into one archive file, while the lock is held for a few seconds.
     """
 
     commits_min: int = 20
@@ -35,7 +36,12 @@ class ArchivalConfig:
     blocks_on_earliest_retained: bool = False
     compaction_delta_commits: int | None = 5
     entries_per_block: int = 10
+    instants_per_portion: int = 500
     merge: MergeConfig = MergeConfig()
+
+    def going_on(self) -> ArchivalConfig:
+        """For the next portion of a run, which goes down to the minimum once it has begun."""
+        return replace(self, commits_max=self.commits_min)
 
     @classmethod
     def from_settings(cls, read: Settings) -> ArchivalConfig:

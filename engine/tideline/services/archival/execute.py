@@ -2,24 +2,26 @@
 
 1. Finish what a dead run left: a merge of small archives (`merge`), then instants that are in the
    newest archives and still in the active timeline, for which steps 4 and 5 are done again.
-2. Plan; read the bodies of a bounded number of instants, all states of each.
+2. Plan; read the bodies of the oldest instants of the plan, a bounded number, all states of each.
 3. Write them as one new archive file, created once. Died before: nothing happened. Died after:
    the instants are in both timelines. Readers go by the active one, step 1 takes it from there.
 4. Delete leftover markers of these instants, then the objects of their pending states. Died in
    between: a completed instant without them is as good as one with them.
 5. Delete the completed objects one by one, oldest first. Died in between: what is left of the
    active timeline has no holes, so nobody takes an archived commit for one that never was.
-6. Again from 2 for further instants; at last merge small archives.
+6. Again from 1 for further instants, which are planned anew; at last merge small archives.
 
-Everything runs under the table lock. Archives that other engines write meanwhile have numbers of
-their own, because creating ours fails when the number is taken.
+Each such portion runs under the table lock, which is free for a while between two of them, so that
+writers need not wait for the whole: what a portion leaves is what a run that died after it leaves.
+Archives that other engines write meanwhile have numbers of their own, because creating ours fails
+when the number is taken.
 Source: Hudi's TimelineArchiverV1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
@@ -51,7 +53,8 @@ from tideline.timeline.instant import Action, Instant
 from tideline.timeline.instant_time import InstantTime, is_instant_time
 from tideline.timeline.layout_v1 import LAYOUT_V1
 
-INSTANTS_PER_FILE_MAX = 500
+PAUSE_S = 1.5
+"""How long the lock is free between two portions; who waits for it looks at least every second."""
 _METADATA_TIMELINE = ".hoodie/metadata/.hoodie"
 
 
@@ -66,18 +69,33 @@ class WrittenArchive:
 
 @dataclass(frozen=True, slots=True)
 class ArchivalDone:
-    """What archival did. `resumed` are instants that an earlier run had archived already."""
+    """What archival did. `resumed` are instants that an earlier run had archived already.
+
+    `left` is how many instants were due and are left for the next portion.
+    """
 
     archives: tuple[WrittenArchive, ...] = ()
     resumed: tuple[Instant, ...] = ()
     merged: MergedArchives | None = None
     not_due: NotDue | None = None
-    objects_deleted: int = field(default=0)
+    objects_deleted: int = 0
+    left: int = 0
 
     @property
     def instants(self) -> tuple[Instant, ...]:
         """The completed instants this run archived."""
         return tuple(instant for archive in self.archives for instant in archive.instants)
+
+    def followed_by(self, portion: ArchivalDone) -> ArchivalDone:
+        """This and the next portion of the same run."""
+        return ArchivalDone(
+            (*self.archives, *portion.archives),
+            (*self.resumed, *portion.resumed),
+            portion.merged,
+            self.not_due,
+            self.objects_deleted + portion.objects_deleted,
+            portion.left,
+        )
 
     def to_json_object(self) -> dict[str, Any]:
         """The audit: every archive file and what it took in."""
@@ -107,41 +125,66 @@ class _State:
 
 
 def plan_table_archival(
-    table: HoodieTable, timeline: ActiveTimeline, config: ArchivalConfig
+    table: HoodieTable,
+    timeline: ActiveTimeline,
+    config: ArchivalConfig,
+    instants_max: int | None = None,
 ) -> ArchivalPlan | NotDue:
     """The plan for the table as it is now. Reads the last clean and, before a replacecommit
-    would be archived, lists the partitions it replaced something in.
+    would be archived, lists the partitions it replaced something in; but looks no further than
+    the oldest `instants_max` of the plan, which then are those that may be archived.
     """
     facts = _read_facts(table, timeline)
     plan = plan_archival(timeline, config, facts)
     if isinstance(plan, NotDue):
         return plan
-    replaced = _not_cleaned(table, plan.instants)
+    replaced = _not_cleaned(table, plan.instants[:instants_max])
     if not replaced:
         return plan
     return plan_archival(timeline, config, replace(facts, not_cleaned=replaced))
 
 
+def archive_table(
+    table: HoodieTable, config: ArchivalConfig, *, lock_timeout_s: float = 60.0
+) -> ArchivalDone:
+    """Archive all that is due, one portion after the other; takes the lock by itself.
+
+    Raises as `execute_archival`, and Conflict where the lock is not to be had; what the portions
+    before have archived stays so.
+    """
+    done: ArchivalDone | None = None
+    while done is None or done.left:
+        if done is not None:
+            table.clock.sleep(PAUSE_S)
+        with table.lock().acquire(timeout_s=lock_timeout_s):
+            portion = execute_archival(table, config if done is None else config.going_on())
+        done = portion if done is None else done.followed_by(portion)
+    return done
+
+
 def execute_archival(table: HoodieTable, config: ArchivalConfig) -> ArchivalDone:
-    """Archive what is due. Call under the table lock.
+    """Archive one portion of what is due, the oldest instants. Call under the table lock.
 
     Raises CorruptTable for an instant whose body cannot be read: nothing of it is deleted.
     """
     archived = table.archived()
     resumed, deleted = finish_archival(table)
     states = _list_states(table)
-    plan = plan_table_archival(table, _timeline(table, states), config)
-    archives = []
+    plan = plan_table_archival(table, _timeline(table, states), config, config.instants_per_portion)
+    archives: tuple[WrittenArchive, ...] = ()
+    left = 0
     if isinstance(plan, ArchivalPlan):
-        for chosen in _chunks(plan.instants, INSTANTS_PER_FILE_MAX):
-            archives.append(_write(table, archived, chosen, states, config))
-            deleted += _remove(table, chosen, states)
-    merged = execute_merge(table, archived, config.merge) if config.merge.is_enabled else None
+        chosen = plan.instants[: config.instants_per_portion]
+        left = len(plan.instants) - len(chosen)
+        archives = (_write(table, archived, chosen, states, config),)
+        deleted += _remove(table, chosen, states)
+    merges = config.merge.is_enabled and not left
+    merged = execute_merge(table, archived, config.merge) if merges else None
     if archives or merged:
         # Whoever looks for an archived checkpoint finds it without reading the archive.
         read_carried(archived, "", remembers=True)
     not_due = plan if isinstance(plan, NotDue) else None
-    return ArchivalDone(tuple(archives), resumed, merged, not_due, deleted)
+    return ArchivalDone(archives, resumed, merged, not_due, deleted, left)
 
 
 def finish_archival(table: HoodieTable) -> tuple[tuple[Instant, ...], int]:

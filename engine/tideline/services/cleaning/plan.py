@@ -6,7 +6,8 @@ Partition by partition, so that memory holds one listing and what is to be delet
    of each living group every slice older than it, except the newest one below it (the version
    that commit saw) and the newest of all.
 2. By file versions: all slices of replaced groups; of each living group all but the newest ones.
-3. Kept in any case: a slice of which a savepoint names a file, as a whole; slices that a pending
+3. Kept in any case: a slice of which a savepoint names a file, as a whole, and what is read now as
+   of that instant (other files where a clustering was pending then); slices that a pending
    compaction, log compaction or clustering reads, and newer ones; under file versions what a
    pinned reader sees.
 4. A partition of which nothing remains is itself deleted, in a partitioned table.
@@ -195,7 +196,7 @@ def _doomed_slices(
     config: CleaningConfig,
 ) -> Iterator[FileSlice]:
     protected = set(facts.savepointed.get(partition, ()))
-    for time in retention.pinned:
+    for time in (*retention.pinned, *facts.timeline.savepointed_times()):
         for piece in view.latest_slices(partition, as_of=time):
             protected.update(file.name for file in _files_in(piece))
     for group in view.all_file_groups(partition):

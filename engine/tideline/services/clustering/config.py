@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tideline.errors import ConfigError
+from tideline.index.index_type import IndexType
 from tideline.table.row_layout import RowLayout
 from tideline.table.settings import Settings
+from tideline.table.table_config import INDEX_TYPE
 
 _PLAN = "hoodie.clustering.plan.strategy."
 SORT_COLUMNS_KEY = _PLAN + "sort.columns"
@@ -55,6 +57,7 @@ class ClusteringConfig:
     single_groups: bool = True
     is_incremental: bool = True
     base_file_bytes_max: int = 125_829_120
+    has_bucket_index: bool = False
 
     @classmethod
     def from_settings(cls, read: Settings) -> ClusteringConfig:
@@ -80,6 +83,7 @@ class ClusteringConfig:
             base_file_bytes_max=read.integer(
                 "hoodie.parquet.max.file.size", 125_829_120, at_least=1
             ),
+            has_bucket_index=_index(read).places_by_hash,
         )
 
 
@@ -93,6 +97,12 @@ def _partition_filter(read: Settings) -> PartitionFilter:
             f"{_PLAN}class must be {_SIZE_BASED} or one of {', '.join(_MODE_OF_CLASS)}", value=kind
         )
     return read.member(name, PartitionFilter, PartitionFilter.NONE)
+
+
+def _index(read: Settings) -> IndexType:
+    """The index the table was created with, else the one that settings name."""
+    named = read.text("hoodie.index.type", IndexType.SIMPLE.value)
+    return IndexType.parse(read.text(INDEX_TYPE, named))
 
 
 def _layout(read: Settings) -> RowLayout:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tideline.errors import Conflict, ObjectNotFound
+from tideline.errors import Conflict, ObjectNotFound, UnsupportedTable
 from tideline.formats.avro import encode_container
 from tideline.services.audit import ServiceDone
 from tideline.services.clustering.config import ClusteringConfig
@@ -48,6 +48,8 @@ from tideline.write.config import WriteConfig
 CLOCK_MARGIN_MS = 10 * 60 * 1000
 """How far the store's clock, which stamps completed instants, may be from the writers'."""
 
+_HAS_BUCKETS = "a bucket index finds rows by the names of file groups, which clustering changes"
+
 
 class UpdatedMeanwhile(Conflict):
     """A write changed a file group of the plan; the plan is worth nothing any more."""
@@ -65,6 +67,8 @@ def plan_due_clustering(
 
     `commits_max`: commits that make it due, else those of an inline clustering.
     """
+    if config.has_bucket_index:
+        return NotDue(_HAS_BUCKETS)
     known = clusterings(table, timeline)
     reason = find_due(
         timeline, clusterings=known, commits_max=commits_max or config.inline_commits_max
@@ -119,8 +123,10 @@ def execute_clustering(
 
     A failure undoes the attempt and keeps the plan. Raises Conflict when another process runs it,
     UpdatedMeanwhile (a Conflict) when a write won and the plan was given up, CorruptTable when plan
-    or files are broken.
+    or files are broken, UnsupportedTable for a table with a bucket index.
     """
+    if write_config.index.type.places_by_hash:
+        raise UnsupportedTable(_HAS_BUCKETS, table=table.location.uri, instant=instant)
     plan = read_clustering_plan(table, instant)
 
     def move(work: ServiceWork) -> MovedRows:

@@ -4,7 +4,8 @@
 2. Partitions: selected ones, else those written to since the last clustering, else all; then a
    regular expression; then the filter.
 3. Of each partition the newest slices with a small base file, largest first, fill groups up to a
-   number of bytes; each group becomes as many files as the target size asks for.
+   number of bytes; each group becomes as many files as the target size asks for. There is a limit
+   to the groups of a plan; what is beyond it is left for the next one to look at.
 4. A group of one slice is kept only where that gains something or settings say so.
 
 A plan names files by absolute paths, as Hudi does; only their last part is ever used.
@@ -212,14 +213,16 @@ def plan_clustering(
     for partition in view.partitions:
         latest = view.latest_slices(partition)
         slices = [piece for piece in latest if piece.group not in busy]
-        if len(slices) < len(latest) or len(groups) >= config.groups_max:
-            missing.add(partition)
         small = [piece for piece in slices if _base_bytes(piece) < config.small_file_bytes]
-        groups += _groups_of(small, config)
+        found = tuple(_groups_of(small, config))
+        taken = found[: config.groups_max - len(groups)]
+        if len(slices) < len(latest) or len(taken) < len(found):
+            missing.add(partition)
+        groups += taken
     if not groups:
         return NotDue("no file groups to rewrite")
     return ClusteringPlan(
-        tuple(groups[: config.groups_max]),
+        tuple(groups),
         config.sort_columns,
         config.layout,
         config.target_file_bytes,
@@ -250,13 +253,11 @@ def _filled(
         if current and current_bytes + weight > config.group_bytes_max:
             filled.append((current, current_bytes))
             current, current_bytes = [], 0
-            if len(filled) >= config.groups_max:
-                break
         current.append(piece)
         current_bytes += weight
     if current:
         filled.append((current, current_bytes))
-    return filled[: config.groups_max]
+    return filled
 
 
 def _base_bytes(piece: FileSlice) -> int:

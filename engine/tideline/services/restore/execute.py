@@ -126,7 +126,7 @@ def preview_restore(table: HoodieTable, savepoint: InstantTime) -> RestoreDone:
     pending = pending_restore(table, timeline)
     plan = pending[1] if pending else None
     if plan is None or plan.savepoint != savepoint:
-        plan = plan_table_restore(table, timeline, savepoint)
+        plan = _plan_new_restore(table, timeline, savepoint)
     files = _Files.of(table)
     doomed = {name.time for name in plan.instants}
     undone = []
@@ -175,10 +175,29 @@ def plan_table_restore(
     )
 
 
+def _plan_new_restore(
+    table: HoodieTable, timeline: ActiveTimeline, savepoint: InstantTime
+) -> RestorePlan:
+    """The plan of a restore that was not begun yet, which must spare all other savepoints.
+
+    Raises ConfigError when a commit would be undone that another savepoint keeps.
+    """
+    plan = plan_table_restore(table, timeline, savepoint)
+    kept = timeline.savepointed_times() & {name.time for name in plan.instants}
+    if kept:
+        raise ConfigError(
+            "a newer savepoint keeps a commit that this restore would undo; delete it first",
+            table=table.uri,
+            instant=savepoint,
+            value=", ".join(map(str, sorted(kept))),
+        )
+    return plan
+
+
 def schedule_restore(table: HoodieTable, savepoint: InstantTime) -> Instant:
     """Write the requested instant of a restore. Call under the lock. Raises as `restore_table`."""
     timeline = table.timeline()
-    plan = plan_table_restore(table, timeline, savepoint)
+    plan = _plan_new_restore(table, timeline, savepoint)
     _require_files(table, savepoint)
     time = next_instant_time(table.clock.now_ms(), timeline.newest_time())
     body = encode_container("HoodieRestorePlan", plan.to_avro())
