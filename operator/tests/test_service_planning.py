@@ -89,6 +89,7 @@ ARCHIVING = only("archiving", minCommits=3, maxCommits=4)
         (COMPACTION, "delta delta delta rollback clean", True),
         (CLUSTERING, "commit commit commit", False),
         (CLUSTERING, "commit commit commit commit", True),
+        ({**CLUSTERING, "properties": {"hoodie.index.type": "BUCKET"}}, "commit " * 4, False),
         (CLUSTERING, "commit commit commit commit cluster commit commit commit", False),
         (CLUSTERING, "commit commit commit commit replace commit", True),
         (CLUSTERING, "commit commit commit commit cluster commit commit commit commit", True),

@@ -355,7 +355,7 @@ class _Reader:
 
 def count_files(hoodie: HoodieTable, timeline: ActiveTimeline) -> FileCounts:
     """Count the table's current files. Lists all of them."""
-    view = hoodie.file_system_view(timeline)
+    view = hoodie.read_view(timeline)
     limit = _number(hoodie, _SMALL_FILE_LIMIT)
     files = size_bytes = small_files = log_files = 0
     for partition in view.partitions:

@@ -158,9 +158,12 @@ def _ask(
             config = LogCompactionConfig.from_settings(read)
             return find_log_compaction_due(timeline, config, done=history.log_compactions)
         case Service.CLUSTERING:
-            commits_max = ClusteringConfig.from_settings(read).async_commits_max
+            clustering = ClusteringConfig.from_settings(read)
             return find_clustering_due(
-                timeline, clusterings=history.clusterings, commits_max=commits_max
+                timeline,
+                clustering,
+                clusterings=history.clusterings,
+                commits_max=clustering.async_commits_max,
             )
         case Service.CLEANING:
             return _ask_cleaning(history, CleaningConfig.from_settings(read), now_ms)

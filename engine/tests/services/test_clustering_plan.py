@@ -58,10 +58,20 @@ def groups(outcome: ClusteringPlan | NotDue) -> list[tuple[list[str], int]]:
 CONFIG = ClusteringConfig(small_file_bytes=50, group_bytes_max=100, target_file_bytes=40)
 
 
-def test_it_is_due_after_so_many_commits_since_the_last_one() -> None:
-    assert not isinstance(find_due(COMMITS, clusterings=frozenset(), commits_max=2), NotDue)
-    assert isinstance(find_due(COMMITS, clusterings=frozenset({T1}), commits_max=2), NotDue)
-    assert not isinstance(find_due(COMMITS, clusterings=frozenset({T1}), commits_max=1), NotDue)
+@pytest.mark.parametrize(
+    ("done", "commits_max", "is_due"),
+    [(frozenset(), 2, True), (frozenset({T1}), 2, False), (frozenset({T1}), 1, True)],
+)
+def test_it_is_due_after_so_many_commits_since_the_last_one(
+    done: frozenset[InstantTime], commits_max: int, is_due: bool
+) -> None:
+    found = find_due(COMMITS, CONFIG, clusterings=done, commits_max=commits_max)
+    assert isinstance(found, NotDue) is not is_due
+
+
+def test_a_bucket_index_is_never_due() -> None:
+    config = replace(CONFIG, has_bucket_index=True)
+    assert isinstance(find_due(COMMITS, config, clusterings=frozenset(), commits_max=2), NotDue)
 
 
 def test_slices_fill_groups_largest_first_and_large_files_stay() -> None:

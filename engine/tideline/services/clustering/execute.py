@@ -18,6 +18,7 @@ from tideline.services.audit import ServiceDone
 from tideline.services.clustering.config import ClusteringConfig
 from tideline.services.clustering.conflict import find_update
 from tideline.services.clustering.plan import (
+    HAS_BUCKETS,
     ClusteringPlan,
     find_due,
     partitions_to_cluster,
@@ -48,8 +49,6 @@ from tideline.write.config import WriteConfig
 CLOCK_MARGIN_MS = 10 * 60 * 1000
 """How far the store's clock, which stamps completed instants, may be from the writers'."""
 
-_HAS_BUCKETS = "a bucket index finds rows by the names of file groups, which clustering changes"
-
 
 class UpdatedMeanwhile(Conflict):
     """A write changed a file group of the plan; the plan is worth nothing any more."""
@@ -67,12 +66,9 @@ def plan_due_clustering(
 
     `commits_max`: commits that make it due, else those of an inline clustering.
     """
-    if config.has_bucket_index:
-        return NotDue(_HAS_BUCKETS)
     known = clusterings(table, timeline)
-    reason = find_due(
-        timeline, clusterings=known, commits_max=commits_max or config.inline_commits_max
-    )
+    commits_max = commits_max or config.inline_commits_max
+    reason = find_due(timeline, config, clusterings=known, commits_max=commits_max)
     if isinstance(reason, NotDue):
         return reason
     changed = _changed_partitions(table, timeline, config, known)
@@ -126,7 +122,7 @@ def execute_clustering(
     or files are broken, UnsupportedTable for a table with a bucket index.
     """
     if write_config.index.type.places_by_hash:
-        raise UnsupportedTable(_HAS_BUCKETS, table=table.location.uri, instant=instant)
+        raise UnsupportedTable(HAS_BUCKETS, table=table.location.uri, instant=instant)
     plan = read_clustering_plan(table, instant)
 
     def move(work: ServiceWork) -> MovedRows:

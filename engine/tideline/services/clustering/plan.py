@@ -36,6 +36,7 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import COMMIT_ACTIONS
 from tideline.timeline.instant_time import InstantTime
 
+HAS_BUCKETS = "a bucket index finds rows by the names of file groups, which clustering changes"
 _EXECUTION_CLASS = (
     "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
 )
@@ -159,9 +160,15 @@ class ClusteringPlan:
 
 
 def find_due(
-    timeline: ActiveTimeline, *, clusterings: frozenset[InstantTime], commits_max: int
+    timeline: ActiveTimeline,
+    config: ClusteringConfig,
+    *,
+    clusterings: frozenset[InstantTime],
+    commits_max: int,
 ) -> str | NotDue:
     """Why clustering is due, or why not. `clusterings` are those pending or completed."""
+    if config.has_bucket_index:
+        return NotDue(HAS_BUCKETS)
     completed = timeline.of(*COMMIT_ACTIONS).completed()
     last = max(clusterings, default=None)
     commits = len(completed.after(last) if last else completed)
