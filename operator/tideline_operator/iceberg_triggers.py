@@ -16,6 +16,7 @@ from tideline.iceberg.maintenance.table_setting import refuse_without_gc
 from tideline.iceberg.maintenance_arguments import expire_options
 from tideline.iceberg.service import IcebergService
 from tideline.iceberg.table_metadata import TableMetadata
+from tideline.wording import counted, size_text
 from tideline_operator.iceberg_settings import (
     ICEBERG_SPEC_NAMES,
     iceberg_settings,
@@ -28,7 +29,6 @@ from tideline_operator.resources.lake_table import LakeTableSpec
 from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.status import LakeTableStatus, ServiceStatus
 from tideline_operator.service_triggers import ServiceNeed
-from tideline_operator.size_text import size_text
 
 _NOT_COUNTED = "the newest snapshot is still to be looked at"
 
@@ -82,7 +82,7 @@ def _data_files(files: IcebergFiles | None) -> ServiceNeed:
         return ServiceNeed(service, True, _promise("data files", files.rewrite))
     small = f"{_percent(files.small_files, files.files)} are small"
     deleted = f"{_percent(files.files_with_deletes, files.files)} have deletes"
-    reason = f"nothing to gain: of {_count(files.files, 'data file')} {small}, {deleted}"
+    reason = f"nothing to gain: of {counted(files.files, 'data file')} {small}, {deleted}"
     return ServiceNeed(service, False, reason if files.files else "there are no data files")
 
 
@@ -96,7 +96,7 @@ def _deletes(files: IcebergFiles | None) -> ServiceNeed:
         return ServiceNeed(service, False, str(files.deletes))
     if files.deletes is not None:
         return ServiceNeed(service, True, _promise("position delete files", files.deletes))
-    reason = f"nothing to gain: {_count(files.delete_files, 'delete file')}"
+    reason = f"nothing to gain: {counted(files.delete_files, 'delete file')}"
     return ServiceNeed(service, False, reason if files.delete_files else "there are no deletes")
 
 
@@ -106,7 +106,7 @@ def _manifests(spec: LakeTableSpec, files: IcebergFiles | None) -> ServiceNeed:
         return ServiceNeed(service, False, _NOT_COUNTED)
     outlook, least = files.manifest_rewrite, manifest_settings(spec.services).min_manifests
     if outlook is None:
-        found = _count(files.manifests, "manifest")
+        found = counted(files.manifests, "manifest")
         return ServiceNeed(service, False, f"nothing to gain: {found}")
     if outlook.files_before >= least:
         return ServiceNeed(service, True, _promise("manifests", outlook))
@@ -123,7 +123,7 @@ def _snapshots(spec: LakeTableSpec, table: ObservedIceberg, now_ms: int) -> Serv
     plan = plan_expire(table.metadata, expire_options(arguments, now_ms=now_ms), now_ms=now_ms)
     if plan.is_empty:
         return ServiceNeed(service, False, f"all {len(plan.kept_ids):,} snapshots are kept")
-    words = [f"{len(plan.snapshot_ids):,} of {_count(len(table.metadata.snapshots), 'snapshot')}"]
+    words = [f"{len(plan.snapshot_ids):,} of {counted(len(table.metadata.snapshots), 'snapshot')}"]
     if plan.refs:
         words.append(f"{len(plan.refs):,} branches and tags")
     return ServiceNeed(service, True, f"{' and '.join(words)} are past their age")
@@ -158,10 +158,6 @@ def _promise(what: str, outlook: RewriteOutlook) -> str:
     size = size_text(outlook.bytes_before)
     why = f": {'; '.join(outlook.reasons)}" if outlook.reasons else ""
     return f"{outlook.files_before:,} {what} ({size}) would become {outlook.files_after:,}{why}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -18,9 +18,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from tideline.ingest.operation import MaintainIceberg, Operation, RunService
 from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.wording import counted, size_text
 from tideline_operator.actions import Action, Advise, Blocked, Start, Wait
 from tideline_operator.resources.status import ServiceStatus
-from tideline_operator.size_text import size_text
 
 Services = Mapping[str, ServiceStatus]
 _NOTES_SHOWN = 5
@@ -204,8 +204,8 @@ def describe_result(operation: Operation, result: OperationResult) -> str:
     )
     return (
         f"{name}  {result.instant} {result.write_operation}: "
-        f"{_count(result.source_files, 'file')} ({size_text(result.source_bytes)}) in, {rows}, "
-        f"{_count(result.files_written, 'data file')} ({size_text(result.bytes_written)}) written "
+        f"{counted(result.source_files, 'file')} ({size_text(result.source_bytes)}) in, {rows}, "
+        f"{counted(result.files_written, 'data file')} ({size_text(result.bytes_written)}) written "
         f"in {result.seconds:.1f} s"
     )
 
@@ -268,10 +268,6 @@ def moment_text(until_ms: int, now_ms: int) -> str:
     if seconds < 7200:
         return f"in {seconds / 60:.0f} min"
     return f"at {datetime.fromtimestamp(until_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _rest_event(action: Action, now_ms: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.errors import ConfigError
 from tideline.lake_table import LakeTable
+from tideline.wording import counted
 
 _COMMAND = "tideline "
 _REPAIR = "tideline check --repair --apply"
@@ -68,7 +69,5 @@ def _print(
             target = f" {shlex.quote(uri)}" if mends.startswith(_COMMAND) else ""
             print_line(f"  mend it: {mends}{target}")
     counts = Counter(finding.severity for finding in findings)
-    told = ", ".join(
-        f"{count} {kind}{'' if count == 1 else 's'}" for kind in Severity if (count := counts[kind])
-    )
+    told = ", ".join(counted(count, str(kind)) for kind in Severity if (count := counts[kind]))
     print_line(told or "No findings: the table is sound.")

@@ -9,13 +9,14 @@ import click
 
 from tideline.cli.operation import run_operation
 from tideline.cli.options import json_option, parse_pairs, storage_options
-from tideline.cli.output import print_json, print_line, size_text
+from tideline.cli.output import print_json, print_line
 from tideline.errors import ConfigError
 from tideline.lake_table import LakeTable
 from tideline.services.explanation import Explanation, NotDue
 from tideline.services.rollback.plan import RollbackPlan
 from tideline.services.runs import ServicePlan, ServiceRun
 from tideline.services.service import Service
+from tideline.wording import counted, size_text
 
 _OPTIONS = click.option(
     "--option",
@@ -154,7 +155,7 @@ def _cost(plan: Explanation) -> str:
         )
         if size_bytes
     ]
-    parts.append(f"{len(plan.paths)} {'file' if len(plan.paths) == 1 else 'files'}")
+    parts.append(counted(len(plan.paths), "file"))
     if plan.estimated_s is not None:
         parts.append(f"about {plan.estimated_s:.1f} s, going by past runs")
     return ", ".join(parts)

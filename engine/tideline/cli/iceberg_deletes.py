@@ -6,7 +6,7 @@ import click
 
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.options import parse_pairs
-from tideline.cli.output import print_json, print_line, size_text
+from tideline.cli.output import print_json, print_line
 from tideline.errors import Conflict, StorageUnavailable
 from tideline.iceberg.maintenance.position_delete_plan import DeletePlan, delete_rewrite_options
 from tideline.iceberg.maintenance.position_delete_search import prepare_position_deletes
@@ -15,6 +15,7 @@ from tideline.iceberg.maintenance.rewrite_position_deletes import (
     execute_position_deletes,
 )
 from tideline.iceberg.table_operations import Unknown
+from tideline.wording import size_text
 
 
 @click.command("rewrite-deletes")

@@ -9,11 +9,12 @@ import click
 from tideline.cli.iceberg_outcome import committed_location
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.moment import parse_moment
-from tideline.cli.output import print_json, print_line, size_text
+from tideline.cli.output import print_json, print_line
 from tideline.clock import SystemClock
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions, ExpirePlan
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire, preview_expire
 from tideline.iceberg.maintenance.reachable_file import FileTally
+from tideline.wording import size_text
 
 
 @click.command("expire")

@@ -9,9 +9,10 @@ import click
 from tideline.cli.iceberg_outcome import committed_location
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.options import split_names
-from tideline.cli.output import print_json, print_line, size_text
+from tideline.cli.output import print_json, print_line
 from tideline.iceberg.maintenance.manifest_plan import ManifestGroup, ManifestOptions
 from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests, preview_manifests
+from tideline.wording import size_text
 
 
 @click.command("rewrite-manifests")

@@ -7,7 +7,7 @@ import click
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.moment import parse_moment
 from tideline.cli.options import parse_pairs
-from tideline.cli.output import print_json, print_line, size_text
+from tideline.cli.output import print_json, print_line
 from tideline.clock import SystemClock
 from tideline.iceberg.maintenance.orphan_plan import OrphanOptions, OrphanPlan, PrefixMismatch
 from tideline.iceberg.maintenance.remove_orphan_files import (
@@ -15,6 +15,7 @@ from tideline.iceberg.maintenance.remove_orphan_files import (
     execute_orphans,
     plan_orphans,
 )
+from tideline.wording import size_text
 
 _PATHS_SHOWN_MAX = 50
 

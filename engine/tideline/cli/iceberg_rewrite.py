@@ -9,12 +9,13 @@ import click
 
 from tideline.cli.iceberg_plan import parse_options, parse_where, rewrite_options, show_plan
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
-from tideline.cli.output import print_json, print_line, size_text
+from tideline.cli.output import print_json, print_line
 from tideline.errors import Conflict, CorruptTable
 from tideline.iceberg.rewrite.group_outcome import RewriteEngine, write_groups_here
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.rewrite.table_plan import plan_json
 from tideline.iceberg.table_metadata import TableMetadata
+from tideline.wording import size_text
 
 
 @click.command("rewrite")

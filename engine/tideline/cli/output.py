@@ -75,16 +75,6 @@ def cell_text(value: object) -> str:
     return str(value)
 
 
-def size_text(size_bytes: int) -> str:
-    """Bytes in the unit that fits: `1.4 MB`."""
-    size = float(size_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
-
-
 def json_value(value: Any) -> Any:
     """The value in JSON's terms: times as ISO 8601, decimals as text, bytes as base64."""
     if isinstance(value, Mapping):

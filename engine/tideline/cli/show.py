@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from tideline.cli.options import table_options
-from tideline.cli.output import print_facts, print_json, print_line, print_table, size_text
+from tideline.cli.output import print_facts, print_json, print_line, print_table
 from tideline.cli.schema_file import avro_columns
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
+from tideline.wording import size_text
 
 
 @click.command("show")

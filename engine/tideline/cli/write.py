@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from tideline.cli.options import parse_pairs, table_options
-from tideline.cli.output import print_facts, print_json, print_line, size_text
+from tideline.cli.output import print_facts, print_json, print_line
 from tideline.commit_report import CommitReport
 from tideline.lake_table import LakeTable
 from tideline.spark.session import get_session
 from tideline.spark.sources import read_source
 from tideline.storage.location import StoreLocation
+from tideline.wording import size_text
 from tideline.write.operation import WriteOperation
 
 

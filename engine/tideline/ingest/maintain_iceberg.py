@@ -31,6 +31,7 @@ from tideline.iceberg.table_operations import Committed, Conflicted, Unknown
 from tideline.ingest.operation import MaintainIceberg, Operation, TableTarget
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline.ingest.table_access import Progress, SessionFactory
+from tideline.wording import counted
 
 OPERATION_PROPERTY = "tideline.operation-id"
 """In the summary of a snapshot: the operation that made it."""
@@ -117,7 +118,7 @@ def _rewrite(run: _Run) -> OperationResult:
     return OperationResult(
         run.operation.id,
         Outcome.SUCCEEDED,
-        f"rewrote {_count(report.files_rewritten, 'data file')} as {report.files_added:,}",
+        f"rewrote {counted(report.files_rewritten, 'data file')} as {report.files_added:,}",
         instant=str(report.snapshot_ids[-1]),
         files_read=report.files_rewritten,
         bytes_read=report.bytes_rewritten,
@@ -138,11 +139,11 @@ def _expire(run: _Run) -> OperationResult:
         case Unknown(reason=reason):
             raise StorageUnavailable(f"The snapshots may be expired, no file was deleted: {reason}")
     plan = done.plan
-    refs = f" and {_count(len(plan.refs), 'branch or tag')}" if plan.refs else ""
+    refs = f" and {counted(len(plan.refs), 'branch or tag')}" if plan.refs else ""
     return OperationResult(
         run.operation.id,
         Outcome.SUCCEEDED,
-        f"expired {_count(len(plan.snapshot_ids), 'snapshot')}{refs}, {len(plan.kept_ids):,} stay",
+        f"expired {counted(len(plan.snapshot_ids), 'snapshot')}{refs}, {len(plan.kept_ids):,} stay",
         files_deleted=done.deleted.counts.total(),
         bytes_deleted=done.deleted.size_bytes,
         notes=done.left,
@@ -167,7 +168,7 @@ def _rewrite_deletes(run: _Run) -> OperationResult:
     return OperationResult(
         run.operation.id,
         Outcome.SUCCEEDED,
-        f"rewrote {_count(done.files_removed, 'position delete file')} as {done.files_added:,}",
+        f"rewrote {counted(done.files_removed, 'position delete file')} as {done.files_added:,}",
         instant=str(committed[-1].loaded.metadata.current_snapshot_id),
         files_read=done.files_removed,
         bytes_read=sum(entry.data_file.file_size_bytes for entry in removed),
@@ -191,7 +192,7 @@ def _manifests(run: _Run) -> OperationResult:
             return OperationResult(
                 run.operation.id,
                 Outcome.SUCCEEDED,
-                f"rewrote {_count(done.replaced_count, 'manifest')} as {created:,}",
+                f"rewrote {counted(done.replaced_count, 'manifest')} as {created:,}",
                 instant=str(loaded.metadata.current_snapshot_id),
                 files_read=done.replaced_count,
                 bytes_read=sum(group.size_bytes for group in done.groups),
@@ -210,7 +211,7 @@ def _orphans(run: _Run) -> OperationResult:
         return OperationResult(
             run.operation.id,
             Outcome.SUCCEEDED,
-            f"found {_count(len(plan.orphans), 'orphan file')} of {size_bytes:,} bytes that could "
+            f"found {counted(len(plan.orphans), 'orphan file')} of {size_bytes:,} bytes that could "
             "be deleted",
             audit=(_audit(plan.orphans),),
         )
@@ -219,7 +220,7 @@ def _orphans(run: _Run) -> OperationResult:
     return OperationResult(
         run.operation.id,
         Outcome.SUCCEEDED,
-        f"deleted {_count(len(done.deleted), 'orphan file')}{saved}",
+        f"deleted {counted(len(done.deleted), 'orphan file')}{saved}",
         files_deleted=len(done.deleted),
         bytes_deleted=sum(one.size_bytes for one in done.deleted),
         audit=(_audit(done.deleted),),
@@ -237,7 +238,3 @@ _EXECUTE: dict[IcebergService, Callable[[_Run], OperationResult]] = {
     IcebergService.EXPIRE_SNAPSHOTS: _expire,
     IcebergService.REMOVE_ORPHAN_FILES: _orphans,
 }
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

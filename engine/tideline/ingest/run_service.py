@@ -21,6 +21,7 @@ from tideline.services.runs import Done, ServiceRun
 from tideline.services.savepoint.execute import create_savepoint
 from tideline.services.service import Service
 from tideline.timeline.instant_time import InstantTime
+from tideline.wording import counted
 
 SAVEPOINT_USER = "tideline"
 
@@ -94,7 +95,8 @@ def execute_restore(operation: Operation, work: RestoreTable) -> OperationResult
     return OperationResult(
         operation.id,
         Outcome.SUCCEEDED,
-        f"the table is as it was at {done.savepoint}, {_count(len(done.undone), 'instant')} undone",
+        f"the table is as it was at {done.savepoint}, "
+        f"{counted(len(done.undone), 'instant')} undone",
         instant=str(done.instant) if done.instant else None,
         files_deleted=sum(len(item.deleted) for item in done.undone),
         bytes_deleted=done.bytes_deleted,
@@ -132,7 +134,7 @@ def _tell(done: Done) -> _Told:
             return _tell_rewrite(done)
         case CleaningDone():
             return _Told(
-                f"deleted {_count(len(done.files), 'file')} that nobody needs any more",
+                f"deleted {counted(len(done.files), 'file')} that nobody needs any more",
                 done.instant,
                 files_deleted=len(done.files),
                 bytes_deleted=done.bytes_deleted,
@@ -140,13 +142,13 @@ def _tell(done: Done) -> _Told:
         case ArchivalDone():
             archived = len(done.instants) + len(done.resumed)
             return _Told(
-                f"moved {_count(archived, 'instant')} to the archive",
+                f"moved {counted(archived, 'instant')} to the archive",
                 files_written=len(done.archives),
                 bytes_written=sum(file.size_bytes for file in done.archives),
                 files_deleted=done.objects_deleted,
             )
         case PartitionsExpired():
-            groups = _count(done.file_groups, "file group")
+            groups = counted(done.file_groups, "file group")
             return _Told(f"dropped partitions of {groups}", done.instant)
         case _:
             return _Told("done")
@@ -158,11 +160,11 @@ def _tell_rewrite(done: ServiceDone) -> _Told:
     logs = sum(1 for file in taken if file.path.rpartition("/")[2].startswith("."))
     match done.service:
         case Service.COMPACTION:
-            words = f"merged {_count(logs, 'log file')} into {_count(len(written), 'base file')}"
+            words = f"merged {counted(logs, 'log file')} into {counted(len(written), 'base file')}"
         case Service.LOG_COMPACTION:
-            words = f"merged {_count(logs, 'log file')} into {len(written)}"
+            words = f"merged {counted(logs, 'log file')} into {len(written)}"
         case _:
-            words = f"rewrote {_count(len(taken), 'file')} as {len(written)}"
+            words = f"rewrote {counted(len(taken), 'file')} as {len(written)}"
     figures = done.figures
     return _Told(
         words,
@@ -172,7 +174,3 @@ def _tell_rewrite(done: ServiceDone) -> _Told:
         bytes_written=figures.bytes_written,
         rows_written=figures.rows_written,
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tideline.ingest.operation import OperationKind
 from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.wording import counted, size_text
 from tideline_operator.controller.event_recorder import TableEvent
 from tideline_operator.resources.status import OperationStatus
-from tideline_operator.size_text import size_text
 
 _CONFLICT = 3
 _REASONS = {
@@ -45,15 +45,13 @@ def events_of(entry: OperationStatus, result: OperationResult) -> tuple[TableEve
 def _done(name: str, result: OperationResult) -> str:
     words = [f"{name} {result.instant}" if result.instant else name]
     if result.source_files:
-        words.append(f"{result.source_files:,} files in")
-    counts = (
-        (result.rows_inserted, "rows inserted"),
-        (result.rows_updated, "updated"),
-        (result.rows_deleted, "deleted"),
-        (result.files_written, "files written"),
-        (result.files_deleted, "files deleted"),
-    )
-    words += [f"{number:,} {what}" for number, what in counts if number]
+        words.append(f"{counted(result.source_files, 'file')} in")
+    if result.rows_inserted:
+        words.append(f"{counted(result.rows_inserted, 'row')} inserted")
+    changed = [(result.rows_updated, "updated"), (result.rows_deleted, "deleted")]
+    words += [f"{number:,} {what}" for number, what in changed if number]
+    files = [(result.files_written, "written"), (result.files_deleted, "deleted")]
+    words += [f"{counted(number, 'file')} {what}" for number, what in files if number]
     sizes = [(result.bytes_read, "read"), (result.bytes_deleted, "freed")]
     if result.files_read:
         sizes.insert(1, (result.bytes_written, "written"))

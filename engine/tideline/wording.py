@@ -1,8 +1,13 @@
-"""Sizes as people read them."""
+"""Numbers in words, as messages, reports and events tell them."""
 
 from __future__ import annotations
 
 _UNITS = ("B", "kB", "MB", "GB")
+
+
+def counted(number: int, noun: str) -> str:
+    """How many there are of something: `1 file`, `2,000 files`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def size_text(size_bytes: int) -> str:
