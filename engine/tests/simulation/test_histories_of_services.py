@@ -13,7 +13,8 @@ from tideline.testing.service_history import ServiceHistory
 from tideline.testing.small_table import SmallTable
 from tideline.timeline.instant_time import InstantTime
 
-SEEDS = tuple(range(14))
+# 17 reads a savepoint made while a clustering was pending, after a clean.
+SEEDS = (*range(10), 17)
 
 
 def seeds() -> tuple[int, ...]:
