@@ -22,11 +22,14 @@ from tideline.services.restore.execute import (
     schedule_restore,
 )
 from tideline.services.restore.plan import RestorePlan, plan_restore
+from tideline.services.runs import TableServices
 from tideline.services.savepoint.execute import create_savepoint, delete_savepoint
+from tideline.services.service import Service
 from tideline.storage.object_store import ObjectStore
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import METADATA_PARTITIONS, TableType
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
+from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh, unexplained_objects
 from tideline.timeline.active import ActiveTimeline
@@ -343,6 +346,43 @@ def test_a_commit_that_a_newer_savepoint_keeps_is_not_undone(table: SmallTable) 
     assert table.values() == rows
     delete_savepoint(opened(table), newer)
     assert restore_table(opened(table), first).undone
+
+
+@pytest.mark.parametrize("table_type", [COW, MOR], ids=str)
+def test_a_clustering_that_completed_before_the_savepoint_was_made_stays(
+    table_type: TableType,
+) -> None:
+    """It began before the savepointed commit. A clean has removed what it replaced."""
+    due = {"hoodie.clustering.inline.max.commits": "1", "hoodie.clean.automatic": "false"}
+    table = SmallTable.in_memory(due, table_type=table_type)
+    table.write("insert", batch(range(0, 6, 2), 1))
+    step(table)
+    clustering = services(table).schedule(Service.CLUSTERING)
+    assert isinstance(clustering, Instant)
+    step(table)
+    table.write("insert", batch(range(1, 6, 2), 1))
+    step(table)
+    services(table).run_pending(Service.CLUSTERING)
+    step(table)
+    saved = create_savepoint(opened(table)).instant
+    assert clustering.time < saved
+    for version in range(2, 6):
+        step(table)
+        table.write("upsert", batch([1], version))
+    assert not isinstance(clean_table(opened(table), CleaningConfig(commits_retained=1)), NotDue)
+    for _ in range(2):
+        step(table)
+        restore_table(opened(table), saved)
+        assert table.values() == [(f"k{n:03d}", 1) for n in range(6)]
+        assert [one for one in table.lake().check(keys=True) if one.check == "files"] == []
+    table.forget()
+
+
+def services(table: SmallTable) -> TableServices:
+    lake = table.lake()
+    made = lake.services()
+    made._open_engine = lambda: LocalServiceEngine(lake.hoodie_table)  # type: ignore[method-assign]
+    return made
 
 
 def test_rows_of_archived_commits_are_there_after_a_restore(table: SmallTable) -> None:

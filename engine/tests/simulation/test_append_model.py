@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tideline.formats.avro import encode_container
 from tideline.table.table_config import TableType
+from tideline.testing.history_model import PARTITIONS, after_write
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import missing_files, open_fresh, unexplained_objects
 from tideline.timeline.instant import Action
 
-PARTITIONS = 2
 KEYS = st.lists(st.integers(0, 9), min_size=1, max_size=5, unique=True)
 OPERATIONS = st.sampled_from(
     ["upsert", "upsert", "upsert", "delete", "insert_overwrite", "delete_partition", "compaction"]
@@ -45,10 +44,10 @@ def test_a_history_of_writes_gives_the_rows_of_the_model(
             partitions = set(open_fresh(table.location).partitions())
             if not is_compacting and partitions >= set(rows["part"].to_pylist()):
                 table.write(operation, rows, options=options)
-                apply(model, operation, rows)
+                model = after_write(model, operation, rows)
         else:
             table.write(operation, rows, options=options)
-            apply(model, operation, rows)
+            model = after_write(model, operation, rows)
         assert table.values() == sorted(model.items())
     opened = open_fresh(table.location, clock=table.clock)
     left = [path for path in unexplained_objects(opened) if ".compaction." not in path]
@@ -78,17 +77,3 @@ def schedule_compaction(table: SmallTable) -> bool:
         time = opened.timelines.next_time()
         opened.timelines.create_requested(time, Action.COMPACTION, body)
     return bool(operations)
-
-
-def apply(model: dict[str, int], operation: str, rows: pa.Table) -> None:
-    """What a write makes of the rows."""
-    written = dict(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True))
-    if operation in ("insert_overwrite", "delete_partition"):
-        replaced = set(rows["part"].to_pylist())
-        for key in [key for key in model if f"p{int(key[1:]) % PARTITIONS}" in replaced]:
-            del model[key]
-    if operation == "delete":
-        for key in written:
-            model.pop(key, None)
-    elif operation != "delete_partition":
-        model.update(written)

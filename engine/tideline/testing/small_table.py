@@ -23,6 +23,7 @@ from tideline.testing.fake_clock import FakeClock
 from tideline.testing.local_engine import LocalEngine
 from tideline.testing.table_audit import Row, open_fresh, read_rows
 from tideline.timeline.commit_metadata import WriteStat
+from tideline.timeline.instant_time import InstantTime
 from tideline.write.engine import BucketPlacement, Target
 from tideline.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.write.handle_context import HandleContext
@@ -178,18 +179,21 @@ class SmallTable:
         """Key and value of every row."""
         return [(row["id"], row["v"]) for row in self.rows()]
 
-    def merged_values(self) -> list[tuple[str, int]]:
-        """The same as `read_file_slice` merges it: by the product's own reader, not a plain one."""
+    def merged_values(self, until: InstantTime | None = None) -> list[tuple[str, int]]:
+        """The same as `read_file_slice` merges it: by the product's own reader, not a plain one.
+
+        As of the instant `until` if given.
+        """
         hoodie = open_fresh(self.location, clock=self.clock)
         timeline = hoodie.timeline()
         schema = hoodie.table_schema(timeline)
         assert schema is not None
-        context = SliceContext.of(hoodie, timeline, schema)
+        context = SliceContext.of(hoodie, timeline, schema, until)
         view = hoodie.read_view(timeline)
         return sorted(
             (row["id"], row["v"])
             for partition in view.partitions
-            for piece in view.latest_slices(partition)
+            for piece in view.latest_slices(partition, as_of=until)
             for rows in read_file_slice(hoodie.store, piece, context)
             for row in rows.to_pylist()
         )

@@ -166,13 +166,33 @@ def plan_table_restore(
             table=table.uri,
             instant=savepoint,
         )
-    return plan_restore(
+    plan = plan_restore(
         timeline,
         commit,
         table_type=table.config.table_type,
         completed_ms=read_completion_times(table, timeline),
         clusterings=_pending_clusterings(table, timeline),
     )
+    return plan.sparing(_seen_by_savepoint(table, timeline, plan))
+
+
+def _seen_by_savepoint(
+    table: HoodieTable, timeline: ActiveTimeline, plan: RestorePlan
+) -> set[InstantTime]:
+    """Writes of the plan whose files the savepoint names: it was made after they completed.
+
+    Such a write, a clustering say, began before the savepointed commit and completed after it.
+    """
+    kept = read_savepoint(table, Instant(plan.savepoint, Action.SAVEPOINT, State.COMPLETED)).files
+    named = {join_path(partition, name) for partition, names in kept.items() for name in names}
+    planned, seen = plan.times, set()
+    for instant in timeline.writes().completed():
+        if instant.time < plan.savepoint and instant.time in planned:
+            with suppress(CorruptTable):
+                stats = table.timelines.read_commit(instant).write_stats
+                if any(stat.path in named for stat in stats):
+                    seen.add(instant.time)
+    return seen
 
 
 def _plan_new_restore(
@@ -183,7 +203,7 @@ def _plan_new_restore(
     Raises ConfigError when a commit would be undone that another savepoint keeps.
     """
     plan = plan_table_restore(table, timeline, savepoint)
-    kept = timeline.savepointed_times() & {name.time for name in plan.instants}
+    kept = timeline.savepointed_times() & plan.times
     if kept:
         raise ConfigError(
             "a newer savepoint keeps a commit that this restore would undo; delete it first",

@@ -5,6 +5,9 @@
    is pending has not completed yet, so a write that began before the savepoint is undone as well.
    Where a compaction is involved in a merge-on-read table, the requested times are compared: the
    file slices of a compaction begin there.
+3. Spared: what completed before the savepoint was made, although after its commit, so that the
+   savepoint names its files. Hudi undoes it, and loses rows where a clean removed what a clustering
+   replaced.
 
 Version 6 tables do not store completion times; see `completion`.
 Source: Hudi's RestorePlanActionExecutor, BaseRestoreActionExecutor.
@@ -13,7 +16,7 @@ Source: Hudi's RestorePlanActionExecutor, BaseRestoreActionExecutor.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tideline.table.table_config import TableType
@@ -44,6 +47,14 @@ class RestorePlan:
 
     savepoint: InstantTime
     instants: tuple[InstantName, ...]
+
+    @property
+    def times(self) -> frozenset[InstantTime]:
+        return frozenset(name.time for name in self.instants)
+
+    def sparing(self, seen: Collection[InstantTime]) -> RestorePlan:
+        """The plan without the instants that the savepoint saw."""
+        return replace(self, instants=tuple(i for i in self.instants if i.time not in seen))
 
     def to_avro(self) -> dict[str, Any]:
         """The HoodieRestorePlan record."""
