@@ -378,6 +378,28 @@ def test_a_clustering_that_completed_before_the_savepoint_was_made_stays(
     table.forget()
 
 
+def test_a_write_whose_log_was_there_when_the_savepoint_was_made_is_undone_all_the_same() -> None:
+    """The savepoint names the log, which bears the instant of its base file, not of the write."""
+    table = SmallTable.in_memory({"hoodie.clean.automatic": "false"}, table_type=MOR)
+    table.write("insert", batch([0, 1], 1))
+    step(table)
+    saved: list[InstantTime] = []
+
+    def others_first() -> None:
+        step(table)
+        table.write("upsert", batch([1], 2))
+        step(table)
+        saved.append(create_savepoint(opened(table)).instant)
+
+    begun = table.write("upsert", batch([0], 2), after_files=others_first)
+    assert begun.instant < str(saved[0])
+    assert table.merged_values() == [("k000", 2), ("k001", 2)]
+    step(table)
+    restore_table(opened(table), saved[0])
+    assert table.merged_values() == [("k000", 1), ("k001", 2)]
+    table.forget()
+
+
 def services(table: SmallTable) -> TableServices:
     lake = table.lake()
     made = lake.services()

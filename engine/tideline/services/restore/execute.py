@@ -179,12 +179,18 @@ def plan_table_restore(
 def _seen_by_savepoint(
     table: HoodieTable, timeline: ActiveTimeline, plan: RestorePlan
 ) -> set[InstantTime]:
-    """Writes of the plan whose files the savepoint names: it was made after they completed.
+    """Writes of the plan whose base files the savepoint names: it was made after they completed.
 
-    Such a write, a clustering say, began before the savepointed commit and completed after it.
+    Such a write, a clustering say, began before the savepointed commit and completed after it. A
+    log proves nothing: the savepoint names those of writes that were still under way, too.
     """
     kept = read_savepoint(table, Instant(plan.savepoint, Action.SAVEPOINT, State.COMPLETED)).files
-    named = {join_path(partition, name) for partition, names in kept.items() for name in names}
+    named = {
+        join_path(partition, name)
+        for partition, names in kept.items()
+        for name in names
+        if isinstance(parse_data_file(partition, name, 0), BaseFile)
+    }
     planned, seen = plan.times, set()
     for instant in timeline.writes().completed():
         if instant.time < plan.savepoint and instant.time in planned:

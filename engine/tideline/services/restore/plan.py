@@ -6,8 +6,8 @@
    Where a compaction is involved in a merge-on-read table, the requested times are compared: the
    file slices of a compaction begin there.
 3. Spared: what completed before the savepoint was made, although after its commit, so that the
-   savepoint names its files. Hudi undoes it, and loses rows where a clean removed what a clustering
-   replaced.
+   savepoint names its base files. By the rule above alone it would be undone, and rows be lost
+   where a clean removed what a clustering replaced.
 
 Version 6 tables do not store completion times; see `completion`.
 Source: Hudi's RestorePlanActionExecutor, BaseRestoreActionExecutor.
