@@ -22,14 +22,13 @@ from tideline.services.restore.execute import (
     schedule_restore,
 )
 from tideline.services.restore.plan import RestorePlan, plan_restore
-from tideline.services.runs import TableServices
 from tideline.services.savepoint.execute import create_savepoint, delete_savepoint
 from tideline.services.service import Service
 from tideline.storage.object_store import ObjectStore
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import METADATA_PARTITIONS, TableType
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
-from tideline.testing.local_service_engine import LocalServiceEngine
+from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh, unexplained_objects
 from tideline.timeline.active import ActiveTimeline
@@ -357,12 +356,12 @@ def test_a_clustering_that_completed_before_the_savepoint_was_made_stays(
     table = SmallTable.in_memory(due, table_type=table_type)
     table.write("insert", batch(range(0, 6, 2), 1))
     step(table)
-    clustering = services(table).schedule(Service.CLUSTERING)
+    clustering = local_services(table, {}).schedule(Service.CLUSTERING)
     assert isinstance(clustering, Instant)
     step(table)
     table.write("insert", batch(range(1, 6, 2), 1))
     step(table)
-    services(table).run_pending(Service.CLUSTERING)
+    local_services(table, {}).run_pending(Service.CLUSTERING)
     step(table)
     saved = create_savepoint(opened(table)).instant
     assert clustering.time < saved
@@ -398,13 +397,6 @@ def test_a_write_whose_log_was_there_when_the_savepoint_was_made_is_undone_all_t
     restore_table(opened(table), saved[0])
     assert table.merged_values() == [("k000", 1), ("k001", 2)]
     table.forget()
-
-
-def services(table: SmallTable) -> TableServices:
-    lake = table.lake()
-    made = lake.services()
-    made._open_engine = lambda: LocalServiceEngine(lake.hoodie_table)  # type: ignore[method-assign]
-    return made
 
 
 def test_rows_of_archived_commits_are_there_after_a_restore(table: SmallTable) -> None:

@@ -7,16 +7,14 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from tideline.errors import ConfigError, CorruptTable
-from tideline.services.engine import ServiceEngine
 from tideline.services.explanation import Explanation, NotDue
 from tideline.services.figures import RunFigures, estimate_by_amount, estimate_seconds
-from tideline.services.runs import TableServices
 from tideline.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.services.service import Service
 from tideline.storage.heartbeat import Heartbeat
 from tideline.table.settings import Settings
 from tideline.table.table_config import TableType
-from tideline.testing.local_service_engine import LocalServiceEngine
+from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.timeline.instant import Action
 
@@ -32,26 +30,9 @@ def mor() -> Iterator[SmallTable]:
     table.forget()
 
 
-def services(table: SmallTable, options: Mapping[str, str]) -> TableServices:
-    lake = table.lake()
-    hoodie = lake.hoodie_table
-
-    def open_engine() -> ServiceEngine:
-        return LocalServiceEngine(hoodie)
-
-    return TableServices(
-        hoodie,
-        {**hoodie.config.properties, **options},
-        write_config=lake.write_config(None),
-        failed_writes=lake.services().failed_writes,
-        open_engine=open_engine,
-        expire_partitions=lambda: NotDue("nothing expires here"),
-    )
-
-
 def after_commit(table: SmallTable, options: Mapping[str, str]) -> dict[str, str]:
     """What each service that did something did: run, scheduled or failed."""
-    prepared = services(table, options)
+    prepared = local_services(table, options)
     config = SchedulerConfig.from_settings(prepared.settings)
     return {
         outcome.service.value: "failed" if outcome.failure
@@ -85,7 +66,7 @@ def test_scheduled_inline_only_writes_one_plan(mor: SmallTable) -> None:
     mor.write("upsert", batch([5], 3))
     assert after_commit(mor, options) == {}
     before = mor.values()
-    run = services(mor, DUE).run(Service.COMPACTION)
+    run = local_services(mor, DUE).run(Service.COMPACTION)
     assert len(run.done) == 2
     assert mor.values() == before
 
@@ -121,7 +102,7 @@ def test_dropping_partitions_moves_no_rows_and_compacts_none(mor: SmallTable) ->
 def test_a_failure_after_the_commit_is_told_and_not_raised(mor: SmallTable) -> None:
     options = {**DUE, "hoodie.compact.inline": "true"}
     log = mor.lake().hoodie_table.list_log_files()[0]
-    services(mor, DUE).schedule(Service.COMPACTION)
+    local_services(mor, DUE).schedule(Service.COMPACTION)
     mor.store().delete(log.path)
     assert after_commit(mor, options)["compaction"] == "failed"
     options["hoodie.fail.writes.on.inline.table.service.exception"] = "true"
@@ -131,7 +112,7 @@ def test_a_failure_after_the_commit_is_told_and_not_raised(mor: SmallTable) -> N
 
 def test_a_plan_says_why_and_what_it_costs_and_changes_nothing(mor: SmallTable) -> None:
     before = {info.path for info in mor.store().list()}
-    planned = {service: services(mor, DUE).plan(service) for service in Service}
+    planned = {service: local_services(mor, DUE).plan(service) for service in Service}
     assert {info.path for info in mor.store().list()} == before
     compaction = planned[Service.COMPACTION]
     assert isinstance(compaction.outcome, Explanation)
@@ -141,22 +122,22 @@ def test_a_plan_says_why_and_what_it_costs_and_changes_nothing(mor: SmallTable) 
     assert isinstance(planned[Service.ROLLBACK].outcome, NotDue)
     document = compaction.to_json_object()
     assert (document["due"], document["service"]) == (True, "compaction")
-    services(mor, DUE).run(Service.COMPACTION)
+    local_services(mor, DUE).run(Service.COMPACTION)
     mor.write("upsert", batch([5], 3))
-    outcome = services(mor, DUE).plan(Service.COMPACTION).outcome
+    outcome = local_services(mor, DUE).plan(Service.COMPACTION).outcome
     assert isinstance(outcome, Explanation)
     assert outcome.estimated_s is not None
 
 
 def test_a_plan_shows_what_is_pending_and_whether_somebody_runs_it(mor: SmallTable) -> None:
-    instant = services(mor, DUE).schedule(Service.COMPACTION)
+    instant = local_services(mor, DUE).schedule(Service.COMPACTION)
     assert not isinstance(instant, NotDue)
-    (waiting,) = services(mor, DUE).plan(Service.COMPACTION).pending
+    (waiting,) = local_services(mor, DUE).plan(Service.COMPACTION).pending
     assert not waiting.is_alive
     with Heartbeat(mor.store(), str(instant.time), mor.clock):
-        (running,) = services(mor, DUE).plan(Service.COMPACTION).pending
+        (running,) = local_services(mor, DUE).plan(Service.COMPACTION).pending
         assert running.is_alive
-        run = services(mor, DUE).run(Service.COMPACTION)
+        run = local_services(mor, DUE).run(Service.COMPACTION)
         assert run.left_alone == (instant.time,)
         assert run.done == ()
 
@@ -165,7 +146,7 @@ def test_services_roll_back_what_dead_writers_left_first(mor: SmallTable) -> Non
     hoodie = mor.lake().hoodie_table
     hoodie.timelines.create_requested(hoodie.timelines.next_time(), Action.DELTACOMMIT)
     mor.fake_clock.advance(3600)
-    assert len(services(mor, DUE).run(Service.COMPACTION).done) == 1
+    assert len(local_services(mor, DUE).run(Service.COMPACTION).done) == 1
     assert not len(mor.lake().timeline().pending())
 
 
@@ -173,20 +154,20 @@ def test_a_clean_is_estimated_by_the_files_that_past_ones_deleted(mor: SmallTabl
     settings = {**DUE, "hoodie.clean.commits.retained": "1"}
 
     def replace_files(version: int) -> None:
-        services(mor, settings).run(Service.COMPACTION)
+        local_services(mor, settings).run(Service.COMPACTION)
         mor.write("upsert", batch(range(8), version))
 
     for version in (3, 4, 5):
         replace_files(version)
-    first = services(mor, settings).plan(Service.CLEANING).outcome
+    first = local_services(mor, settings).plan(Service.CLEANING).outcome
     assert isinstance(first, Explanation)
     assert first.estimated_s is None
     before_ms = mor.clock.now_ms()
-    services(mor, settings).run(Service.CLEANING)
+    local_services(mor, settings).run(Service.CLEANING)
     took_s = (mor.clock.now_ms() - before_ms) / 1000
     for version in (6, 7):
         replace_files(version)
-    second = services(mor, settings).plan(Service.CLEANING).outcome
+    second = local_services(mor, settings).plan(Service.CLEANING).outcome
     assert isinstance(second, Explanation)
     assert second.estimated_s is not None
     assert 0 <= second.estimated_s <= took_s
@@ -194,7 +175,7 @@ def test_a_clean_is_estimated_by_the_files_that_past_ones_deleted(mor: SmallTabl
 
 def test_what_cannot_be_scheduled_is_refused(mor: SmallTable) -> None:
     with pytest.raises(ConfigError):
-        services(mor, DUE).schedule(Service.ARCHIVAL)
+        local_services(mor, DUE).schedule(Service.ARCHIVAL)
     with pytest.raises(ConfigError):
         Service.parse("vacuum")
 

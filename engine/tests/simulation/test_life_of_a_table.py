@@ -6,12 +6,10 @@ from random import Random
 
 import pytest
 
-from tideline.services.runs import TableServices
 from tideline.services.service import Service
-from tideline.storage.object_store import ObjectStore
 from tideline.table.table_config import TableType
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
-from tideline.testing.local_service_engine import LocalServiceEngine
+from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SCHEMA, SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 from tideline.timeline.instant import COMMIT_ACTIONS
@@ -29,13 +27,6 @@ SETTINGS = {
     "hoodie.archive.merge.files.batch.size": "3",
 }
 LONG_S = 3600.0
-
-
-def services(table: SmallTable, store: ObjectStore | None) -> TableServices:
-    lake = table.lake(store)
-    made = lake.services()
-    made._open_engine = lambda: LocalServiceEngine(lake.hoodie_table)  # type: ignore[method-assign]
-    return made
 
 
 def commits(table: SmallTable) -> set[InstantTime]:
@@ -75,10 +66,10 @@ def run(table: SmallTable, service: Service, random: Random) -> None:
     """Run a service, dying at some write every other time; the next run finishes it."""
     plan = FaultPlan(crash_before_write=random.randint(1, 20)) if random.random() < 0.5 else None
     try:
-        services(table, FaultyStore(table.store(), plan)).run(service)
+        local_services(table, {}, FaultyStore(table.store(), plan)).run(service)
     except SimulatedCrash:
         table.fake_clock.advance(LONG_S)
-        services(table, None).run(service)
+        local_services(table, {}).run(service)
 
 
 def rows_of(table: SmallTable) -> dict[str, int]:

@@ -28,7 +28,7 @@ from tideline.table.table_config import TableType
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.history_model import ExpectedTable, Values, after_write, difference
 from tideline.testing.history_settings import HistorySettings
-from tideline.testing.local_service_engine import LocalServiceEngine
+from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 from tideline.timeline.instant import COMMIT_ACTIONS
@@ -222,11 +222,9 @@ class ServiceHistory:
         return open_fresh(self._table.location, store, self._table.clock)
 
     def _services(self, store: ObjectStore) -> TableServices:
-        lake = self._table.lake(store)
         pinned = ",".join(map(str, self._expected.pinned))
-        services = lake.services({"tideline.clean.pinned.instants": pinned} if pinned else None)
-        services._open_engine = lambda: LocalServiceEngine(lake.hoodie_table)
-        return services
+        options = {"tideline.clean.pinned.instants": pinned} if pinned else {}
+        return local_services(self._table, options, store)
 
     def _check(self) -> None:
         self._compare("now", None, self._expected.rows)
