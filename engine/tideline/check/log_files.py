@@ -11,6 +11,7 @@ from tideline.check.finding import Finding, error, warning
 from tideline.check.inspection import Inspection
 from tideline.errors import ObjectNotFound, TidelineError
 from tideline.formats.log_block import BlockKind, read_frames
+from tideline.wording import counted
 
 NAME = "logs"
 
@@ -33,10 +34,10 @@ def check_log_files(seen: Inspection) -> Iterator[Finding]:
             continue
         damaged = sum(frame.kind is BlockKind.CORRUPT for frame in frames)
         if damaged:
-            blocks = "block" if damaged == 1 else "blocks"
             yield warning(
                 NAME,
-                f"{damaged} damaged {blocks}, which readers skip and a compaction leaves behind",
+                f"{counted(damaged, 'damaged block')}, which readers skip "
+                "and a compaction leaves behind",
                 path=path,
                 instant=log.instant,
                 advice="tideline execute compaction",

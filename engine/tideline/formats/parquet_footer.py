@@ -74,12 +74,17 @@ def read_footer(source: str | BinaryIO | pq.FileMetaData, *, path: object = None
     except FileNotFoundError as error:
         raise CorruptTable("base file is missing", path=named) from error
     except (ValueError, OSError) as error:
-        # Arrow reports an undecodable footer as ArrowInvalid, as UnicodeDecodeError, or as an
-        # OSError without a number.
-        if isinstance(error, OSError) and error.errno is not None:
+        if not is_broken_footer(error):
             raise
         raise CorruptTable("base file is no parquet file", path=named, value=error) from error
     return BaseFileFooter.from_metadata(metadata, path=named)
+
+
+def is_broken_footer(error: ValueError | OSError) -> bool:
+    """Whether Arrow means the footer: an ArrowInvalid, a UnicodeDecodeError or an OSError without
+    a number. One with a number is the store's.
+    """
+    return not isinstance(error, OSError) or error.errno is None
 
 
 def _texts(metadata: Mapping[bytes, bytes], path: object) -> dict[str, str]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tideline.errors import CorruptTable, ObjectNotFound, TidelineError
+from tideline.formats.parquet_footer import is_broken_footer
 from tideline.storage.object_store import ObjectStore
 from tideline.table.avro_schema import avro_to_arrow
 from tideline.table.column_type import stored_type
@@ -44,8 +45,7 @@ def read_footer_schema(
         except ObjectNotFound:
             continue
         except (ValueError, OSError) as error:
-            # As in `read_footer`.
-            if isinstance(error, OSError) and error.errno is not None:
+            if not is_broken_footer(error):
                 raise
             raise CorruptTable(
                 "base file is no Parquet file", table=store.uri, path=path

@@ -20,7 +20,7 @@ from pyarrow import types
 
 from tideline.errors import CorruptTable, ObjectNotFound
 from tideline.formats.column_encoding import decoded, is_text
-from tideline.formats.parquet_footer import BaseFileFooter, read_footer
+from tideline.formats.parquet_footer import BaseFileFooter, is_broken_footer, read_footer
 from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import BaseFile
 from tideline.table.stored_value import converted_array
@@ -72,9 +72,7 @@ def open_stored_file(
         try:
             metadata = pq.read_metadata(source)
         except (ValueError, OSError) as error:
-            # Arrow reports broken footers as ArrowInvalid, as UnicodeDecodeError, or as an OSError
-            # without a number.
-            if isinstance(error, OSError) and error.errno is not None:
+            if not is_broken_footer(error):
                 raise
             raise CorruptTable(
                 "base file is no parquet file",

@@ -369,8 +369,9 @@ def _to_pending(table: HoodieTable, completed: Instant) -> Instant:
     pending = completed.in_state(State.INFLIGHT)
     if completed.action is Action.DELTACOMMIT and not is_log_compaction:
         with suppress(CorruptTable):
-            table.timelines.read_commit(completed)
-            table.store.put(table.timelines.path(pending), table.timelines.read(completed))
+            body = table.timelines.read(completed)
+            table.timelines.layout.decode_commit(body, completed)
+            table.store.put(table.timelines.path(pending), body)
     if is_log_compaction:
         pending = plan.in_state(State.INFLIGHT)
     table.timelines.remove(completed)
