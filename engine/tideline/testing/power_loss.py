@@ -24,6 +24,7 @@ from typing import Self
 import pytest
 
 from tideline.storage.object_store import TEMPORARY_PREFIX, ObjectStore
+from tideline.testing.fault_counts import FaultClass, count_fault
 
 
 class Names(Enum):
@@ -47,6 +48,7 @@ class Remains:
 
     def restore(self, store: ObjectStore) -> None:
         """Put them into an empty store."""
+        count_fault(FaultClass.POWER_LOSS)
         for path, body in self.files.items():
             store.put(path, body)
 
