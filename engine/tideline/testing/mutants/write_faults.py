@@ -29,16 +29,38 @@ WRITE_FAULTS = (
     Fault(
         "a commit whose reply was lost counts as lost",
         _COMPLETION,
-        "                if self._reads_back(pending.in_state(State.COMPLETED), body):\n",
-        "                if False:\n",
+        "            if self._reads_back(completed):\n                return\n",
+        "",
         (_CRASH, "-k", "losing_the_reply"),
     ),
     Fault(
         "a commit that may still arrive is undone",
         _COMPLETION,
-        'return self.is_sent and self._table.store.local_path("") is None',
-        "return False",
-        (_CRASH, "-k", "fate_is_unknown or may_still_arrive"),
+        "        return self.is_sent and not self._is_local\n",
+        "        return False\n",
+        (f"{_TESTS}/test_unknown_outcome.py",),
+    ),
+    Fault(
+        "the heartbeat of a commit in doubt is taken away",
+        _COMPLETION,
+        "            if self.is_sent:\n                self._heartbeat.lapse()\n",
+        "            if not instant:\n                self._heartbeat.lapse()\n",
+        (f"{_TESTS}/test_unknown_outcome.py",),
+    ),
+    Fault(
+        "a write repeated with its token is written again",
+        f"{_WRITE}/token.py",
+        "            if metadata.extra_metadata.get(TOKEN_KEY) == self.token:\n",
+        "            if not self.token:\n",
+        (f"{_TESTS}/test_token.py",),
+    ),
+    Fault(
+        "a write with the token of one under way begins",
+        f"{_WRITE}/token.py",
+        "            if instant.state is not State.INFLIGHT or "
+        "self._pending_token(instant) != self.token:\n",
+        "            if instant.state is not None:\n",
+        (f"{_TESTS}/test_token.py",),
     ),
     Fault(
         "the workload profile is not saved",
@@ -101,7 +123,7 @@ WRITE_FAULTS = (
         f"{_WRITE}/finalize.py",
         "if marker.path not in reported and not _belongs_to_others(store, instant, marker)",
         "if marker.path not in reported",
-        (f"{_TESTS}/test_finalize.py", "engine/tests/simulation/test_appending_writers.py"),
+        (f"{_TESTS}/test_finalize.py",),
     ),
     Fault(
         "a data file is written without a marker",
