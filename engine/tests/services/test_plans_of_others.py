@@ -1,4 +1,4 @@
-"""Plans that others left: what names a needed file is refused, naming it, and nothing is deleted."""
+"""Plans that others left: one that names a needed file is refused and nothing is deleted."""
 
 from __future__ import annotations
 
