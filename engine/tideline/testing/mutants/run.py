@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from tideline.testing.mutants.fault import Fault
+from tideline.testing.mutants.fault import Fault, write_source
 
 _COPIED = ("engine/tideline", "engine/tests", "operator", "conftest.py", "pyproject.toml")
 _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc", ".hypothesis")
@@ -109,7 +109,7 @@ def try_fault(fault: Fault, copy: Path) -> Verdict:
     except subprocess.TimeoutExpired:
         return verdict(Fate.UNPROVEN, f"its tests ran for more than {_TIMEOUT_S:.0f} s")
     finally:
-        (copy / fault.path).write_text(before, "utf-8")
+        write_source(copy / fault.path, before)
     if code == _PASSED:
         return verdict(Fate.SURVIVED, f"these pass: {' '.join(fault.tests)}")
     failed = _FIRST_FAILURE.search(output)
@@ -136,7 +136,6 @@ def _run_tests(
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join((str(copy / "engine"), str(copy / "operator"))),
-        "PYTHONDONTWRITEBYTECODE": "1",
     }
     options = ("-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist")
     done = subprocess.run(

@@ -8,6 +8,7 @@ _STORAGE = "engine/tideline/storage"
 _TESTS = "engine/tests/storage"
 _LOCAL, _LOCK = f"{_STORAGE}/local.py", f"{_STORAGE}/storage_lock.py"
 _HEARTBEAT, _PROBE = f"{_STORAGE}/heartbeat.py", f"{_STORAGE}/probe/conditions.py"
+_SCOPE, _SCOPE_TESTS = f"{_STORAGE}/delete_scope.py", (f"{_TESTS}/test_delete_scope.py",)
 _POWER = ("engine/tests/simulation/test_power_loss.py",)
 _LOCAL_STORE = (f"{_TESTS}/test_local_store.py",)
 _LOCK_TESTS = (f"{_TESTS}/test_storage_lock.py",)
@@ -112,6 +113,42 @@ STORAGE_FAULTS = (
         "    if age_ms is None or age_ms > limits.silent_s_max * 1000:\n        return True\n",
         "    if age_ms is None:\n        return True\n",
         (f"{_TESTS}/test_heartbeat.py",),
+    ),
+    Fault(
+        "a delete reaches into a table below",
+        _SCOPE,
+        "        if root is not None:\n            return real,",
+        "        if root and not root:\n            return real,",
+        _SCOPE_TESTS,
+    ),
+    Fault(
+        "a delete reaches into the control folder",
+        _SCOPE,
+        'return real, None if is_entitled else "it is in the control folder of a table"',
+        "return real, None",
+        _SCOPE_TESTS,
+    ),
+    Fault(
+        "a delete follows a link out of the table",
+        _SCOPE,
+        "real = real_path_in(self.store, checked_path(path))",
+        "real = checked_path(path)",
+        _SCOPE_TESTS,
+    ),
+    Fault(
+        "a delete does not ask its operation",
+        _SCOPE,
+        "        return real, self.objection(real)\n",
+        "        return real, None\n",
+        _SCOPE_TESTS,
+    ),
+    Fault(
+        "one refused delete of many does not stop the others",
+        _SCOPE,
+        "        if refused:\n            raise self._refused(refused)\n        return tuple(",
+        "        if len(refused) == len(judged):\n            raise self._refused(refused)\n"
+        "        return tuple(",
+        _SCOPE_TESTS,
     ),
     Fault(
         "the probe races nobody",

@@ -114,7 +114,7 @@ WRITE_FAULTS = (
     Fault(
         "what a retried task left is committed over",
         f"{_WRITE}/finalize.py",
-        "    for path in leftover:\n        store.delete(path)\n",
+        "    for path in leftover:\n        scope.remove(path)\n",
         "",
         (f"{_TESTS}/test_finalize.py",),
     ),
