@@ -166,6 +166,7 @@ def test_plans_of_hudi_name_the_groups_they_are_about(tmp_path: Path) -> None:
     assert {group for group, _ in named} <= groups
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", paths_of(*REFUSED_VERSIONS))
 def test_other_table_versions_are_refused_by_name(path: str) -> None:
     with pytest.raises(UnsupportedTable, match=f"table version {hudi_tables()[path]} ") as caught:
