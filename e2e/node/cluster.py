@@ -88,6 +88,17 @@ def tag_image(cluster: str, image: str, tagged: str) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
+def kill_container(cluster: str, container: str) -> None:
+    """SIGKILL for everything in a container, its first process included."""
+    kill = ["tasks", "kill", "--all", "--signal", "SIGKILL", container]
+    subprocess.run(["ctr", *_containerd(NodeFolder(cluster)), *kill], check=True)
+
+
+def audit_log(cluster: str) -> Path:
+    """What service accounts asked of the API server: one JSON object a line."""
+    return NodeFolder(cluster).audit_log
+
+
 def image_archive(image: str) -> Path:
     """Where the build keeps the image of this name."""
     return images_folder() / f"{image.replace('/', '+').replace(':', '+')}.tar"

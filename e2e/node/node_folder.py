@@ -56,6 +56,11 @@ class NodeFolder:
         return self.path / "log"
 
     @property
+    def audit_log(self) -> Path:
+        """What service accounts asked of the API server: one JSON object a line."""
+        return self.logs / "audit.log"
+
+    @property
     def containerd_socket(self) -> Path:
         return self.path / "containerd.sock"
 
