@@ -59,14 +59,12 @@ class ClusterMinio:
         self._scale(1)
         self._wait_until_ready()
 
-    def refused(self) -> int:
-        """How many requests the server has refused for their credentials since it began.
-
-        It counts anew every ten seconds.
-        """
+    def requests_refused(self) -> int:
+        """How many requests the server has answered with a client's error since it began: keys that
+        it does not know, objects that are not there."""
         url = f"{self.local_endpoint}/minio/v2/metrics/cluster"
         text = urllib3.request("GET", url, timeout=30).data.decode()
-        counts = re.findall(r"(?m)^minio_s3_requests_rejected_auth_total{.*?} (\S+)$", text)
+        counts = re.findall(r"(?m)^minio_s3_requests_4xx_errors_total{.*?} (\S+)$", text)
         return sum(int(float(count)) for count in counts)
 
     @property

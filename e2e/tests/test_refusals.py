@@ -159,14 +159,14 @@ def test_nothing_is_tried_in_a_hot_loop(lake: Lake) -> None:
     begun = asked_by_operator(log, lake)
     assert all(begun[f"patch laketables/status {table}"] for table in tables), begun
     assert begun["create jobs "], begun
-    refused = lake.minio.refused()
+    refused = lake.minio.requests_refused()
     assert refused, "the object store refused nobody"
 
     log = RequestLog(path)
     time.sleep(WATCHED_S)
     asked = asked_by_operator(log, lake)
     assert sum(asked.values()) <= REQUESTS_MAX, asked
-    assert lake.minio.refused() - refused <= REQUESTS_MAX
+    assert lake.minio.requests_refused() - refused <= REQUESTS_MAX
 
 
 def asked_by_operator(log: RequestLog, lake: Lake) -> Counter[str]:
