@@ -22,6 +22,8 @@ STORE = "minio"
 SECRET = "minio-credentials"
 DRIVER = "tideline.dev/role=driver"
 EXECUTOR = "tideline.dev/role=executor"
+EVERY = "2s"
+"""How often the landing prefix of a table is looked at."""
 FIRST_RUN_TIMEOUT_S = 240.0
 SMALL_RESOURCES: dict[str, dict[str, Any]] = {
     "driver": {"cpu": "200m", "memory": "1200Mi"},
@@ -105,7 +107,7 @@ class Lake:
                 {
                     "name": "landing",
                     "source": {"format": "parquet", "path": f"s3://{self.bucket}/landing/{name}/"},
-                    "trigger": {"every": "5s"},
+                    "trigger": {"every": EVERY},
                 }
             ],
             "resources": SMALL_RESOURCES,
@@ -201,14 +203,20 @@ class Lake:
     ) -> dict[Any, Row]:
         """Wait until exactly these record keys are in the table, each once."""
         wanted = sorted(ids)
+        seen: dict[str, Any] = {"status": None, "rows": {}}
 
         def holds() -> bool:
-            # Before the first commit there is nothing that a reader would open.
-            has_table = self.get(table).get("status", {}).get("timeline", {}).get("latest")
-            return bool(has_table) and sorted(self.by_id(table)) == wanted
+            # To read the rows takes as much of a core as Java has of it, so they are read when
+            # something has happened. Before the first commit there is nothing to be opened.
+            status = self.get(table).get("status", {})
+            happened = status.get("timeline", {}), status.get("operations", [])
+            if happened != seen["status"] and status.get("timeline", {}).get("latest"):
+                seen["status"], seen["rows"] = happened, self.by_id(table)
+            return sorted(seen["rows"]) == wanted
 
         self._wait(table, holds, f"{table} has the ids {wanted[:5]}... ({len(wanted)})", timeout_s)
-        return self.by_id(table)
+        found: dict[Any, Row] = seen["rows"]
+        return found
 
     def inflight(self, table: str) -> list[str]:
         """The instants, oldest first, that have begun to write and are neither committed nor rolled

@@ -20,7 +20,6 @@ SECRET_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 _READY_TIMEOUT_S = 120.0
 _LABEL = "app=minio"
-_END_AT_ONCE = ("delete", "pod", "-n", NAMESPACE, "--grace-period=0", "--force")
 _DATA = "/var/lib/tideline-e2e"
 
 
@@ -43,10 +42,8 @@ class ClusterMinio:
         self._end_forward()
 
     def go_away(self) -> None:
-        """End the server at once, with no other in its place until `come_back`."""
-        (pod,) = self._cluster.list("Pod", NAMESPACE, labels=_LABEL)
+        """End the server, with no other in its place until `come_back`."""
         self._scale(0)
-        self._cluster.kubectl(*_END_AT_ONCE, pod["metadata"]["name"])
         self._cluster.wait_until(
             lambda: not self._cluster.list("Pod", NAMESPACE, labels=_LABEL),
             "MinIO ends",
