@@ -73,13 +73,17 @@ def delete_cluster(name: str, kubeconfig: Path | None = None) -> None:
 
 
 def load_image(cluster: str, image: str) -> None:
-    """Load a built image into the cluster's containerd."""
+    """Load a built image into the cluster's containerd, unless this very archive was loaded."""
     if cluster not in clusters():
         raise NodeError(f"there is no cluster {cluster}")
     archive = image_archive(image)
     if not archive.exists():
         raise NodeError(f"image {image} was not built: make images")
-    _import(NodeFolder(cluster), archive)
+    folder = NodeFolder(cluster)
+    loaded, version = folder.loaded / archive.name, str(archive.stat().st_mtime_ns)
+    if not loaded.exists() or loaded.read_text() != version:
+        _import(folder, archive)
+        loaded.write_text(version)
 
 
 def tag_image(cluster: str, image: str, tagged: str) -> None:

@@ -158,7 +158,7 @@ def test_nothing_is_tried_in_a_hot_loop(lake: Lake) -> None:
     lake.wait_for_operation("refused", "ingest", "Failed")
     begun = asked_by_operator(log, lake)
     assert all(begun[f"patch laketables/status {table}"] for table in tables), begun
-    assert begun["create jobs "], begun
+    assert any(what.startswith("create jobs ") for what in begun), begun
     refused = lake.minio.requests_refused()
     assert refused, "the object store refused nobody"
 
