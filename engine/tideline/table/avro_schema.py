@@ -8,7 +8,6 @@ Source: Spark's SchemaConverters, Hudi's AvroConversionUtils and HoodieAvroUtils
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +16,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from tideline.errors import CorruptTable, InvalidData, UnsupportedTable
+from tideline.formats.bounded import faults_named, parse_json, shortened
 from tideline.table.column_type import ELEMENT, VALUE, stored_type
 
 AvroType = str | list[Any] | dict[str, Any]
@@ -46,13 +46,11 @@ def avro_to_arrow(schema: str | Mapping[str, Any]) -> pa.Schema:
     Raises CorruptTable when it is no Avro record schema, UnsupportedTable naming a column whose
     type (a union of several types, a recursive record) has no Arrow form.
     """
-    try:
-        parsed = json.loads(schema) if isinstance(schema, str) else schema
-    except ValueError as error:
-        raise CorruptTable("schema is no JSON", value=schema) from error
+    parsed = parse_json(schema, what="Avro schema") if isinstance(schema, str) else schema
     if not isinstance(parsed, Mapping) or parsed.get("type") != "record":
-        raise CorruptTable("schema is no Avro record", value=schema)
-    return pa.schema(list(_Reader().read_record(parsed, "", "")))
+        raise CorruptTable("schema is no Avro record", value=shortened(schema))
+    with faults_named("schema is not understood"):
+        return pa.schema(list(_Reader().read_record(parsed, "", "")))
 
 
 def _record(struct: pa.StructType, name: str, namespace: str, path: str) -> dict[str, Any]:
