@@ -26,12 +26,13 @@ from tideline.errors import ConfigError, UnsupportedTable
 from tideline.wording import size_text
 
 SETTING: Final = "TIDELINE_METADATA_BYTES_MAX"
-OBJECT_BYTES_DEFAULT: Final = 512 * 1024 * 1024
+OBJECT_BYTES_DEFAULT: Final = 256 * 1024 * 1024
 """A metadata.json of 10,000 snapshots and a commit of 300,000 files are smaller."""
 _OBJECT_BYTES_LEAST: Final = 64 * 1024
-_BYTES_PER_VALUE: Final = 32
-"""A value in JSON or Avro takes 25 to 80 bytes there, and up to 200 in memory: at most so many
-bytes of the limit per value keeps what is made of an object below seven times the limit."""
+_BYTES_PER_VALUE: Final = 16
+"""A value in JSON or Avro takes 25 to 80 bytes there, and about 100 in memory, an object twice as
+much: at most one value for so many bytes of the limit keeps what is made of them below ten times
+the limit."""
 _BYTES_PER_FILE: Final = 64
 """An entry of a manifest is about a kilobyte in memory: sixteen times the limit altogether."""
 _LARGE_BYTES: Final = 1024 * 1024

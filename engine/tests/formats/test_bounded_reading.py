@@ -110,7 +110,7 @@ def test_the_limit_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SETTING, "4Mi")
     assert len(decompress_bounded("gzip", bomb)) == 3 * _MIB
     monkeypatch.delenv(SETTING)
-    assert read_limits().object_bytes_max == 512 * _MIB
+    assert read_limits().object_bytes_max == 256 * _MIB
 
 
 def test_snappy_blocks_with_literals_and_overlapping_copies() -> None:

@@ -57,7 +57,7 @@ def _doubles(
     for number, piece in enumerate(slices):
         try:
             tables.append(_keys(seen, context, piece, names, number))
-        except (CorruptTable, UnsupportedTable) as broken:
+        except CorruptTable as broken:
             path = str(broken.path or "")
             if path in seen.objects and seen.table.store.head(path) is None:
                 continue  # cleaned since it was listed
