@@ -5,9 +5,10 @@ memory: gzip and deflate shrink a thousandfold, and a two-byte JSON value is an 
 hundred bytes. Therefore nothing is read whole, decompressed or parsed beyond these limits; what
 exceeds one raises UnsupportedTable naming path, sizes and the setting.
 
-`TIDELINE_METADATA_BYTES_MAX` is the one setting, a number of bytes or such as `512Mi`. The others
-follow from it. A process that looks at many tables at the same time, as the operator does, sets it
-low and takes turns: within `reading_in_turn` one table's large objects are in memory at a time.
+`TIDELINE_METADATA_BYTES_MAX` is a number of bytes or such as `512Mi`; other limits follow from it.
+`TIDELINE_COLUMNS_MAX` is about the columns of files. A process that looks at many tables at the
+same time, as the operator does, sets the first low and takes turns: within `reading_in_turn` one
+table's large objects are in memory at a time.
 """
 
 from __future__ import annotations
@@ -39,8 +40,11 @@ _LARGE_BYTES: Final = 1024 * 1024
 """Above it an object waits for its turn. Smaller ones are read side by side."""
 JSON_DEPTH_MAX: Final = 256
 """A level of a nested type is three levels of JSON. Python gives up at a thousand calls."""
-COLUMNS_MAX: Final = 10_000
-"""Leaf columns of a parquet file. Spark's planning is quadratic in them: 10,000 take minutes."""
+COLUMNS_SETTING: Final = "TIDELINE_COLUMNS_MAX"
+_COLUMNS_DEFAULT: Final = 10_000
+"""Leaf columns of a source file or a base file. Spark's planning grows much faster than they do: it
+does not get through a hundred thousand in an hour."""
+_DIGITS_MAX: Final = 10
 INTEGER_BITS_MAX: Final = 64
 """Of a whole number in JSON: no field of Hudi or Iceberg holds more."""
 
@@ -83,6 +87,25 @@ class ReadLimits:
 def read_limits() -> ReadLimits:
     """The limits in force. Raises ConfigError for a setting that cannot be read."""
     return _parsed(os.environ.get(SETTING, ""))
+
+
+def columns_max() -> int:
+    """How many columns a file may have. Raises ConfigError for a setting that cannot be read."""
+    text = os.environ.get(COLUMNS_SETTING, "").strip() or str(_COLUMNS_DEFAULT)
+    if not (text.isascii() and text.isdecimal() and 0 < len(text) < _DIGITS_MAX and int(text)):
+        raise ConfigError(f"{COLUMNS_SETTING}: allowed: a whole number above zero", value=text)
+    return int(text)
+
+
+def too_many_columns(found: int) -> str | None:
+    """What is wrong with so many columns, None when nothing is."""
+    limit = columns_max()
+    if found <= limit:
+        return None
+    return (
+        f"{found:,} columns are more than the {limit:,} that are read; set {COLUMNS_SETTING} "
+        "higher where they are meant"
+    )
 
 
 def admit(size_bytes: int, *, path: object = None, what: str = "object") -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tideline.errors import ConfigError, TidelineError
@@ -53,6 +54,24 @@ def test_a_text_is_one_column_or_several_with_commas(tmp_path: Path) -> None:
     assert TableDefinition(name="t", record_key=["id"]).record_key == ("id",)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="a name is a text"):
         LakeTable.create(f"{tmp_path}/other", record_key=[1])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("name", ["a`b", "a b", "a-b", "1a", 'a"b', "a..b", "a'b", "`a`"])
+def test_names_that_no_column_can_have_are_refused_at_creation(name: str, tmp_path: Path) -> None:
+    for role in ("record_key", "partition_by", "ordering"):
+        definition = {"record_key": "id", role: [name]}
+        with pytest.raises(ConfigError, match="column names start with a letter"):
+            LakeTable.create(f"{tmp_path}/table", **definition)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="column names start with a letter"):
+        schema = pa.schema([("id", pa.string()), (name, pa.string())])
+        LakeTable.create(f"{tmp_path}/table", record_key="id", schema=schema)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_letters_of_any_alphabet_are_letters(tmp_path: Path) -> None:
+    schema = pa.schema([("größe", pa.string()), ("名前", pa.string())])
+    table = LakeTable.create(f"{tmp_path}/table", record_key="größe", schema=schema)
+    assert LakeTable.open(table.uri).hoodie_table.config.record_key_fields == ("größe",)
 
 
 def test_one_partition_is_not_taken_for_its_letters(tmp_path: Path) -> None:

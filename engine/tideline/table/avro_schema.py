@@ -22,6 +22,7 @@ from tideline.table.column_type import ELEMENT, VALUE, stored_type
 AvroType = str | list[Any] | dict[str, Any]
 
 # Java's Avro takes any letter where the specification says ASCII.
+COLUMN_NAMES = "column names start with a letter or _ and hold only letters, digits and _"
 _FIELD_NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -29,6 +30,11 @@ def record_name(table_name: str) -> tuple[str, str]:
     """Name and namespace of a table's record; what Avro does not allow becomes `__`."""
     name = re.sub(r"[^A-Za-z0-9_]", "__", re.sub(r"^[^A-Za-z_]", "__", table_name))
     return f"{name}_record", f"hoodie.{name}"
+
+
+def is_column_name(name: str) -> bool:
+    """Whether a column, or a field nested in one, can have this name: Avro has no other."""
+    return _FIELD_NAME.fullmatch(name) is not None
 
 
 def arrow_to_avro(schema: pa.Schema, *, name: str, namespace: str) -> dict[str, Any]:
@@ -58,11 +64,8 @@ def _record(struct: pa.StructType, name: str, namespace: str, path: str) -> dict
     fields = []
     for child in struct:
         child_path = f"{path}.{child.name}" if path else child.name
-        if not _FIELD_NAME.fullmatch(child.name):
-            raise InvalidData(
-                "column names start with a letter or _ and hold only letters, digits and _",
-                value=child_path,
-            )
+        if not is_column_name(child.name):
+            raise InvalidData(COLUMN_NAMES, value=child_path)
         avro = _optional(
             _avro_type(child.type, child.name, child_namespace, child_path), child.nullable
         )

@@ -20,6 +20,7 @@ from tideline.clock import Clock
 from tideline.errors import ConfigError, InvalidData
 from tideline.storage.object_store import AlreadyExists, ObjectStore
 from tideline.table import table_config as keys
+from tideline.table.avro_schema import COLUMN_NAMES, is_column_name
 from tideline.table.java_properties import format_properties
 from tideline.table.names import column_names
 from tideline.table.properties import has_table_metadata, table_checksum
@@ -174,6 +175,8 @@ def _check_columns(role: str, names: Iterable[str]) -> None:
     for name in names:
         if not name.strip() or "," in name:
             raise ConfigError(f"not a {role} column name", value=name)
+        if not all(is_column_name(part) for part in name.split(".")):
+            raise ConfigError(f"not a {role} column name: {COLUMN_NAMES}", value=name)
         if name in seen:
             raise ConfigError(f"{role} column named twice", value=name)
         seen.add(name)
