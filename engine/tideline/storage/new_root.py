@@ -12,7 +12,7 @@ from tideline.errors import ConfigError
 from tideline.storage.bucket import create_missing_bucket
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.probe import probe_conditional_writes
+from tideline.storage.probe.run import probe_conditional_writes
 
 _FOLDERS_INSIDE = (".hoodie/.locks", ".hoodie")
 
