@@ -18,9 +18,10 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from io import BytesIO
 from itertools import accumulate
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from tideline.errors import CorruptTable, UnsupportedTable
 from tideline.formats import snappy
@@ -32,6 +33,9 @@ from tideline.read_limits import (
     too_large,
     too_many_values,
 )
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 PARSER_FAULTS = (
     ValueError,
@@ -56,6 +60,7 @@ _PIECE_BYTES = 256
 _XZ_BYTES_MAX = 80 * 1024 * 1024
 """The dictionary of the highest level and a little more."""
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 _TO_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NOT_STRUCTURAL = bytes(set(range(256)) - set(b'[]{},"\\'))
@@ -78,6 +83,21 @@ def faults_named(
         raise
     except caught as error:
         raise CorruptTable(message, path=path, value=shortened(error)) from error
+
+
+def parser(message: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """For functions that read what others wrote: `faults_named` around every call, with the
+    argument `path` where it is given by name."""
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def parse(*args: P.args, **named: P.kwargs) -> R:
+            with faults_named(message, path=named.get("path")):
+                return function(*args, **named)
+
+        return parse
+
+    return decorated
 
 
 def shortened(error: object) -> str:
@@ -112,7 +132,8 @@ def parse_json(body: bytes | str, *, path: object = None, what: str = "JSON") ->
     """A JSON document as Python values.
 
     Raises CorruptTable naming `path` when it is none, is nested more than `JSON_DEPTH_MAX` levels
-    deep or holds a whole number beyond 64 bits; UnsupportedTable when it exceeds a limit.
+    deep, holds a whole number beyond 64 bits or half a character; UnsupportedTable when it exceeds
+    a limit.
     """
     encoded = body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass")
     admit(len(encoded), path=path)
@@ -121,7 +142,11 @@ def parse_json(body: bytes | str, *, path: object = None, what: str = "JSON") ->
     with faults_named(f"{what} is truncated or cannot be read", path=path):
         # Given bytes, json would guess at UTF-16, whose structure was not what was counted.
         text = body.decode("utf-8-sig") if isinstance(body, bytes) else body
-        return json.loads(text, parse_int=parse_int)
+        document = json.loads(text, parse_int=parse_int)
+        if _SURROGATE.search(encoded):
+            # Half a character cannot be written again, nor named in a message.
+            json.dumps(document, ensure_ascii=False).encode()
+        return document
 
 
 def _check_structure(body: bytes, path: object, what: str) -> None:

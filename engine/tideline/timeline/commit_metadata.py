@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tideline.errors import CorruptTable, UnsupportedTable
-from tideline.formats.bounded import parse_json
+from tideline.formats.bounded import faults_named, parse_json
 
 # What `prevCommit` says of a file group's first file (Hudi: HoodieWriteStat.NULL_COMMIT).
 NO_PREVIOUS_COMMIT = "null"
@@ -170,7 +170,8 @@ class CommitMetadata:
             content = parse_json(body, path=path, what="commit metadata")
             if not isinstance(content, dict):
                 raise CorruptTable("commit metadata is no JSON object")
-            return _from_content(content)
+            with faults_named("commit metadata is not understood"):
+                return _from_content(content)
         except (CorruptTable, UnsupportedTable) as error:
             raise type(error)(
                 error.message, path=path, instant=instant, value=error.value
