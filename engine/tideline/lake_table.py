@@ -42,7 +42,9 @@ from tideline.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.services.service import Service
 from tideline.storage.location import StoreLocation
 from tideline.storage.new_root import prepared_root
+from tideline.storage.probe.run import probe_conditional_writes
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.location_conflict import refuse_table_conflict
 from tideline.table.names import column_names, one_or_several
 from tideline.table.settings import Settings
 from tideline.table.table_config import (
@@ -99,7 +101,8 @@ class LakeTable:
         `schema` is a pyarrow schema of the user columns, or None to take that of the first write.
         `key_generator` (SIMPLE, COMPLEX, NON_PARTITION, TIMESTAMP, CUSTOM) and `merge_mode`
         (EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING) follow from the columns when left out.
-        Raises ConfigError for a definition that cannot be, or when a table is there already.
+        Raises ConfigError for a definition that cannot be, and when a table is there already, or a
+        Hudi or Iceberg table above or below it.
         """
         from tideline.table.create import TableDefinition, check_definition, create_table
 
@@ -120,7 +123,9 @@ class LakeTable:
             properties=properties or {},
         )
         check_definition(definition)
-        with prepared_root(location, store):
+        with prepared_root(location):
+            refuse_table_conflict(location)
+            probe_conditional_writes(store)
             return cls(HoodieTable(location, store, create_table(store, definition, clock), clock))
 
     @classmethod

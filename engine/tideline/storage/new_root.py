@@ -11,24 +11,19 @@ from pathlib import Path
 from tideline.errors import ConfigError
 from tideline.storage.bucket import create_missing_bucket
 from tideline.storage.location import StoreLocation
-from tideline.storage.object_store import ObjectStore
-from tideline.storage.probe.run import probe_conditional_writes
 
 _FOLDERS_INSIDE = (".hoodie/.locks", ".hoodie")
 
 
 @contextmanager
-def prepared_root(location: StoreLocation, store: ObjectStore) -> Iterator[None]:
-    """A place where a table may be created within: its bucket is there, and the store keeps what
-    concurrent writers rely on.
+def prepared_root(location: StoreLocation) -> Iterator[None]:
+    """A place where a table may be created within; its bucket is there.
 
-    Raises ConfigError for a place that can hold no table, and what `create_missing_bucket` and
-    `probe_conditional_writes` raise.
+    Raises ConfigError for a place that can hold no table, and what `create_missing_bucket` raises.
     """
     _check_root(location)
     with _leaving_nothing_behind(location):
         create_missing_bucket(location)
-        probe_conditional_writes(store)
         yield
 
 

@@ -87,7 +87,7 @@ class _ShallowLoader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self._depth += 1
         if self._depth > _DEPTH_MAX + 1:
-            mark = self.peek_event().start_mark
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=mark)
         try:
             return super().compose_node(parent, index)
