@@ -20,6 +20,7 @@ from tideline_operator.api_objects import (
     ApiRefused,
     ApiResource,
     ApiUnavailable,
+    LeadershipLost,
     Manifest,
 )
 from tideline_operator.controller import figures
@@ -229,7 +230,7 @@ class Controller:
             self.queue.succeeded(key)
             if delay_s is not None:
                 self.queue.wake_at(key, self._clock.monotonic_s() + delay_s)
-        except StaleStatus:
+        except (StaleStatus, LeadershipLost):
             result = "stale"
             self.queue.retry(key)
         except ApiUnavailable as error:

@@ -20,7 +20,13 @@ from datetime import datetime
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline_operator.api_objects import LAKE_TABLES, NAMESPACES, ApiRefused, Manifest
+from tideline_operator.api_objects import (
+    LAKE_TABLES,
+    NAMESPACES,
+    ApiRefused,
+    LeadershipLost,
+    Manifest,
+)
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.job_starter import JobStarter
 from tideline_operator.controller.object_cache import ObjectCache
@@ -89,6 +95,8 @@ class Deletion:
             return None
         try:
             left = self._delete(key, item)
+        except LeadershipLost:
+            raise
         except TidelineError as error:
             left = str(error)
         if left is None:
@@ -137,6 +145,7 @@ class Deletion:
         deleted = 0
         paths = (found.path for found in store.list())
         while batch := list(itertools.islice(paths, _OBJECTS_AT_ONCE)):
+            self._api.check_may_write()
             store.delete_many(batch)
             deleted += len(batch)
             if self._clock.monotonic_s() > until_s:

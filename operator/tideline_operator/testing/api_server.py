@@ -120,10 +120,16 @@ class ApiServer:
         """The administrator's."""
         return self.kubeconfig_of(ADMIN)
 
-    def kubeconfig_of(self, user: str) -> Path:
-        """A kubeconfig of one of USERS."""
-        path = self._folder / f"{user.replace(':', '-')}.kubeconfig"
-        cluster = {"server": self.url, "certificate-authority": str(self._authority)}
+    @property
+    def port(self) -> int:
+        return self._port
+
+    def kubeconfig_of(self, user: str, port: int | None = None) -> Path:
+        """A kubeconfig of one of USERS; `port` is that of a proxy before the server."""
+        name = user.replace(":", "-") + (f"-{port}" if port else "")
+        path = self._folder / f"{name}.kubeconfig"
+        url = f"https://127.0.0.1:{port or self._port}"
+        cluster = {"server": url, "certificate-authority": str(self._authority)}
         content = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -136,9 +142,9 @@ class ApiServer:
         path.write_text(json.dumps(content), "utf-8")
         return path
 
-    def api(self, user: str = ADMIN) -> KubeApi:
-        """A client that is signed in as `user`."""
-        return KubeApi.from_environment(self.kubeconfig_of(user))
+    def api(self, user: str = ADMIN, port: int | None = None) -> KubeApi:
+        """A client that is signed in as `user`, and reaches the server by the `port` of a proxy."""
+        return KubeApi.from_environment(self.kubeconfig_of(user, port))
 
     def request(
         self,
