@@ -84,7 +84,11 @@ def test_a_former_leader_writes_nothing_whatever_it_was_about_to_write(
     assert len(server.seen) == 1
     # As after SIGSTOP, or on a machine that had no time for it: nobody was there to notice.
     clock.advance(0.1)
-    table: Manifest = {"metadata": {"name": "t", "namespace": "n", "uid": "u"}}
+    table: Manifest = {
+        "apiVersion": "v1",
+        "kind": "T",
+        "metadata": {"name": "t", "namespace": "n", "uid": "u"},
+    }
     table["metadata"]["resourceVersion"] = "1"
     status = LakeTableStatus(observed_generation=7)
     for write in (
@@ -95,7 +99,7 @@ def test_a_former_leader_writes_nothing_whatever_it_was_about_to_write(
     ):
         with pytest.raises(LeadershipLost, match="does not lead any more"):
             write()
-    EventRecorder(api, "a", clock.now_ms).tell(table, TableEvent("Late", "", "too late"))
+    EventRecorder(api, "a", clock.now_ms).record(table, TableEvent("Late", "", "too late"))
     assert len(server.seen) == 1
     assert not election.is_leader
 

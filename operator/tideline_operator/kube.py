@@ -2,7 +2,7 @@
 
 Every request has a time limit, and every write asks `before_write` first. A failure is
 `ApiUnavailable` when trying again may help, `ApiRefused` when it will not, and a value (`Exists`,
-`Stale`, None) where callers branch on it. Nothing is retried here: the work queue knows better when.
+`Stale`, None) where callers branch on it. Nothing is retried here: the work queue decides that.
 """
 
 from __future__ import annotations

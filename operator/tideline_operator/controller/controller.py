@@ -119,6 +119,7 @@ class Controller:
         )
         self._reflectors = self._make_reflectors(api)
         self._workers: list[threading.Thread] = []
+        self._failing_since_ms: dict[Key, int] = {}
         self._stop = threading.Event()
         self.metrics.on_collect(self._collect)
 
@@ -131,7 +132,7 @@ class Controller:
                 if self._stop.is_set() or timeout_s is not None:
                     return False
         for item in self.tables.all():
-            self._hold_place(item)
+            self._take_over(item)
         for number in range(self._settings.workers):
             thread = threading.Thread(target=self._work, name=f"worker {number}", daemon=True)
             thread.start()
@@ -201,9 +202,13 @@ class Controller:
         if name:
             self.queue.add((key_of(item)[0], str(name)), urgent=True)
 
-    def _hold_place(self, item: Manifest) -> None:
-        """Count what was under way when this process began."""
+    def _take_over(self, item: Manifest) -> None:
+        """Begin where the process before ended: its gauges, and places for what is under way.
+
+        A table whose status does not change is never written, so nothing else would set them.
+        """
         status = parse_stored(LakeTableStatus, item.get("status") or {}) or LakeTableStatus()
+        figures.note_status(self.metrics, key_of(item), status)
         for entry in status.operations:
             if entry.phase in (OperationPhase.PENDING, OperationPhase.RUNNING):
                 self.budgets.hold(key_of(item), entry.memory_bytes)
@@ -228,6 +233,7 @@ class Controller:
         try:
             delay_s = self._turn(key, item)
             self.queue.succeeded(key)
+            self._failing_since_ms.pop(key, None)
             if delay_s is not None:
                 self.queue.wake_at(key, self._clock.monotonic_s() + delay_s)
         except (StaleStatus, LeadershipLost):
@@ -242,7 +248,7 @@ class Controller:
             delay_s = self.queue.retry(key)
             _log.exception("tries again in %.0f s", delay_s, extra={"table": table})
             if item is not None:
-                self._tell_failure(item, error)
+                self._record_failure(key, item, error)
         taken_s = self._clock.monotonic_s() - started_s
         self.metrics.add(figures.RECONCILES, result=result)
         self.metrics.observe(figures.RECONCILE_SECONDS, taken_s, bounds=TURN_BOUNDS_S)
@@ -259,10 +265,11 @@ class Controller:
             self.tables.put(aligned)
         return self._reconciler.reconcile(key, without_managed_fields(aligned))
 
-    def _tell_failure(self, item: Manifest, error: Exception) -> None:
+    def _record_failure(self, key: Key, item: Manifest, error: Exception) -> None:
         note = f"the operator could not take a turn for this table: {error}"
-        subject = f"{type(error).__name__} {error}"
-        self._events.tell(item, TableEvent("ReconcileFailed", subject, note, is_warning=True))
+        since_ms = self._failing_since_ms.setdefault(key, self._clock.now_ms())
+        subject = f"{type(error).__name__}@{since_ms}"
+        self._events.record(item, TableEvent("ReconcileFailed", subject, note, is_warning=True))
 
     def _collect(self) -> None:
         """Bring the figures of the process up to date."""

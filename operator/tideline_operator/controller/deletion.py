@@ -105,7 +105,7 @@ class Deletion:
         _log.info("deletes data: %s", left, extra={"table": "/".join(key)})
         if self._is_overdue(item):
             note = f"gave up deleting the data of {item['spec'].get('location')}: {left}"
-            self._events.tell(item, TableEvent("DeletionGaveUp", "", note, is_warning=True))
+            self._events.record(item, TableEvent("DeletionGaveUp", "", note, is_warning=True))
             self._let_go(item)
             return None
         return RETRY_S
@@ -123,7 +123,7 @@ class Deletion:
             if isinstance(found, Unresolved):
                 if found.reason == LOCATION_TAKEN:
                     note = f"nothing is deleted: {found.message}"
-                    self._events.tell(item, TableEvent("DataKept", "", note, is_warning=True))
+                    self._events.record(item, TableEvent("DataKept", "", note, is_warning=True))
                     return None
                 declared_problem = found.message
             else:
@@ -134,7 +134,7 @@ class Deletion:
         if table is None:
             if self._namespace_ends(key[0]):
                 note = f"its data stays, and the namespace goes: {declared_problem}"
-                self._events.tell(item, TableEvent("DeletionGaveUp", "", note, is_warning=True))
+                self._events.record(item, TableEvent("DeletionGaveUp", "", note, is_warning=True))
                 return None
             return declared_problem
         return self._delete_objects(item, table)
@@ -151,7 +151,7 @@ class Deletion:
             if self._clock.monotonic_s() > until_s:
                 return f"{deleted:,} objects deleted in this turn, more are left"
         note = f"deleted the data at {table.location.uri}"
-        self._events.tell(item, TableEvent("DataDeleted", "", note))
+        self._events.record(item, TableEvent("DataDeleted", "", note))
         return None
 
     def _stop_jobs(self, key: Key) -> str | None:

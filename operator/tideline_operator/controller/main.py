@@ -103,6 +103,9 @@ class ControllerProcess:
         return verdict(["the lease cannot be reached"] if silent_s > LEASE_SILENT_S else [])
 
     def _figures(self) -> tuple[int, str]:
+        if self._controller is not None and not self._controller.is_ready:
+            # Without the gauges of all tables an alert that is firing would end.
+            return verdict(["the caches are being filled"])
         self._metrics.set(figures.LEADER, float(self._election.is_leader))
         return 200, self._metrics.text()
 

@@ -140,6 +140,7 @@ class OperationStatus:
         "Next attempt, if it failed.", default=None, length_max=40
     )
     exit_code: int = described("0, or the exit code of its failure.", default=0)
+    error: str = described("The class of its failure.", default="", length_max=64)
     is_safe_to_retry: bool = described("Whether trying again may help by itself.", default=False)
     memory_bytes: int = described("Memory its pods may ask for together.", default=0)
     pod_uid: str = described("Its driver's pod.", default="", length_max=64)

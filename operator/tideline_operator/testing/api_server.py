@@ -129,7 +129,7 @@ class ApiServer:
         name = user.replace(":", "-") + (f"-{port}" if port else "")
         path = self._folder / f"{name}.kubeconfig"
         url = f"https://127.0.0.1:{port or self._port}"
-        cluster = {"server": url, "certificate-authority": str(self._authority)}
+        cluster = {"server": url, "certificate-authority": str(self.authority)}
         content = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -141,6 +141,10 @@ class ApiServer:
         path.touch(mode=0o600)
         path.write_text(json.dumps(content), "utf-8")
         return path
+
+    def token_of(self, user: str) -> str:
+        """What one of USERS signs in with."""
+        return self._tokens[user]
 
     def api(self, user: str = ADMIN, port: int | None = None) -> KubeApi:
         """A client that is signed in as `user`, and reaches the server by the `port` of a proxy."""
@@ -164,7 +168,7 @@ class ApiServer:
         }
         body = None if content is None else json.dumps(content).encode()
         request = urllib.request.Request(self.url + path, data=body, headers=headers, method=method)
-        trust = ssl.create_default_context(cafile=str(self._authority))
+        trust = ssl.create_default_context(cafile=str(self.authority))
         try:
             with urllib.request.urlopen(request, timeout=30, context=trust) as response:
                 return Answer(response.status, _content(response.read()))
@@ -182,7 +186,7 @@ class ApiServer:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
-    def _authority(self) -> Path:
+    def authority(self) -> Path:
         """The certificate the server made for itself, with its authority."""
         return self._folder / "certificates" / "apiserver.crt"
 
@@ -210,7 +214,7 @@ class ApiServer:
             f"--etcd-servers={etcd_url}",
             "--bind-address=127.0.0.1",
             f"--secure-port={self._port}",
-            f"--cert-dir={self._authority.parent}",
+            f"--cert-dir={self.authority.parent}",
             f"--token-auth-file={tokens}",
             "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
