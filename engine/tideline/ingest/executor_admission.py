@@ -68,7 +68,7 @@ def executor_pod(pods: SparkPods) -> dict[str, Any]:
     spec = dict(template.get("spec") or {})
     given = spec.get("containers") or [{}]
     containers = [item for item in given if item.get("name", CONTAINER_NAME) != CONTAINER_NAME]
-    first = next((item for item in given if item.get("name") == CONTAINER_NAME), {})
+    first: dict[str, Any] = next((item for item in given if item.get("name") == CONTAINER_NAME), {})
     metadata = {
         name: text
         for name, text in (template.get("metadata") or {}).items()
