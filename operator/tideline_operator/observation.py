@@ -138,10 +138,10 @@ class Observer:
             if not StoreLocation.of(
                 table.location.uri, dict(table.location.options)
             ).creates_bucket:
-                return Observed(running=running, problem=_problem(error))
+                return Observed(running=running, problem=problem_of(error))
             found, lacks_bucket = None, True
         except TidelineError as error:
-            return Observed(running=running, problem=_problem(error))
+            return Observed(running=running, problem=problem_of(error))
         due = due_ingests(table.spec, status, found, self._clock.now_ms())
         landings = {
             ingest.name: self._landing(table, ingest)
@@ -159,7 +159,7 @@ class Observer:
             self._iceberg.pop(table.address, None)
             return Observed(running=running)
         except TidelineError as error:
-            return Observed(running=running, problem=_problem(error))
+            return Observed(running=running, problem=problem_of(error))
         return Observed(running=running, iceberg=seen)
 
     def _table(self, table: ResolvedTable) -> ObservedTable | None:
@@ -204,7 +204,7 @@ class Observer:
                 exists=root is None or Path(root).is_dir(),
             )
         except TidelineError as error:
-            return ObservedLanding(problem=_problem(error))
+            return ObservedLanding(problem=problem_of(error))
 
     def _counts(
         self, hoodie: HoodieTable, timeline: ActiveTimeline, memory: _Memory
@@ -384,7 +384,8 @@ def _number(hoodie: HoodieTable, setting: tuple[str, int]) -> int:
     return int(text) if text.isdecimal() else setting[1]
 
 
-def _problem(error: TidelineError) -> Problem:
+def problem_of(error: TidelineError) -> Problem:
+    """What an error in looking at something says to a planner."""
     return Problem(
         reason=type(error).__name__,
         message=str(error),

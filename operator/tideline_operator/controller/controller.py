@@ -40,6 +40,7 @@ from tideline_operator.controller.reflector import OnChange, Reflector
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.controller.settlement import Settler
 from tideline_operator.controller.status_writer import StaleStatus, StatusWriter
+from tideline_operator.controller.store_watch import StoreWatch
 from tideline_operator.controller.table_source import TableSource
 from tideline_operator.controller.work_queue import Key, WorkQueue
 from tideline_operator.controller.writer_fate import WriterFates
@@ -117,6 +118,16 @@ class Controller:
             deadline_s=settings.deletion_deadline_s,
             last_resolved=self._reconciler.last_resolved,
         )
+        self._store_watch = StoreWatch(
+            api,
+            self._stores,
+            source.open_store,
+            self._events,
+            self.metrics,
+            clock,
+            self.queue.add,
+        )
+        self._reconciler.on_resolved = self._store_watch.note
         self._reflectors = self._make_reflectors(api)
         self._workers: list[threading.Thread] = []
         self._failing_since_ms: dict[Key, int] = {}
@@ -137,11 +148,13 @@ class Controller:
             thread = threading.Thread(target=self._work, name=f"worker {number}", daemon=True)
             thread.start()
             self._workers.append(thread)
+        self._store_watch.start()
         return True
 
     def stop(self, timeout_s: float = 20.0) -> None:
         """Take no more turns; those under way get `timeout_s`."""
         self._stop.set()
+        self._store_watch.stop()
         self.queue.close()
         for reflector in self._reflectors:
             reflector.stop()
@@ -187,7 +200,11 @@ class Controller:
         item = after or before
         if item is None or not self._workers:
             return
+        if before is not None and after is not None and _declared(before) == _declared(after):
+            return
         namespace, name = key_of(item)
+        if after is None:
+            self.metrics.forget(namespace=namespace, store=name)
         for table in self.tables.all():
             if key_of(table)[0] == namespace and name in _stores_named(table):
                 self.queue.add(key_of(table))
@@ -256,6 +273,7 @@ class Controller:
     def _turn(self, key: Key, item: Manifest | None) -> float | None:
         if item is None:
             self._reconciler.forget(key)
+            self._store_watch.forget(key)
             self.queue.forget(key)
             return None
         if item["metadata"].get("deletionTimestamp"):
@@ -309,6 +327,11 @@ def _short(item: Manifest) -> Manifest:
 def _condition(item: Manifest) -> tuple[object, object]:
     """What of a Job or pod matters here."""
     return item.get("status"), item["metadata"].get("deletionTimestamp")
+
+
+def _declared(item: Manifest) -> tuple[object, object]:
+    """What of a LakeStore matters to its tables: not its status."""
+    return item["metadata"].get("uid"), item["metadata"].get("generation")
 
 
 def _stores_named(table: Manifest) -> set[str]:

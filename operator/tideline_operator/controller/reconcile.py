@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tideline.clock import Clock
@@ -125,6 +126,7 @@ class TableReconciler:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self.on_resolved: Callable[[Key, ResolvedTable], None] = lambda *_: None
         self._memories: dict[Key, _Memory] = {}
 
     def forget(self, key: Key) -> None:
@@ -172,6 +174,7 @@ class TableReconciler:
         if isinstance(resolved, Unresolved):
             return self._rest(turn, settled, resolved)
         self._memories[key].resolved = resolved
+        self.on_resolved(key, resolved)
         return self._work(turn, settled, resolved)
 
     def _begin(self, key: Key, item: Manifest) -> _Turn:
