@@ -13,7 +13,7 @@ import pytest
 from tideline.errors import ConfigError
 from tideline.ingest.operation import Place
 from tideline.ingest.operation_result import OperationResult, Outcome, SkippedFile
-from tideline_operator.controller.addresses import address_of
+from tideline_operator.addresses import address_of
 from tideline_operator.controller.health import HttpServer, verdict
 from tideline_operator.controller.json_log import JsonLines
 from tideline_operator.controller.locations import Claim, ClaimedPlace, Locations

@@ -50,6 +50,7 @@ from tideline_operator.resources.lake_table import TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.service_settings import wanted_services
+from tideline_operator.table_identity import identity_of
 from tideline_operator.triggers import due_ingests
 
 # The engine's defaults, for a table whose properties do not say otherwise.
@@ -192,6 +193,7 @@ class Observer:
             history=reader.history(found),
             savepoints=reader.savepoints(),
             counts=self._counts(hoodie, timeline, memory),
+            identity=identity_of(config),
         )
 
     def _landing(self, table: ResolvedTable, ingest: Ingest) -> ObservedLanding:

@@ -77,8 +77,8 @@ class FileCounts:
 class ObservedTable:
     """A table that exists: how it was created, and its timeline.
 
-    `savepoints` are instants by the name of their savepoint. `counts` is None when the files were
-    not counted in this look.
+    `identity` tells it from other tables. `savepoints` are instants by the name of their savepoint.
+    `counts` is None when the files were not counted in this look.
     """
 
     record_key: tuple[str, ...]
@@ -96,6 +96,7 @@ class ObservedTable:
     history: TableHistory = field(default_factory=TableHistory)
     savepoints: Mapping[str, str] = field(default_factory=dict)
     counts: FileCounts | None = None
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)

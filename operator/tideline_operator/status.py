@@ -8,10 +8,11 @@ from tideline.ingest.executor_admission import EXECUTORS_REFUSED
 from tideline.ingest.operation import MaintainIceberg, Operation, OperationKind, RunService
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline_operator.actions import Action, Blocked, Wait
+from tideline_operator.addresses import address_of
 from tideline_operator.due_services import needs_of
 from tideline_operator.iceberg_status import iceberg_table_status, iceberg_timeline
 from tideline_operator.observed import FileCounts, Observed, WriterFate
-from tideline_operator.planner import batch_of
+from tideline_operator.planner import TABLE_MISMATCH, batch_of
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.schedule import Timestamp
@@ -24,6 +25,7 @@ from tideline_operator.resources.status import (
     LakeTableStatus,
     OperationPhase,
     OperationStatus,
+    OwnedTable,
     PendingInstant,
     RunFigures,
     ServiceStatus,
@@ -172,6 +174,7 @@ def observed_status(
         observed_generation=table.resource.metadata.generation,
         timeline=timeline,
         table=files,
+        owned=_owned(table, status, observed, actions),
         services=(
             _service_statuses(status, needs, actions) if observed.has_table else status.services
         ),
@@ -179,6 +182,12 @@ def observed_status(
         lag_files=sum(item.lag_files for item in ingests.values()) if ingests else None,
         conditions=_conditions(table, status, observed, actions, needs, now_ms),
     )
+
+
+def owned_table(table: ResolvedTable, identity: str) -> OwnedTable:
+    """The table of that identity, at the place that `table` declares."""
+    address = address_of(table.location, table.resource.metadata.namespace)
+    return OwnedTable(location=address, identity=identity)
 
 
 def with_condition(
@@ -295,6 +304,16 @@ def _table_status(status: LakeTableStatus, counts: FileCounts | None) -> TableSt
         small_file_percent=round(100 * counts.small_files / counts.files) if counts.files else 0,
         log_files=counts.log_files,
     )
+
+
+def _owned(
+    table: ResolvedTable, status: LakeTableStatus, observed: Observed, actions: tuple[Action, ...]
+) -> OwnedTable | None:
+    """The table at the place, once it was found to be as declared; what was known stays known."""
+    differs = any(isinstance(one, Blocked) and one.reason == TABLE_MISMATCH for one in actions)
+    if observed.table is None or differs:
+        return status.owned
+    return owned_table(table, observed.table.identity)
 
 
 def _ingest_status(

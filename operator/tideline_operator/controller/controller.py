@@ -90,16 +90,18 @@ class Controller:
             launcher or JobLauncher(api, settings.launch),
             NamespaceAccess(api, clock, settings.launch.service_account),
         )
+        observer = Observer(clock, source.open_store, source.open_iceberg)
+        writer = StatusWriter(api, self.tables)
         self._reconciler = TableReconciler(
             Parts(
                 tables=self.tables,
                 source=source,
                 settler=Settler(api, self._jobs, self._pods, settings.start_deadline_s),
-                observer=Observer(clock, source.open_store, source.open_iceberg),
+                observer=observer,
                 fates=WriterFates(api, self._pods),
                 starter=starter,
                 budgets=self.budgets,
-                writer=StatusWriter(api, self.tables),
+                writer=writer,
                 events=self._events,
                 pacing=PollPacing(settings.idle_polls_per_s),
                 metrics=self.metrics,
@@ -114,6 +116,8 @@ class Controller:
             self._events,
             self._jobs,
             self._pods,
+            writer,
+            observer,
             clock,
             deadline_s=settings.deletion_deadline_s,
             last_resolved=self._reconciler.last_resolved,

@@ -15,8 +15,8 @@ from tideline.errors import ConfigError
 from tideline.ingest.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline_operator.addresses import address_of
 from tideline_operator.api_objects import Manifest
-from tideline_operator.controller.addresses import address_of
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import Connections, SecretProblem
 from tideline_operator.controller.locations import Claim, ClaimedPlace, Locations, Taken
@@ -137,6 +137,16 @@ class TableSource:
         credentials = self._catalogs.credentials(namespace, table.spec.catalog)
         return open_source(table, open_store, clock, credentials)
 
+    def others_below(self, key: Key, table: ResolvedTable) -> dict[str, str]:
+        """Places that other LakeTables claim below a table's location, by path, with the owner."""
+        address = claimed_address(table)
+        found = self._locations.others_in(key, address)
+        return {
+            one.elder.address.removeprefix(address).strip("/"): "/".join(one.key)
+            for one in found
+            if one.elder.address != address
+        }
+
     def forget(self, key: Key) -> None:
         """The table is gone: its place is free."""
         for other in self._locations.release(key):
@@ -187,7 +197,7 @@ def claimed_places(item: Manifest, table: ResolvedTable) -> tuple[ClaimedPlace, 
     worked = _worked_at(item)
     spec = table.resource.spec
     location = ClaimedPlace(
-        address_of(Place(table.address, table.location.options), namespace),
+        claimed_address(table),
         "spec.location" if spec.catalog is None else "spec.catalog",
         table.address,
         has_worked_there=item["spec"].get("location") in worked,
@@ -203,6 +213,12 @@ def claimed_places(item: Manifest, table: ResolvedTable) -> tuple[ClaimedPlace, 
         for position, ingest in enumerate(spec.ingest)
     )
     return location, *landings
+
+
+def claimed_address(table: ResolvedTable) -> str:
+    """The address of the table itself."""
+    namespace = table.resource.metadata.namespace
+    return address_of(Place(table.address, table.location.options), namespace)
 
 
 def _taken_message(taken: Taken) -> str:
