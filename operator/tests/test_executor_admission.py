@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from tideline.cli.operation import run_operation
 from tideline.ingest import executor_admission
@@ -18,7 +20,9 @@ from tideline.ingest.executor_admission import (
     check_executors,
 )
 from tideline.ingest.kubernetes_pods import SparkPods, ThisPod
+from tideline.ingest.landing import FileFormat, list_landing
 from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.storage.location import StoreLocation
 from tideline_operator.api_objects import PODS, ApiResource, Manifest
 from tideline_operator.operation import ingest_operation
 from tideline_operator.planner import plan
@@ -115,9 +119,14 @@ def test_a_driver_whose_executors_are_refused_ends_before_it_starts_spark(
     monkeypatch.setattr("tideline.cli.operation.os._exit", lambda _: None)
     spark_pods = tmp_path / "spark-pods.json"
     spark_pods.write_text(executors(tmp_path).to_json())
-    operation = ingest_operation(
-        resolved(), resolved().spec.ingest[0], tuple(FILES[:1]), generation=0
-    )
+    table = resolved()
+    body = pa.BufferOutputStream()
+    parquet.write_table(pa.table({"id": ["a"], "city": ["b"], "ts": [1]}), body)
+    place = table.landings["landing"]
+    landing = StoreLocation.of(place.uri).open()
+    landing.put("f.parquet", body.getvalue().to_pybytes())
+    files = list_landing(landing, FileFormat.PARQUET).files
+    operation = ingest_operation(table, table.spec.ingest[0], files, generation=0)
     file, log = tmp_path / "operation.json", tmp_path / "termination-log"
     file.write_text(json.dumps(operation.to_json_object()))
     host, _, port = api_server.url.removeprefix("https://").partition(":")

@@ -245,7 +245,7 @@ class Deletion:
         if newest is None or not is_instant_time(newest):
             return None
         time = InstantTime(newest)
-        if time in {one.time for one in hoodie.timeline()}:
+        if time in {one.time for one in hoodie.timeline().completed()}:
             return None
         if hoodie.archived().find(frozenset({time})):
             return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -26,6 +27,8 @@ class HangingProxy:
         self._stops = threading.Event()
         self._passes = threading.Event()
         self._passes.set()
+        self._pumps: list[threading.Thread] = []
+        self._ends: list[socket.socket] = []
         self.swallowed_bytes = 0
         self.port = int(self._listener.getsockname()[1])
 
@@ -40,6 +43,10 @@ class HangingProxy:
         trace: TracebackType | None,
     ) -> None:
         self._stops.set()
+        for pump in self._pumps:
+            pump.join()
+        for end in self._ends:
+            end.close()
 
     def swallow_replies(self) -> None:
         """From now on requests arrive at the server, and its replies nowhere."""
@@ -53,10 +60,12 @@ class HangingProxy:
                 except TimeoutError:
                     continue
                 server = socket.create_connection(("127.0.0.1", self._server_port))
+                self._ends += [client, server]
                 for source, sink, is_reply in ((client, server, False), (server, client, True)):
-                    threading.Thread(
-                        target=self._pump, args=(source, sink, is_reply), daemon=True
-                    ).start()
+                    arguments = (source, sink, is_reply)
+                    pump = threading.Thread(target=self._pump, args=arguments, daemon=True)
+                    self._pumps.append(pump)
+                    pump.start()
 
     def _pump(self, source: socket.socket, sink: socket.socket, is_reply: bool) -> None:
         source.settimeout(_POLL_S)
@@ -74,4 +83,5 @@ class HangingProxy:
             except OSError:
                 break
         if not is_reply or self._passes.is_set():
-            sink.close()
+            with suppress(OSError):
+                sink.shutdown(socket.SHUT_WR)
