@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from tideline.clock import Clock
-from tideline.errors import ObjectNotFound, StorageUnavailable, TidelineError
+from tideline.errors import ConfigError, ObjectNotFound, StorageUnavailable, TidelineError
 from tideline.ingest.checkpoint import CHECKPOINT_PREFIX, INGEST_KEY, Checkpoint, read_checkpoints
 from tideline.ingest.landing import FileFormat, list_landing
 from tideline.ingest.operation import Place
@@ -34,9 +35,11 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.carried import read_carried
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.timeline.instant_time import InstantTime
+from tideline_operator.foreign_tables import table_in_the_way
 from tideline_operator.iceberg_observation import IcebergMemory, observe_iceberg
 from tideline_operator.iceberg_source import IcebergSource, open_source
 from tideline_operator.observed import (
+    LOCATION_TAKEN,
     FileCounts,
     Observed,
     ObservedLanding,
@@ -143,6 +146,10 @@ class Observer:
             found, lacks_bucket = None, True
         except TidelineError as error:
             return Observed(running=running, problem=problem_of(error))
+        if found is None and not lacks_bucket and not running:
+            problem = self._in_the_way(table)
+            if problem is not None:
+                return Observed(running=running, problem=problem)
         due = due_ingests(table.spec, status, found, self._clock.now_ms())
         landings = {
             ingest.name: self._landing(table, ingest)
@@ -150,6 +157,17 @@ class Observer:
             if ingest.name in due
         }
         return Observed(found, landings, running, lacks_bucket=lacks_bucket)
+
+    def _in_the_way(self, table: ResolvedTable) -> Problem | None:
+        """A table of others where this one is to be created."""
+        try:
+            words = table_in_the_way(table.location, partial(self._open_store, table))
+        except TidelineError as error:
+            return problem_of(error)
+        if words is None:
+            return None
+        message = f"spec.location: {table.location.uri} is no place for a table: {words}"
+        return Problem(LOCATION_TAKEN, message, ConfigError.exit_code, is_transient=False)
 
     def _iceberg_table(self, table: ResolvedTable, running: frozenset[str]) -> Observed:
         memory = self._iceberg.setdefault(table.address, IcebergMemory())

@@ -14,6 +14,9 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant_time import InstantTime
 from tideline_operator.observed_iceberg import ObservedIceberg
 
+LOCATION_TAKEN = "LocationTaken"
+"""Why a table cannot be where it is declared: the place is another's."""
+
 
 class WriterFate(Enum):
     """What is known of a writer beside its heartbeat.

@@ -45,14 +45,11 @@ from tideline_operator.controller.job_starter import JobStarter
 from tideline_operator.controller.object_cache import ObjectCache, without_managed_fields
 from tideline_operator.controller.status_writer import StaleStatus, StatusWriter
 from tideline_operator.controller.table_removal import Kept, TableRemoval
-from tideline_operator.controller.table_source import (
-    LOCATION_TAKEN,
-    TableSource,
-    declared_table,
-)
+from tideline_operator.controller.table_source import TableSource, declared_table
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.kube import KubeApi
 from tideline_operator.observation import Observer
+from tideline_operator.observed import LOCATION_TAKEN
 from tideline_operator.planner import difference_of
 from tideline_operator.resources.lake_table import DeletionPolicy
 from tideline_operator.resources.parsing import parse_stored

@@ -24,13 +24,12 @@ from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.iceberg_source import IcebergSource, open_source
 from tideline_operator.launcher.driver_job import CA_BUNDLE_PATH
+from tideline_operator.observed import LOCATION_TAKEN
 from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.parsing import parse_object
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.resolving import S3_SCHEMES, resolve_table, store_names
-
-LOCATION_TAKEN = "LocationTaken"
 
 
 @dataclass(frozen=True, slots=True)
