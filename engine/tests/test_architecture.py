@@ -67,7 +67,7 @@ DELETING_PLACES = {
     "engine/tideline/storage/s3.py": "a store: below the guard",
     "engine/tideline/storage/heartbeat.py": "one object under a path made of a constant folder",
     "engine/tideline/storage/liveness.py": "a lock file of its own in the control folder",
-    "engine/tideline/storage/probe.py": "an object that it wrote under a name with a UUID",
+    "engine/tideline/storage/probe/": "objects that it wrote in a folder named with a UUID",
     "engine/tideline/testing/": "never part of a service",
     "operator/tideline_operator/testing/": "never part of a service",
     "operator/tideline_operator/launcher/": "objects of Kubernetes",
