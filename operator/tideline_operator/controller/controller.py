@@ -90,25 +90,8 @@ class Controller:
             launcher or JobLauncher(api, settings.launch),
             NamespaceAccess(api, clock, settings.launch.service_account),
         )
-        observer = Observer(clock, source.open_store, source.open_iceberg)
-        writer = StatusWriter(api, self.tables)
-        self._reconciler = TableReconciler(
-            Parts(
-                tables=self.tables,
-                source=source,
-                settler=Settler(api, self._jobs, self._pods, settings.start_deadline_s),
-                observer=observer,
-                fates=WriterFates(api, self._pods),
-                starter=starter,
-                budgets=self.budgets,
-                writer=writer,
-                events=self._events,
-                pacing=PollPacing(settings.idle_polls_per_s),
-                metrics=self.metrics,
-                clock=clock,
-                resync_s=settings.resync_s,
-            )
-        )
+        parts = self._parts(api, source, starter)
+        self._reconciler = TableReconciler(parts)
         self._deletion = Deletion(
             api,
             source,
@@ -116,20 +99,14 @@ class Controller:
             self._events,
             self._jobs,
             self._pods,
-            writer,
-            observer,
+            parts.writer,
+            parts.observer,
             clock,
             deadline_s=settings.deletion_deadline_s,
             last_resolved=self._reconciler.last_resolved,
         )
         self._store_watch = StoreWatch(
-            api,
-            self._stores,
-            source.open_store,
-            self._events,
-            self.metrics,
-            clock,
-            self.queue.add,
+            api, self._stores, source.open_store, self._events, self.metrics, clock, self.queue.add
         )
         self._reconciler.on_resolved = self._store_watch.note
         self._reflectors = self._make_reflectors(api)
@@ -137,6 +114,24 @@ class Controller:
         self._failing_since_ms: dict[Key, int] = {}
         self._stop = threading.Event()
         self.metrics.on_collect(self._collect)
+
+    def _parts(self, api: KubeApi, source: TableSource, starter: JobStarter) -> Parts:
+        settings, clock = self._settings, self._clock
+        return Parts(
+            tables=self.tables,
+            source=source,
+            settler=Settler(api, self._jobs, self._pods, settings.start_deadline_s),
+            observer=Observer(clock, source.open_store, source.open_iceberg),
+            fates=WriterFates(api, self._pods),
+            starter=starter,
+            budgets=self.budgets,
+            writer=StatusWriter(api, self.tables),
+            events=self._events,
+            pacing=PollPacing(settings.idle_polls_per_s),
+            metrics=self.metrics,
+            clock=clock,
+            resync_s=settings.resync_s,
+        )
 
     def start(self, *, timeout_s: float | None = None) -> bool:
         """Fill the caches, then begin; False when that did not come about in time."""
