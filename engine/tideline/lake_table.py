@@ -345,7 +345,7 @@ class LakeTable:
         policy = replace(
             self._failed_writes(config), gives_up_unreadable=True, gone=frozenset(gone)
         )
-        with table.lock().acquire(timeout_s=config.lock_timeout_s):
+        with table.lock(config.lock_timing).acquire(timeout_s=config.lock_timeout_s):
             timeline = table.timeline()
             done = execute_failed_writes_rollback(table, timeline, policy)
             sweep_leftovers(table, timeline, policy)
