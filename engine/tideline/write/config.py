@@ -124,8 +124,8 @@ class DeleteMarker:
 class WriteConfig:
     """All settings of one write.
 
-    A writer waits for the table lock as `lock_timing` says. It asks for up to `settle_s` what became
-    of a commit whose reply was lost. `withdraws_clustering`: with updates allowed, a pending
+    A writer waits for the table lock as `lock_timing` says. What became of a commit whose reply was
+    lost it asks for up to `settle_s`. `withdraws_clustering`: with updates allowed, a pending
     clustering in their way is rolled back for good.
     """
 
