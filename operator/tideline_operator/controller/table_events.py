@@ -39,6 +39,11 @@ def events_of(entry: OperationStatus, result: OperationResult) -> tuple[TableEve
         more = len(result.skipped) - _FILES_NAMED
         note = f"{name} set aside {named}" + (f"; and {more} more" if more > 0 else "")
         events.append(TableEvent("Quarantined", attempt, note, is_warning=True))
+    if result.rows_set_aside:
+        rows = counted(result.rows_set_aside, "row")
+        first = next(iter(result.notes), "")
+        note = f"{name} set aside {rows}: {first}"
+        events.append(TableEvent("Quarantined", f"{attempt}-rows", note, is_warning=True))
     return tuple(events)
 
 
