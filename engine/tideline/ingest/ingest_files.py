@@ -54,6 +54,7 @@ from tideline.spark.landed_rows import (
 )
 from tideline.spark.sources import (
     SPARK_FAILURES,
+    ClashingFiles,
     SourceSettings,
     UnreadableFiles,
     failure_reason,
@@ -240,8 +241,6 @@ class _Attempt:
         """A report, or what is at fault."""
         try:
             return self._write(session), Verdict()
-        except UnreadableFiles as error:
-            return None, Verdict(error.reasons)
         except _NoTableYet as error:
             raise self._explained(error) from error
         except (InvalidData, ConfigError, *SPARK_FAILURES) as error:
@@ -258,6 +257,8 @@ class _Attempt:
             raise self._explained(error) from error
 
     def _judge(self, session: SparkSession, error: Exception) -> Verdict:
+        if isinstance(error, UnreadableFiles) and not isinstance(error, ClashingFiles):
+            return Verdict(error.reasons)
         table = self.table or open_table(self.operation.table, self.operation.writer)
         intake = self._intake(session, table)
         if isinstance(error, ConfigError):

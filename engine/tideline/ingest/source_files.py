@@ -24,6 +24,7 @@ from tideline.spark.landed_rows import is_infrastructure_failure
 from tideline.spark.sources import (
     PARQUET,
     SPARK_FAILURES,
+    ClashingFiles,
     SourceSettings,
     UnreadableFiles,
     failure_reason,
@@ -72,8 +73,6 @@ def write_sources(table: LakeTable, spark: SparkSession, wanted: SourceWrite) ->
         try:
             report = table.write(intake.rows(paths), wanted.operation, options=wanted.options)
             return SourceWritten(report, skipped, rows)
-        except UnreadableFiles as error:
-            verdict = Verdict(error.reasons)
         except (InvalidData, ConfigError, *SPARK_FAILURES) as error:
             verdict = _judge(table, wanted, intake, paths, error)
         if verdict.files and not wanted.skips_bad_files:
@@ -122,6 +121,8 @@ def _judge(
     if isinstance(error, SPARK_FAILURES) and is_infrastructure_failure(error):
         message = f"Spark could not do its work: {failure_reason(error)}"
         raise StorageUnavailable(message, table=table.uri) from error
+    if isinstance(error, UnreadableFiles) and not isinstance(error, ClashingFiles):
+        return Verdict(error.reasons)
     if isinstance(error, ConfigError):
         verdict = Verdict(misfits(intake, paths))
     else:

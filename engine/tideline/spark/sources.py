@@ -114,6 +114,10 @@ class UnreadableFiles(InvalidData):
         super().__init__(f"source file cannot be taken in: {reason}{more}", path=path)
 
 
+class ClashingFiles(UnreadableFiles):
+    """Files that do not go with those before them; a table may say that these are at fault."""
+
+
 def find_sources(location: StoreLocation) -> tuple[StoreLocation, list[str]]:
     """One file, or every file below a folder, in path order: the folder, and paths in it.
 
@@ -297,7 +301,7 @@ def _only_declared(frame: DataFrame, declared: T.StructType | None) -> DataFrame
 def _union(parts: list[SourceGroup]) -> DataFrame:
     """All groups in one schema; columns that some lack are null there.
 
-    Raises UnreadableFiles for the groups that do not go with those before them.
+    Raises ClashingFiles for the groups that do not go with those before them.
     """
     if len(parts) == 1:
         return parts[0].frame
@@ -312,7 +316,7 @@ def _union(parts: list[SourceGroup]) -> DataFrame:
             reason = f"it does not go with the files before it: {error.message}"
             clashing |= dict.fromkeys(part.paths, reason)
     if clashing or merged is None:
-        raise UnreadableFiles(clashing)
+        raise ClashingFiles(clashing)
     target = types_of(merged.schema)
     united: DataFrame | None = None
     for part in parts:
