@@ -43,7 +43,7 @@ from tideline.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.services.service import Service
 from tideline.storage.bucket import create_missing_bucket
 from tideline.storage.location import StoreLocation
-from tideline.storage.probe import probe_conditional_writes
+from tideline.storage.probe.run import probe_conditional_writes
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.settings import Settings
 from tideline.table.table_config import (
