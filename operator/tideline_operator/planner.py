@@ -294,6 +294,9 @@ class _Planner:
         return [action for ingest in self._spec.ingest for action in self._ingest(ingest)]
 
     def _ingest(self, ingest: Ingest) -> list[Action]:
+        going_on = continuation_of(self._table, ingest, self._observed)
+        if isinstance(going_on, Refused):
+            return [Blocked(going_on.reason, going_on.message, ingest.name, exit_code=2)]
         seen = self._observed.landings.get(ingest.name)
         if seen is None:
             return self._next_look(ingest, None)
@@ -305,9 +308,6 @@ class _Planner:
                 blocked,
                 Wait(ingest.name, WaitKind.RETRY, until_ms, "look at the landing prefix again"),
             ]
-        going_on = continuation_of(self._table, ingest, self._observed)
-        if isinstance(going_on, Refused):
-            return [Blocked(going_on.reason, going_on.message, ingest.name, exit_code=2)]
         batch = batch_of(self._table, ingest, self._observed, self._now_ms)
         if batch is None or not batch.files:
             if batch is None or batch.settled_at_ms is None:

@@ -10,7 +10,7 @@ import click
 from tideline.cli.options import table_options
 from tideline.cli.output import print_facts, print_json, print_line, print_table
 from tideline.cli.schema_file import avro_columns
-from tideline.errors import TidelineError
+from tideline.errors import CorruptTable, TidelineError
 from tideline.ingest.checkpoint import read_newest_checkpoints
 from tideline.ingest.continuation import prefix_uri
 from tideline.ingest.landing import QUARANTINE, describe_noted
@@ -81,7 +81,11 @@ def _ingests(table: HoodieTable, timeline: ActiveTimeline) -> list[dict[str, Any
     """The checkpoints that the newest commit carries, and what waits in their quarantines."""
 
     def read(instant: Instant) -> Mapping[str, str]:
-        return table.read_commit(instant).extra_metadata
+        try:
+            return table.read_commit(instant).extra_metadata
+        except CorruptTable:
+            # What is wrong with a commit is for `check` to say.
+            return {}
 
     found = []
     for name, checkpoint in sorted(read_newest_checkpoints(timeline, read).items()):

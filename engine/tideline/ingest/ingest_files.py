@@ -117,7 +117,7 @@ def execute_ingest(
     landing = list_landing(locate(work.landing).open(), work.file_format)
     gathered = _Gathered()
     files = _still_there(work.files, landing, checkpoint, gathered)
-    setting_aside = _SettingAside(work, landing, clock, gathered)
+    setting_aside = _SettingAside(work, clock, gathered)
     while files:
         attempt = _Attempt(
             operation, work, files, table, checkpoints, landing, progress, gathered.left_out,
@@ -158,7 +158,6 @@ class _SettingAside:
     """What is done about bad files and rows."""
 
     work: IngestFiles
-    landing: Landing
     clock: Clock
     gathered: _Gathered
 
@@ -201,7 +200,9 @@ class _SettingAside:
         store = locate(self.work.landing).open()
         if not self._is_unchanged(store, file):
             return False
-        quarantine_rows(store, file, [row.to_json_object() for row in rows], self.landing)
+        # Listed anew: an earlier look of this very run may have found other rows.
+        landing = list_landing(store, self.work.file_format)
+        quarantine_rows(store, file, [row.to_json_object() for row in rows], landing)
         self.gathered.rows[file.path] = rows
         return True
 
@@ -291,16 +292,11 @@ class _Attempt:
             case ConfigError():
                 return ConfigError(f"{named}{error.message}", table=uri, value=error.value)
         text = f"{named}the rows cannot be written: {failure_reason(error)}"
-        return InvalidData(text, table=uri, path=self._named_files)
+        return InvalidData(text, table=uri)
 
     @property
     def _paths(self) -> list[str]:
         return [file.path for file in self.files]
-
-    @property
-    def _named_files(self) -> str:
-        first, last = self._paths[0], self._paths[-1]
-        return f"{first} to {last}" if len(self.files) > 1 else first
 
     def _intake(self, session: SparkSession, table: LakeTable | None) -> Intake:
         work, target = self.work, self.operation.table

@@ -162,7 +162,8 @@ def _judge_rows(intake: Intake, paths: Sequence[str], rows_max: int | None) -> V
     looking = replace(intake, settings=reading)
     try:
         source = read_files(intake.session, paths, reading)
-        kept = source.persist(StorageLevel.MEMORY_AND_DISK)
+        # Text is parsed once, whole; of parquet each look reads the columns it needs.
+        kept = source.persist(StorageLevel.MEMORY_AND_DISK) if intake.is_text else source
     except UnreadableFiles as error:
         return Verdict(error.reasons)
     except SPARK_FAILURES:
@@ -187,7 +188,8 @@ def _judge_rows(intake: Intake, paths: Sequence[str], rows_max: int | None) -> V
     except SPARK_FAILURES:
         return Verdict(narrow(paths, lambda some: _read_failure(intake, some, reading)))
     finally:
-        kept.unpersist()
+        if intake.is_text:
+            kept.unpersist()
 
 
 def _read_failure(
