@@ -252,8 +252,7 @@ class _Attempt:
             except SPARK_FAILURES as failure:
                 self._refuse_infrastructure(failure)
                 verdict = Verdict()
-            found = {row.digest for rows in verdict.rows.values() for row in rows}
-            if verdict.files or found - self.left_out:
+            if verdict.files or verdict.digests - self.left_out:
                 return None, verdict
             raise self._explained(error) from error
 

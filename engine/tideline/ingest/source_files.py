@@ -82,9 +82,8 @@ def write_sources(table: LakeTable, spark: SparkSession, wanted: SourceWrite) ->
         _keep_rows(folder, verdict)
         skipped |= verdict.files
         rows |= verdict.rows
-        digests = frozenset(row.digest for found in verdict.rows.values() for row in found)
         if verdict.settings is not None:
-            intake = intake.without(digests, verdict.settings)
+            intake = intake.without(verdict.digests, verdict.settings)
         left = {*verdict.files, *verdict.waiting}
         paths = [path for path in paths if path not in left]
         skipped |= dict.fromkeys(verdict.waiting, "too many bad rows in the files before it")
@@ -135,8 +134,7 @@ def _judge(
             try_write(rows, table.hoodie_table, operation, config)
 
         verdict = judge(intake, paths, rows_max=wanted.bad_rows_max, try_rows=try_rows)
-    found = {row.digest for rows in verdict.rows.values() for row in rows}
-    if verdict.files or found - intake.left_out:
+    if verdict.files or verdict.digests - intake.left_out:
         return verdict
     if isinstance(error, SPARK_FAILURES):
         message = f"the rows cannot be written: {failure_reason(error)}"

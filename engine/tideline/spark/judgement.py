@@ -68,8 +68,10 @@ class Verdict:
     waiting: frozenset[str] = frozenset()
     settings: SourceSettings | None = None
 
-    def __bool__(self) -> bool:
-        return bool(self.files or self.rows)
+    @property
+    def digests(self) -> frozenset[int]:
+        """What the rows to set aside are known by."""
+        return frozenset(row.digest for rows in self.rows.values() for row in rows)
 
 
 def judge(
@@ -86,7 +88,7 @@ def judge(
     if bad:
         return Verdict(bad)
     verdict = _judge_rows(intake, paths, rows_max)
-    if verdict:
+    if verdict.files or verdict.digests - intake.left_out:
         return verdict
 
     def failure(some: Sequence[str]) -> str | Mapping[str, str] | None:
