@@ -100,7 +100,7 @@ def failing(number: int) -> Engine:
     ) -> Iterator[GroupOutcome]:
         for outcome in write_groups_here(io, context, groups):
             if outcome.index == number and isinstance(outcome, GroupResult):
-                io.delete_many(file.file_path for file in outcome.added)
+                io.remove_written(file.file_path for file in outcome.added)
                 yield GroupFailed(number, CorruptTable("a page is broken"))
             else:
                 yield outcome
@@ -244,7 +244,7 @@ def test_groups_with_other_rows_than_the_metadata_says_are_not_committed(lake: L
     ) -> Iterator[GroupOutcome]:
         for outcome in write_groups_here(io, context, groups):
             if isinstance(outcome, GroupResult) and outcome.index == 1:
-                io.delete_many(file.file_path for file in outcome.added)
+                io.remove_written(file.file_path for file in outcome.added)
                 outcome = GroupResult(1, ())
             yield outcome
 

@@ -138,7 +138,7 @@ class Inspection:
 
 def inspect_table(table: HoodieTable) -> Inspection:
     """Read the table. Raises only for a store that does not answer."""
-    objects = {info.path: info for info in table.store.list()}
+    objects = {info.path: info for info in table.list_objects()}
     listing = table.timelines.listing()
     states, timeline = table.timelines.states_in(listing), table.timelines.timeline_of(listing)
     commits, unreadable = _read_commits(table, timeline)

@@ -68,6 +68,11 @@ from tideline.write.operation import WriteOperation
     show_default=True,
     help="Largest number of rows of one file that are set aside.",
 )
+@click.option(
+    "--token",
+    metavar="TEXT",
+    help="Names this write: repeated with the same token it is never written twice.",
+)
 def write_command(
     uri: str,
     storage: dict[str, str],
@@ -80,6 +85,7 @@ def write_command(
     on_bad_file: str,
     on_bad_row: str,
     max_bad_rows: int,
+    token: str | None,
 ) -> None:
     """Write the rows of source files into the table at URI, as one commit."""
     table = LakeTable.open(uri, storage_options=storage)
@@ -95,6 +101,7 @@ def write_command(
         reading,
         skips_bad_files=on_bad_file == "skip",
         bad_rows_max=max_bad_rows if on_bad_row == "quarantine" else None,
+        token=token,
     )
     written = write_sources(table, spark, wanted)
     if as_json:

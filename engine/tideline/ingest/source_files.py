@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class SourceWrite:
     """What to write and how. `skips_bad_files`: they are passed over instead of failing the write.
-    `bad_rows_max`: so many rows of a file are set aside, None for none."""
+    `bad_rows_max`: so many rows of a file are set aside, None for none. `token` is as in
+    `LakeTable.write`."""
 
     location: StoreLocation
     file_format: str
@@ -51,6 +52,7 @@ class SourceWrite:
     reading: Mapping[str, str] = field(default_factory=dict)
     skips_bad_files: bool = False
     bad_rows_max: int | None = None
+    token: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,10 @@ def write_sources(table: LakeTable, spark: SparkSession, wanted: SourceWrite) ->
     intake = _intake(table, spark, wanted, folder)
     while paths:
         try:
-            report = table.write(intake.rows(paths), wanted.operation, options=wanted.options)
+            rows_now = intake.rows(paths)
+            report = table.write(
+                rows_now, wanted.operation, options=wanted.options, token=wanted.token
+            )
             return SourceWritten(report, skipped, rows)
         except (InvalidData, ConfigError, *SPARK_FAILURES) as error:
             verdict = _judge(table, wanted, intake, paths, error)

@@ -11,6 +11,7 @@
   refuse the new one.
 - A process that dies in the middle leaves its `.tmp-` file, which no listing shows. While it lives
   it holds an `flock` on it, so `remove_unfinished` knows which ones nobody will finish.
+- Directory links never take a path out of the folder; see `real_path`.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from tideline.storage.object_store import (
     checked_path,
     checked_prefix,
 )
+from tideline.storage.real_path import real_directory, real_path
 
 _BUFFER_SIZE_BYTES = 1024 * 1024
 _VANISHED_FOLDERS_MAX = 20
@@ -115,21 +117,21 @@ class LocalStore:
         while waiting:
             level = self.list_directory(waiting.pop())
             yield from level.objects
-            waiting.extend(
-                directory
-                for directory in reversed(level.directories)
-                if not self._is_loop(directory)
-            )
+            waiting.extend(reversed(level.directories))
 
     def list_directory(self, prefix: str = "") -> Listing:
         directory = checked_prefix(prefix)
         objects: list[ObjectInfo] = []
         directories: list[str] = []
+        real_directory(self._root, directory)
         try:
             with self._reading(directory), os.scandir(self._root / directory) as entries:
                 for entry in sorted(entries, key=lambda entry: entry.name):
                     path = f"{directory}/{entry.name}" if directory else entry.name
-                    if entry.is_dir():
+                    if entry.is_dir() and entry.is_symlink():
+                        # What a link leads to is listed under its own name, or not ours at all.
+                        real_directory(self._root, path)
+                    elif entry.is_dir():
                         directories.append(path)
                     elif not entry.name.startswith(TEMPORARY_PREFIX):
                         # A file may go between the listing and its stat.
@@ -232,13 +234,9 @@ class LocalStore:
             _flush_folder(target.parent)
         return True
 
-    def _is_loop(self, directory: str) -> bool:
-        """Whether a listed directory is a symbolic link to one of its own ancestors."""
-        folder = self._root / directory
-        return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
-
     @contextmanager
     def _reading(self, path: str) -> Iterator[None]:
+        real_path(self._root, path)
         try:
             yield
         except _MISSING:
@@ -248,6 +246,7 @@ class LocalStore:
 
     @contextmanager
     def _writing(self, path: str) -> Iterator[None]:
+        real_path(self._root, path)
         try:
             yield
         except OSError as error:

@@ -16,6 +16,7 @@ from uuid import uuid4
 from tideline.clock import Clock
 from tideline.errors import Conflict, CorruptTable
 from tideline.formats.avro import decode_container
+from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.object_store import AlreadyExists, Listing, ObjectStore
 from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
@@ -217,7 +218,16 @@ class TimelineStore:
         completed it. Dying before leaves it inflight and invisible. Dying after leaves it complete:
         all that is lost is tidying up (markers, heartbeat), which a later writer does.
         """
+        self.require_inflight(instant)
+        return self.publish(instant, body, token)
+
+    def require_inflight(self, instant: Instant) -> None:
+        """The first half of `complete`: Conflict when the inflight object is gone. Sends nothing
+        that could make the instant visible."""
         self._require(instant.in_state(State.INFLIGHT))
+
+    def publish(self, instant: Instant, body: bytes, token: str | None = None) -> Instant:
+        """The second half of `complete`: the conditional create. Raises as `complete` does."""
         return self._create(instant.in_state(State.COMPLETED), body, token)
 
     def read(self, instant: Instant) -> bytes:
@@ -256,7 +266,8 @@ class TimelineStore:
 
     def remove(self, instant: Instant) -> None:
         """Delete the instant's object in this one state; nothing happens when it is gone."""
-        self.store.delete(self.path(instant))
+        path = self.path(instant)
+        DeleteScope(self.store, "the timeline", control=(path,)).remove(path)
 
     def path(self, instant: Instant) -> str:
         """Where the instant's object is, relative to the table base."""

@@ -32,6 +32,9 @@ class FileKind(Enum):
     STATISTICS = "statistics_files"
 
 
+CONTENT_KINDS = frozenset({FileKind.DATA, FileKind.POSITION_DELETES, FileKind.EQUALITY_DELETES})
+"""What manifests list; the other kinds are metadata."""
+
 _KINDS = {
     FileContent.DATA: FileKind.DATA,
     FileContent.POSITION_DELETES: FileKind.POSITION_DELETES,

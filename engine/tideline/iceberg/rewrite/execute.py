@@ -92,7 +92,7 @@ def write_group(
             target = output(context, group, f"{number:05d}-{attempt}")
             written += write_pieces(io, context, target, pieces, order, group.outputs_expected)
     except BaseException:
-        io.delete_many(file.file_path for file in written)
+        io.remove_written(file.file_path for file in written)
         raise
     return tuple(written)
 
@@ -120,7 +120,7 @@ def write_pieces(
             of_part = replace(target, name_prefix=f"{target.name_prefix}-{number:05d}")
             written += write_data_files(io, context.files, of_part, part)
     except BaseException:
-        io.delete_many(file.file_path for file in written)
+        io.remove_written(file.file_path for file in written)
         raise
     return tuple(written)
 
