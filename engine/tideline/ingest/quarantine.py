@@ -59,5 +59,6 @@ def release_rows(
 ) -> None:
     """Delete rows of `file` that earlier runs set aside without taking in the rest of it."""
     for item in landing.rows_set_aside:
-        if item.identity == file.identity and item.path != keep:
-            store.delete(item.path)
+        path = rows_path(file, item.rows)
+        if item.identity == file.identity and path != keep:
+            store.delete(path)
