@@ -14,7 +14,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --requir
 FLIGHTS := examples/flights
 WORK := out
 TESTS ?=
-WORKERS ?= 2
+# More than cores: some tests wait for a Kubernetes, not for a processor.
+WORKERS ?= 3
 PARTS ?=
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist loadfile
@@ -121,12 +122,13 @@ minio: setup ## Build MinIO if need be and serve it on this machine for a try.
 	@$(BIN)/python -m tideline.testing.minio_server start
 
 .PHONY: peers
-peers: setup ## Build what tests compare with and talk to: MinIO, Hudi, Iceberg, S3 jars.
+peers: setup ## Build what tests compare with and talk to: MinIO, Hudi and its tables, Iceberg.
 	@$(BIN)/python -m tideline.testing.minio_server build > /dev/null & minio=$$!; \
 	 $(BIN)/python -m tideline.testing.peer_environment > /dev/null & engines=$$!; \
 	 $(BIN)/python -m tideline.spark.s3a_jars > /dev/null & jars=$$!; \
 	 $(BIN)/python -m tideline.testing.iceberg_rest_server > /dev/null || true; \
 	 wait $$minio && wait $$engines && wait $$jars
+	@$(BIN)/python -m tideline.testing.stand_in_tables > /dev/null
 
 .PHONY: tools
 tools: setup ## Build kube-apiserver, etcd, kubectl and Helm from their Go modules.

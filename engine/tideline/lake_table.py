@@ -44,6 +44,7 @@ from tideline.storage.bucket import create_missing_bucket
 from tideline.storage.location import StoreLocation
 from tideline.storage.probe.run import probe_conditional_writes
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.location_conflict import refuse_table_conflict
 from tideline.table.settings import Settings
 from tideline.table.table_config import (
     TABLE_VERSION,
@@ -98,7 +99,8 @@ class LakeTable:
         `schema` is a pyarrow schema of the user columns, or None to take that of the first write.
         `key_generator` (SIMPLE, COMPLEX, NON_PARTITION, TIMESTAMP, CUSTOM) and `merge_mode`
         (EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING) follow from the columns when left out.
-        Raises ConfigError for a definition that cannot be, or when a table is there already.
+        Raises ConfigError for a definition that cannot be, and when a table is there already, or a
+        Hudi or Iceberg table above or below it.
         """
         from tideline.table.create import TableDefinition, check_definition, create_table
 
@@ -120,6 +122,7 @@ class LakeTable:
         )
         check_definition(definition)
         create_missing_bucket(location)
+        refuse_table_conflict(location)
         probe_conditional_writes(store)
         return cls(HoodieTable(location, store, create_table(store, definition, clock), clock))
 
