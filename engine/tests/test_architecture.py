@@ -73,7 +73,6 @@ DELETING_PLACES = {
     "operator/tideline_operator/testing/": "never part of a service",
     "operator/tideline_operator/launcher/": "objects of Kubernetes",
     "operator/tideline_operator/controller/settlement.py": "objects of Kubernetes",
-    "operator/tideline_operator/controller/deletion.py": "deletionPolicy: Delete",
 }
 """Who may call a delete of a store, or of the file system, without a DeleteScope."""
 LAZY_FACADE = "engine/tideline/__init__.py"

@@ -22,6 +22,7 @@ from tideline_operator.resources.status import (
 )
 from tideline_operator.status import (
     fresh_start,
+    not_looked_at,
     observed_status,
     operation_finished,
     operation_started,
@@ -38,6 +39,8 @@ from tideline_operator.testing.table_states import (
     seen,
     starts,
 )
+
+AWAY = Observed(problem=Problem("StorageUnavailable", "away", 4, is_transient=True))
 
 
 def look(
@@ -91,11 +94,7 @@ def test_the_timeline_in_short_names_what_is_pending() -> None:
     [
         (seen(), ConditionType.READY, (Truth.TRUE, "Current")),
         (seen(table=None), ConditionType.READY, (Truth.FALSE, "NoTable")),
-        (
-            Observed(problem=Problem("StorageUnavailable", "away", 4, is_transient=True)),
-            ConditionType.READY,
-            (Truth.FALSE, "StorageUnavailable"),
-        ),
+        (AWAY, ConditionType.READY, (Truth.FALSE, "StorageUnavailable")),
         (seen(), ConditionType.HEALTHY, (Truth.TRUE, "NoStuckInstant")),
         (
             Observed(replace(TABLE, pending=(pending("1", is_dead=True),))),
@@ -109,12 +108,40 @@ def test_the_timeline_in_short_names_what_is_pending() -> None:
             (Truth.TRUE, "Quarantined"),
         ),
         (seen(), ConditionType.PAUSED, (Truth.FALSE, "Running")),
+        (AWAY, ConditionType.HEALTHY, (Truth.UNKNOWN, "StorageUnavailable")),
+        (AWAY, ConditionType.SERVICES_CURRENT, (Truth.UNKNOWN, "StorageUnavailable")),
+        (AWAY, ConditionType.INGESTING, (Truth.FALSE, "StorageUnavailable")),
     ],
 )
 def test_conditions_say_how_the_table_is(
     observed: Observed, kind: ConditionType, expected: tuple[Truth, str]
 ) -> None:
     assert condition(look(observed), kind) == expected
+
+
+def test_what_cannot_be_looked_at_is_unknown_and_what_is_known_stays_said() -> None:
+    before = look(seen())
+    assert condition(before, ConditionType.HEALTHY)[0] is Truth.TRUE
+    away = look(AWAY, before)
+    healthy = next(item for item in away.conditions if item.type is ConditionType.HEALTHY)
+    assert (healthy.status, healthy.message) == (Truth.UNKNOWN, "not known: away")
+    off = resolved(services={"mode": "Off"})
+    assert condition(look(AWAY, before, off), ConditionType.SERVICES_CURRENT) == (Truth.TRUE, "Off")
+    failed = replace(attempt(EMPTY, Outcome.FAILED).operations[0], kind="compaction", subject="")
+    failing = look(AWAY, replace(before, operations=(failed,)))
+    assert condition(failing, ConditionType.SERVICES_CURRENT) == (Truth.FALSE, "Failing")
+    paused = look(Observed(), before, resolved(suspend=True))
+    assert condition(paused, ConditionType.HEALTHY) == (Truth.UNKNOWN, "Paused")
+    assert condition(paused, ConditionType.SERVICES_CURRENT) == (Truth.UNKNOWN, "Paused")
+
+
+def test_a_table_that_cannot_be_resolved_is_neither_healthy_nor_current() -> None:
+    status = not_looked_at(look(seen()), "SecretMissing", "there is no Secret", NOW_MS)
+    found = {item.type: (item.status, item.reason) for item in status.conditions}
+    assert found[ConditionType.READY] == (Truth.FALSE, "SecretMissing")
+    assert found[ConditionType.HEALTHY] == (Truth.UNKNOWN, "SecretMissing")
+    assert found[ConditionType.SERVICES_CURRENT] == (Truth.UNKNOWN, "SecretMissing")
+    assert found[ConditionType.INGESTING] == (Truth.FALSE, "SecretMissing")
 
 
 def test_a_failed_operation_makes_the_table_not_ready_until_one_succeeds() -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from tideline.clock import Clock
-from tideline.errors import ObjectNotFound, StorageUnavailable, TidelineError
+from tideline.errors import ConfigError, ObjectNotFound, StorageUnavailable, TidelineError
 from tideline.ingest.checkpoint import (
     CHECKPOINT_PREFIX,
     INGEST_KEY,
@@ -40,9 +41,11 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.carried import read_carried
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.timeline.instant_time import InstantTime
+from tideline_operator.foreign_tables import table_in_the_way
 from tideline_operator.iceberg_observation import IcebergMemory, observe_iceberg
 from tideline_operator.iceberg_source import IcebergSource, open_source
 from tideline_operator.observed import (
+    LOCATION_TAKEN,
     FileCounts,
     Observed,
     ObservedLanding,
@@ -56,6 +59,7 @@ from tideline_operator.resources.lake_table import TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.service_settings import wanted_services
+from tideline_operator.table_identity import identity_of
 from tideline_operator.triggers import due_ingests
 
 # The engine's defaults, for a table whose properties do not say otherwise.
@@ -144,10 +148,14 @@ class Observer:
             if not StoreLocation.of(
                 table.location.uri, dict(table.location.options)
             ).creates_bucket:
-                return Observed(running=running, problem=_problem(error))
+                return Observed(running=running, problem=problem_of(error))
             found, lacks_bucket = None, True
         except TidelineError as error:
-            return Observed(running=running, problem=_problem(error))
+            return Observed(running=running, problem=problem_of(error))
+        if found is None and not lacks_bucket and not running:
+            problem = self._in_the_way(table)
+            if problem is not None:
+                return Observed(running=running, problem=problem)
         due = due_ingests(table.spec, status, found, self._clock.now_ms())
         landings = {
             ingest.name: self._landing(table, ingest)
@@ -155,6 +163,17 @@ class Observer:
             if ingest.name in due
         }
         return Observed(found, landings, running, lacks_bucket=lacks_bucket)
+
+    def _in_the_way(self, table: ResolvedTable) -> Problem | None:
+        """A table of others where this one is to be created."""
+        try:
+            words = table_in_the_way(table.location, partial(self._open_store, table))
+        except TidelineError as error:
+            return problem_of(error)
+        if words is None:
+            return None
+        message = f"spec.location: {table.location.uri} is no place for a table: {words}"
+        return Problem(LOCATION_TAKEN, message, ConfigError.exit_code, is_transient=False)
 
     def _iceberg_table(self, table: ResolvedTable, running: frozenset[str]) -> Observed:
         memory = self._iceberg.setdefault(table.address, IcebergMemory())
@@ -165,7 +184,7 @@ class Observer:
             self._iceberg.pop(table.address, None)
             return Observed(running=running)
         except TidelineError as error:
-            return Observed(running=running, problem=_problem(error))
+            return Observed(running=running, problem=problem_of(error))
         return Observed(running=running, iceberg=seen)
 
     def _table(self, table: ResolvedTable) -> ObservedTable | None:
@@ -198,6 +217,7 @@ class Observer:
             history=reader.history(found),
             savepoints=reader.savepoints(),
             counts=self._counts(hoodie, timeline, memory),
+            identity=identity_of(config),
         )
 
     def _landing(self, table: ResolvedTable, ingest: Ingest) -> ObservedLanding:
@@ -210,7 +230,7 @@ class Observer:
                 exists=root is None or Path(root).is_dir(),
             )
         except TidelineError as error:
-            return ObservedLanding(problem=_problem(error))
+            return ObservedLanding(problem=problem_of(error))
 
     def _counts(
         self, hoodie: HoodieTable, timeline: ActiveTimeline, memory: _Memory
@@ -396,7 +416,8 @@ def _number(hoodie: HoodieTable, setting: tuple[str, int]) -> int:
     return int(text) if text.isdecimal() else setting[1]
 
 
-def _problem(error: TidelineError) -> Problem:
+def problem_of(error: TidelineError) -> Problem:
+    """What an error in looking at something says to a planner."""
     return Problem(
         reason=type(error).__name__,
         message=str(error),

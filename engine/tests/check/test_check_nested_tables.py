@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
-from tideline.errors import InvalidData
+from tideline.check.finding import Severity
+from tideline.errors import InvalidData, UnsupportedTable
 from tideline.services.archival.config import ArchivalConfig
 from tideline.services.archival.execute import execute_archival
 from tideline.services.cleaning.config import CleaningConfig
 from tideline.services.cleaning.execute import clean_table
 from tideline.services.explanation import NotDue
+from tideline.storage.local import LocalStore
 from tideline.storage.location import StoreLocation
 from tideline.table.table_config import TableType
 from tideline.testing.small_table import SmallTable, batch
@@ -61,7 +64,9 @@ def inner_contents(table: SmallTable) -> Mapping[str, bytes]:
 def test_repairs_leave_the_inner_tables_alone(outer: SmallTable) -> None:
     before = contents(outer)
     findings = outer.lake().check(keys=True)
-    assert [one for one in findings if one.repair is not None] == []
+    assert [(one.severity, one.path, one.repair) for one in findings] == [
+        (Severity.NOTE, place, None) for place in sorted(INNER)
+    ]
     assert outer.lake().repair() == ()
     assert contents(outer) == before
     for place in INNER:
@@ -99,3 +104,24 @@ def test_a_partition_is_not_made_where_another_table_is(outer: SmallTable) -> No
         with pytest.raises(InvalidData, match=f"'{part}' and the other table in '.*inner'"):
             outer.write("insert", rows)
     assert inner_contents(outer) == before
+
+
+def test_commits_into_the_folder_of_another_table_are_an_error(outer: SmallTable) -> None:
+    outer.store().put("p1/.hoodie/hoodie.properties", b"")
+    found = [(one.severity, one.path) for one in outer.lake().check()]
+    assert (Severity.ERROR, "p1") in found
+
+
+def test_a_repair_does_not_follow_a_link_out_of_the_folder(tmp_path: Path) -> None:
+    table = SmallTable.create(StoreLocation.of(str(tmp_path / "table")))
+    table.write("insert", batch(range(4), 1))
+    outside = LocalStore(str(tmp_path / "outside"))
+    outside.put(".hoodie_partition_metadata", b"")
+    outside.put("11111111-0_0-0-0_20200101000000000.parquet", b"")
+    (tmp_path / "table" / "p9").symlink_to(tmp_path / "outside")
+    for act in (table.lake().check, table.lake().repair, table.rows):
+        with pytest.raises(UnsupportedTable, match=r"leads out of the folder.*p9"):
+            act()
+    assert len(list(outside.list())) == 2
+    (tmp_path / "table" / "p9").unlink()
+    assert table.lake().check() == ()

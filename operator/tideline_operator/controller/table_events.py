@@ -6,7 +6,7 @@ from tideline.ingest.operation import OperationKind
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline.wording import counted, size_text
 from tideline_operator.controller.event_recorder import TableEvent
-from tideline_operator.resources.status import OperationStatus
+from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
 
 _CONFLICT = 3
 _REASONS = {
@@ -19,32 +19,55 @@ _REASONS = {
 _FILES_NAMED = 3
 
 
-def events_of(entry: OperationStatus, result: OperationResult) -> tuple[TableEvent, ...]:
-    """What to tell of an operation that ended with `result`."""
+def series_of(entry: OperationStatus, status: LakeTableStatus) -> str:
+    """What tells failures in a row of one kind of operation from those after a success.
+
+    The row goes on when other files, or a changed spec, made another operation of it.
+    """
+    kept = [item for item in status.operations if item.id != entry.id]
+    good = next((item.id for item in reversed(kept) if _is_good(item, entry)), "")
+    return f"{entry.kind} {entry.subject} {good} {entry.attempt - entry.failures}"
+
+
+def _is_good(item: OperationStatus, entry: OperationStatus) -> bool:
+    is_same = (item.kind, item.subject) == (entry.kind, entry.subject)
+    return is_same and item.phase is OperationPhase.SUCCEEDED
+
+
+def events_of(
+    entry: OperationStatus, result: OperationResult, status: LakeTableStatus
+) -> tuple[TableEvent, ...]:
+    """What to record of an operation that ended with `result`; `status` is the table's."""
     name = f"{entry.kind} {entry.subject}".strip()
     events: list[TableEvent] = []
     attempt = f"{entry.id}-{entry.attempt}"
     if result.outcome is Outcome.FAILED:
         reason = "Conflict" if result.exit_code == _CONFLICT else "OperationFailed"
         note = f"{name} failed (attempt {entry.attempt}): {result.message}"
-        events.append(TableEvent(reason, attempt, note, is_warning=True))
+        events.append(TableEvent(reason, series_of(entry, status), note, True, attempt))
     elif result.outcome is Outcome.SUCCEEDED:
         reason = _REASONS.get(OperationKind(entry.kind), "ServiceRan")
-        events.append(TableEvent(reason, result.instant or attempt, _done(name, result)))
+        events.append(_once(reason, result.instant or attempt, _done(name, result)))
     if result.rolled_back and OperationKind(entry.kind) is not OperationKind.ROLLBACK:
         instants = ", ".join(result.rolled_back)
-        events.append(TableEvent("RolledBack", instants, f"{name} rolled back {instants} first"))
+        events.append(_once("RolledBack", instants, f"{name} rolled back {instants} first"))
     if result.skipped:
         named = "; ".join(f"{file.path}: {file.reason}" for file in result.skipped[:_FILES_NAMED])
         more = len(result.skipped) - _FILES_NAMED
         note = f"{name} set aside {named}" + (f"; and {more} more" if more > 0 else "")
-        events.append(TableEvent("Quarantined", attempt, note, is_warning=True))
+        events.append(TableEvent("Quarantined", attempt, note, True, attempt))
     if result.rows_set_aside:
         rows = counted(result.rows_set_aside, "row")
         first = next(iter(result.notes), "")
         note = f"{name} set aside {rows}: {first}"
-        events.append(TableEvent("Quarantined", f"{attempt}-rows", note, is_warning=True))
+        subject = f"{attempt}-rows"
+        events.append(TableEvent("Quarantined", subject, note, True, subject))
     return tuple(events)
+
+
+def _once(reason: str, subject: str, note: str) -> TableEvent:
+    """What happens once under its subject, however often it is recorded."""
+    return TableEvent(reason, subject, note, occurrence=subject)
 
 
 def _done(name: str, result: OperationResult) -> str:
