@@ -44,11 +44,12 @@ run: setup ## Land a year of real flights in a Hudi table and query it.
 # Which target proves which claim: CONTRIBUTING.md.
 .PHONY: test
 test: lint peers tools ## Lint, then run all but the long tests (TESTS="path -k name" narrows it).
-	@$(PYTEST) -m "not slow and not storm" $(PARALLEL) $(TESTS)
+	@$(PYTEST) -m "not slow and not storm" $(PARALLEL) $(or $(TESTS),--ignore engine/tests/test_architecture.py)
 
 .PHONY: unit
 unit: setup ## Run only the tests that need no Spark, no MinIO and no other engine.
-	@$(PYTEST) -m "not spark and not minio and not interop and not storm" $(TESTS)
+	@$(PYTEST) -m "not spark and not minio and not interop and not api_server and not slow and not storm" \
+		$(TESTS)
 
 .PHONY: slow
 slow: setup peers ## Run the tests with a Spark of their own and the long ones with other engines.
@@ -89,6 +90,15 @@ ci-slice: setup ## Run the slice of the long tests that this commit gets in CI.
 .PHONY: verify
 verify: setup ## Run everything, the README's commands on a bare clone among it (hours).
 	@$(BIN)/python -m tideline.testing.verify $(PARTS)
+
+.PHONY: seconds
+seconds: setup peers tools ## Measure how long each test file takes, for the order they run in.
+	@$(PYTEST) -m "not storm" $(PARALLEL) --junit-xml=$(WORK)/seconds.xml -o junit_family=xunit1
+	@$(BIN)/python -m tideline.testing.file_seconds $(WORK)/seconds.xml
+
+.PHONY: tested
+tested: setup ## Count tests, faults and peers into docs/how-tideline-is-tested.md.
+	@$(BIN)/python -m tideline.testing.tested_page
 
 .PHONY: lint
 lint: setup ## Check style, types, imports and sizes.

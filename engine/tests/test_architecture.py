@@ -43,6 +43,7 @@ SDK_HOMES = {
 # Imports put off until a function runs keep optional dependencies optional: these modules need
 # Spark, Arrow or the Kubernetes client. Put off for any other reason an import hides a cycle.
 NEEDS_AN_EXTRA = (
+    "tideline.formats.parquet_footer.",
     "tideline.check.base_files.",
     "tideline.check.keys.",
     "tideline.iceberg.catalog_table.",
@@ -65,6 +66,7 @@ DELETING_PLACES = {
     "engine/tideline/storage/local.py": "a store: below the guard",
     "engine/tideline/storage/memory.py": "a store: below the guard",
     "engine/tideline/storage/s3.py": "a store: below the guard",
+    "engine/tideline/storage/new_root.py": "empty folders that a failed creation made",
     "engine/tideline/storage/heartbeat.py": "one object under a path made of a constant folder",
     "engine/tideline/storage/liveness.py": "a lock file of its own in the control folder",
     "engine/tideline/storage/probe/": "objects that it wrote in a folder named with a UUID",

@@ -25,6 +25,7 @@ from tideline.ingest.checkpoint import (
 from tideline.ingest.landing import FileFormat, list_landing
 from tideline.ingest.operation import Place
 from tideline.ingest.plan import LOCAL_SETTLE_MS
+from tideline.read_limits import reading_in_turn
 from tideline.services.cleaning.history import read_last_clean
 from tideline.services.cleaning.retention import LastClean
 from tideline.services.rollback.execute import FailedWrites, find_failed_writes
@@ -66,6 +67,8 @@ from tideline_operator.triggers import due_ingests
 _FAILED_WRITES_POLICY = "hoodie.clean.failed.writes.policy"
 _SMALL_FILE_LIMIT = ("hoodie.parquet.small.file.limit", 104_857_600)
 _REMEMBERED_COMMITS = 10_000
+_REMEMBERED_CHARACTERS = 4_000_000
+"""A checkpoint is some thousand characters in most tables, and a million at the most."""
 _COUNTING_SHARE = 20
 """Counting files may take one part in so many of the time."""
 _PLANNED_SERVICES = {
@@ -93,6 +96,15 @@ class _Memory:
     cleans: dict[InstantTime, LastClean | None] = field(default_factory=dict)
     counted: ActiveTimeline | None = None
     count_again_ms: int = 0
+    characters: int = 0
+
+    def remember(self, time: InstantTime, said: _Said) -> None:
+        """Keep what a commit said; all before it is dropped when it grows large."""
+        self.characters += sum(map(len, said.extra_metadata.values()))
+        if len(self.commits) >= _REMEMBERED_COMMITS or self.characters > _REMEMBERED_CHARACTERS:
+            self.commits.clear()
+            self.characters = 0
+        self.commits[time] = said
 
 
 OpenStore = Callable[[ResolvedTable, Place], ObjectStore]
@@ -136,9 +148,19 @@ class Observer:
         *,
         running: frozenset[str] = frozenset(),
     ) -> Observed:
-        """Look at the table and at the landing prefixes that are due."""
+        """Look at the table and at the landing prefixes that are due.
+
+        What others wrote there is read within limits, large objects of one table at a time, so
+        that no table takes the memory that the looks at all others need.
+        """
         if table.spec.suspend:
             return Observed(running=running)
+        with reading_in_turn():
+            return self._observe(table, status, running)
+
+    def _observe(
+        self, table: ResolvedTable, status: LakeTableStatus, running: frozenset[str]
+    ) -> Observed:
         if table.spec.format is TableFormat.ICEBERG:
             return self._iceberg_table(table, running)
         lacks_bucket = False
@@ -374,14 +396,14 @@ class _Reader:
         commits = self.memory.commits
         if instant.time not in commits:
             metadata = self.hoodie.timelines.read_commit(instant)
-            if len(commits) >= _REMEMBERED_COMMITS:
-                commits.clear()
             kept = {
                 name: text
                 for name, text in metadata.extra_metadata.items()
                 if name == INGEST_KEY or name.startswith(CHECKPOINT_PREFIX)
             }
-            commits[instant.time] = _Said(kept, metadata.operation_type)
+            said = _Said(kept, metadata.operation_type)
+            self.memory.remember(instant.time, said)
+            return said
         return commits[instant.time]
 
 

@@ -167,6 +167,25 @@ def test_rows_are_sorted_when_asked(lake: Lake) -> None:
         lake.rewrite(order="nothing", rewrite_all="true")
 
 
+@pytest.mark.parametrize("order", [None, "id DESC"])
+def test_a_table_that_used_to_be_partitioned_becomes_one_of_few_files(
+    lake: Lake, order: str | None
+) -> None:
+    before = lake.rows()
+    with lake.catalog.load_table(NAME).update_spec() as update:
+        update.remove_field("region")
+    lake.append(range(90, 120))
+    lake.catalog.load_table(NAME).delete("id >= 90")
+    report = lake.rewrite(order=order)
+    assert lake.rows() == before
+    assert (len(lake.files()), report.files_rewritten) == (1, 9)
+    (path,) = lake.files()
+    if order is not None:
+        ids = pq.read_table(path, partitioning=None)["id"].to_pylist()
+        assert ids == sorted(ids, reverse=True)
+    assert lake.rewrite(order=order).plan.groups == ()
+
+
 def test_a_failed_group_ends_the_rewrite_and_leaves_nothing(lake: Lake) -> None:
     before, stored = lake.rows(), lake.stored()
     with pytest.raises(CorruptTable, match="a page is broken"):

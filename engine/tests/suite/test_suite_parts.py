@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tideline.testing.ci_slice import SLICES, slice_of
-from tideline.testing.suite_schedule import Kind, choose_kind, slices
+from tideline.testing.ci_slice import MUTANTS, SLICES, slice_of
+from tideline.testing.suite_schedule import Kind, choose_kind, left_to_slow, slices
 from tideline.testing.verify import COUNTED, Outcome, Part, counts_in, run_part, table
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -57,6 +57,13 @@ def test_every_test_runs_once_on_workers_that_share(tmp_path: Path) -> None:
     assert "10 passed" in done.stdout, done.stdout + done.stderr
 
 
+def test_what_is_left_to_the_slow_tests_exists() -> None:
+    for node in left_to_slow():
+        file, _, name = node.partition("::")
+        function = f"def {name.partition('[')[0]}("
+        assert function in (ROOT / file).read_text(encoding="utf-8"), node
+
+
 def test_every_commit_has_a_slice_and_every_slice_its_commits() -> None:
     numbers = {slice_of(f"{number:040x}") for number in range(1000, 1000 + len(SLICES))}
     assert numbers == set(range(1, len(SLICES) + 1))
@@ -64,9 +71,9 @@ def test_every_commit_has_a_slice_and_every_slice_its_commits() -> None:
 
 @pytest.mark.parametrize("target", sorted({one.target for one in SLICES}))
 def test_the_slices_of_a_target_make_up_all_of_it(target: str) -> None:
-    parts = [one.tests.removeprefix("--slice ") for one in SLICES if one.target == target]
-    whole = [""] if len(parts) == 1 else [f"{k + 1}/{len(parts)}" for k in range(len(parts))]
-    assert parts == whole
+    parts = [one.tests for one in SLICES if one.target == target]
+    numbered = [f"--slice {number}/{len(parts)}" for number in range(1, len(parts) + 1)]
+    assert parts in (numbered, [""], list(MUTANTS))
     assert f"\n{target}: " in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
@@ -91,6 +98,7 @@ def test_a_slice_that_is_none_is_refused(tmp_path: Path) -> None:
         ("==== 3 failed, 4335 passed, 158 skipped in 671.03s (0:11:11) ====", (4335, 3, 158)),
         ("12 passed, 1 error in 3.10s", (12, 1, 0)),
         ("2 errors in 0.2s", (0, 2, 0)),
+        ("47 faults planted: 46 caught, 1 survived, 0 unproven, in 900 s", (46, 1, 0)),
     ],
 )
 def test_a_summary_line_is_counted(line: str, counts: tuple[int, ...]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tideline.check.finding import Finding, Repair, RepairKind, error, note, warning
 from tideline.check.inspection import Inspection, NewestSlice
-from tideline.errors import CorruptTable, ObjectNotFound
+from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
 from tideline.formats.avro import decode_container
 from tideline.storage.nested_tables import root_around
 from tideline.table.file_group import BaseFile, FileGroupId, LogFile, join_path, split_path
@@ -87,7 +87,7 @@ def _savepoints(seen: Inspection) -> Iterator[Finding]:
         try:
             path = seen.table.timelines.path(savepoint)
             record = decode_container(seen.table.timelines.read(savepoint), path=path)
-        except (ObjectNotFound, CorruptTable):
+        except (ObjectNotFound, CorruptTable, UnsupportedTable):
             continue  # the timeline's check tells
         for partition, content in (record.get("partitionMetadata") or {}).items():
             for name in content.get("savepointDataFile") or ():

@@ -24,6 +24,7 @@ from pyspark.sql import types as T
 
 from tideline.spark.arrival import PARQUET_ROW_BITS, TEXT_PART_BITS, TEXT_ROW_BITS
 from tideline.spark.batch import ARRIVAL
+from tideline.spark.quoting import column_named
 from tideline.spark.sources import BAD_RECORD
 from tideline.table.meta_column import is_meta_column
 from tideline.wording import counted
@@ -133,7 +134,7 @@ def find_unparsed_rows(
     `explain` gets a row's path and the row: `BAD_RECORD` and, by column, whether it is null.
     """
     columns = [name for name in source.columns if name not in (ARRIVAL, BAD_RECORD)]
-    nulls = F.struct(*[F.col(f"`{name}`").isNull().alias(name) for name in columns])
+    nulls = F.struct(*[column_named(name).isNull().alias(name) for name in columns])
     looked_at = source.select(
         F.col(ARRIVAL),
         F.col(BAD_RECORD).isNotNull().alias(_BAD),
@@ -179,7 +180,7 @@ def find_faulty_rows(
 def record_text(rows: DataFrame) -> Column:
     """A row's values as JSON, without its place and what Hudi put into an export."""
     own = [name for name in rows.columns if name != ARRIVAL and not is_meta_column(name)]
-    columns = [F.col(f"`{name}`") for name in own]
+    columns = [column_named(name) for name in own]
     return F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
 
 

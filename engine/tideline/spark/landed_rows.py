@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 from tideline.errors import ConfigError
 from tideline.spark.bad_rows import RowFault
 from tideline.spark.batch import ARRIVAL, DELETED_FLAG
+from tideline.spark.quoting import column_named
 from tideline.spark.sources import failure_reason, types_of
 
 SOURCE_VIEW = "source"
@@ -67,9 +68,9 @@ def fit_to_table(
     known = types_of(table_schema)
     spelled = {name.lower(): name for name in rows.columns}
     columns = [
-        F.col(f"`{item.name}`").cast(known[item.name.lower()]).alias(item.name)
+        column_named(item.name).cast(known[item.name.lower()]).alias(item.name)
         if is_text and _is_cast(item.dataType, known.get(item.name.lower()))
-        else _filled(F.col(f"`{item.name}`"), item.dataType, known.get(item.name.lower())).alias(
+        else _filled(column_named(item.name), item.dataType, known.get(item.name.lower())).alias(
             item.name
         )
         for item in rows.schema
@@ -92,7 +93,7 @@ def cast_faults(rows: DataFrame, table_schema: pa.Schema) -> list[RowFault]:
         wanted = known.get(item.name.lower())
         if wanted is None or not _is_cast(item.dataType, wanted):
             continue
-        column = F.col(f"`{item.name}`")
+        column = column_named(item.name)
         is_bad = column.isNotNull() & column.try_cast(wanted).isNull()
         reason = f"is no {wanted.simpleString()}"
         faults.append(RowFault(is_bad, item.name, reason, column.cast("string")))

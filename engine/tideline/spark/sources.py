@@ -37,6 +37,7 @@ from tideline.spark.parquet_source import (
     nanos_to_timestamps,
     read_parquet_schemas,
 )
+from tideline.spark.quoting import column_named
 from tideline.spark.text_schema import first_line, group_by_header, text_schemas
 from tideline.storage.location import StoreLocation
 from tideline.table.schema import EvolvedSchema, evolve
@@ -282,7 +283,7 @@ def _without_carriage_return(frame: DataFrame, schema: T.StructType) -> DataFram
     if not schema.fields or not isinstance(schema.fields[-1].dataType, T.StringType):
         return frame
     last = schema.fields[-1].name
-    value = F.col(f"`{last}`")
+    value = column_named(last)
     return frame.withColumn(
         last,
         F.when(value.endswith("\r"), F.left(value, F.length(value) - 1)).otherwise(value),
@@ -332,7 +333,7 @@ def _cast_scalar(item: T.StructField, target: Mapping[str, T.DataType]) -> Colum
     Hudi's own columns, which a table's export has, are no part of the merged schema. They are
     texts, whatever csv makes of their values.
     """
-    column = F.col(f"`{item.name}`")
+    column = column_named(item.name)
     wanted = target.get(item.name.lower(), T.StringType())
     nested = isinstance(wanted, T.StructType | T.ArrayType | T.MapType)
     return column if nested or wanted == item.dataType else column.cast(wanted).alias(item.name)

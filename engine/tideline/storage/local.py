@@ -30,6 +30,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
 
 from tideline.errors import InvalidData, ObjectNotFound, StorageUnavailable, TidelineError
+from tideline.read_limits import admit
 from tideline.storage.object_store import (
     TEMPORARY_PREFIX,
     AlreadyExists,
@@ -66,11 +67,13 @@ class LocalStore:
         return f"file://{self._root}"
 
     def get(self, path: str) -> bytes:
-        with self._reading(path):
-            return self._file(path).read_bytes()
+        with self._reading(path), self._file(path).open("rb") as file:
+            admit(os.fstat(file.fileno()).st_size, path=f"{self.uri}/{path}")
+            return file.read()
 
     def get_versioned(self, path: str) -> VersionedBody:
         with self._reading(path), self._file(path).open("rb") as file:
+            admit(os.fstat(file.fileno()).st_size, path=f"{self.uri}/{path}")
             body = file.read()
             return VersionedBody(body, _version(body, os.fstat(file.fileno())))
 

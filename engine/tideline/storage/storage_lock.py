@@ -257,7 +257,7 @@ class _LockBody:
         try:
             fields = json.loads(body)
             return cls(str(fields["owner"]), int(fields["validUntil"]), bool(fields["expired"]))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
             raise CorruptTable(
                 "The table lock is not a storage lock of RFC-91; remove it once no writer runs",
                 path=STORAGE_LOCK_PATH,

@@ -1,11 +1,12 @@
 """pytest plugin: which worker runs which test file when, and which part of the suite a slice is.
 
-1. `file_seconds.json` beside the engine's tests says how many seconds of processor time each test
-   file took when it was last measured (`python -m tideline.testing.file_seconds`).
+1. `file_seconds.json` beside the engine's tests says how many seconds each test file took when it
+   was last measured (`make seconds`).
 2. A worker of a parallel run stays with files of one kind as long as there are any, the longest
    first: as a rule one worker starts Spark and another Kubernetes. Then it takes from the kind
    that has most left, so that all end together.
-3. `--slice K/N` keeps the files of one of N parts of about equal length. A file belongs to the same
+3. Tests named in `left_to_slow.txt`, beside it, are marked `slow`.
+4. `--slice K/N` keeps the files of one of N parts of about equal length. A file belongs to the same
    part on every machine.
 """
 
@@ -23,6 +24,7 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 FILE_SECONDS = Path(__file__).resolve().parents[2] / "tests" / "file_seconds.json"
+LEFT_TO_SLOW = FILE_SECONDS.with_name("left_to_slow.txt")
 SECONDS_UNLESS_MEASURED = 2.0
 
 
@@ -31,6 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--slice", metavar="K/N", help="run only the K-th of N parts of the test files selected"
     )
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what is left to the slow tests."""
+    if {item.nodeid, item.nodeid.partition("[")[0]} & left_to_slow():
+        item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(trylast=True)
@@ -100,6 +108,13 @@ def slices(files: Iterable[str], count: int, seconds: Mapping[str, float]) -> li
         parts[shortest].append(file)
         lengths_s[shortest] += seconds[file]
     return parts
+
+
+@cache
+def left_to_slow() -> frozenset[str]:
+    """Node ids of tests that run among the slow ones, without parameters where all of them do."""
+    lines = LEFT_TO_SLOW.read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
 def seconds_of(file: str) -> float:

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tideline.formats.bounded import parser
 from tideline.services.cleaning.config import CleaningConfig, CleaningPolicy
 from tideline.services.cleaning.retention import Retention
 from tideline.services.explanation import Explanation
@@ -130,6 +131,7 @@ class CleaningPlan:
         }
 
     @classmethod
+    @parser("a clean plan lacks a field, or one is wrong")
     def from_avro(cls, record: Mapping[str, Any]) -> CleaningPlan:
         """Read a plan of ours or of Hudi's, of whatever address: names and partitions count.
 

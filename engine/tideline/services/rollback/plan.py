@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideline.errors import CorruptTable
+from tideline.formats.bounded import parser
 from tideline.table.file_group import BaseFile, FileGroupId, LogFile, join_path, split_path
 from tideline.table.file_system_view import parse_data_file
 from tideline.table.markers import Marker, MarkerKind
@@ -94,6 +95,7 @@ class RollbackPlan:
         }
 
     @classmethod
+    @parser("a rollback plan lacks a field, or one is wrong")
     def from_avro(cls, record: Mapping[str, Any], *, path: str) -> RollbackPlan:
         """Read a plan of ours or of Hudi's.
 
