@@ -349,7 +349,7 @@ class LakeTable:
         config = self.write_config(None)
         ended = frozenset(one_or_several(gone))
         policy = replace(self._failed_writes(config), gives_up_unreadable=True, gone=ended)
-        with table.lock().acquire(timeout_s=config.lock_timeout_s):
+        with table.lock(config.lock_timing).acquire(timeout_s=config.lock_timeout_s):
             timeline = table.timeline()
             done = execute_failed_writes_rollback(table, timeline, policy)
             sweep_leftovers(table, timeline, policy)

@@ -334,6 +334,7 @@ def entry(kind: str = "ingest") -> OperationStatus:
         ("rollback", OperationResult("i", Outcome.SUCCEEDED, rolled_back=("1",)), ["RolledBack"]),
         ("cleaning", OperationResult("i", Outcome.NOTHING), []),
         ("ingest", OperationResult("i", Outcome.FAILED, exit_code=3), ["Conflict"]),
+        ("ingest", OperationResult("i", Outcome.FAILED, exit_code=5), ["OutcomeUnknown"]),
         ("ingest", OperationResult("i", Outcome.FAILED, exit_code=1), ["OperationFailed"]),
         (
             "ingest",

@@ -10,6 +10,9 @@ import pytest
 from tideline.ingest.checkpoint import advance
 from tideline.ingest.landing import Landing, RowsSetAside
 from tideline.ingest.operation_result import WORKER_DIED, OperationResult, Outcome
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.instant import Action, Instant, State
+from tideline.timeline.instant_time import InstantTime
 from tideline_operator.observed import Observed, ObservedLanding, Problem
 from tideline_operator.planner import plan
 from tideline_operator.resources.resolved import ResolvedTable
@@ -165,13 +168,40 @@ def test_a_condition_keeps_the_time_it_changed() -> None:
 @pytest.mark.parametrize(
     ("exit_code", "error", "is_safe"),
     [(3, "Conflict", True), (4, "StorageUnavailable", True), (1, WORKER_DIED, True),
-     (1, "InvalidData", False), (2, "ConfigError", False)],
+     (5, "UnknownOutcome", True), (1, "InvalidData", False), (2, "ConfigError", False)],
 )  # fmt: skip
 def test_a_failure_says_whether_trying_again_may_help(
     exit_code: int, error: str, is_safe: bool
 ) -> None:
     (entry,) = attempt(EMPTY, Outcome.FAILED, exit_code=exit_code, error=error).operations
     assert (entry.phase, entry.is_safe_to_retry) == (OperationPhase.FAILED, is_safe)
+
+
+@pytest.mark.parametrize(
+    ("state", "phase", "ready"),
+    [
+        (State.COMPLETED, OperationPhase.SUCCEEDED, Truth.TRUE),
+        (State.INFLIGHT, OperationPhase.FAILED, Truth.FALSE),
+        (None, OperationPhase.FAILED, Truth.FALSE),
+    ],
+)
+def test_an_unknown_outcome_is_settled_by_reading_the_table(
+    state: State | None, phase: OperationPhase, ready: Truth
+) -> None:
+    """Once its instant is seen completed it counts as done; what was rolled back is tried again."""
+    time = "20250101120000000"
+    (start,) = starts(plan(resolved(), EMPTY, seen(*FILES), NOW_MS))
+    unknown = OperationResult(
+        start.operation.id, Outcome.FAILED, "who knows", 5, "UnknownOutcome", instant=time
+    )
+    begun = operation_started(EMPTY, start.operation, 1, NOW_MS)
+    found = () if state is None else (Instant(InstantTime(time), Action.COMMIT, state),)
+    history = replace(TABLE.history, timeline=ActiveTimeline(found))
+    later = look(
+        seen(table=replace(TABLE, history=history)), operation_finished(begun, unknown, NOW_MS)
+    )
+    assert later.operations[-1].phase is phase
+    assert condition(later, ConditionType.READY)[0] is ready
 
 
 def test_operations_are_kept_newest_last_and_bounded() -> None:

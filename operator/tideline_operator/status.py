@@ -36,6 +36,7 @@ from tideline_operator.resources.status import (
 )
 from tideline_operator.service_settings import SPEC_NAMES
 from tideline_operator.service_triggers import ServiceNeed
+from tideline_operator.unknown_outcome import settle_unknown
 
 _RETRY_FIRST_MS = {True: 2_000, False: 30_000}
 _RETRY_LAST_MS = 600_000
@@ -146,6 +147,7 @@ def observed_status(
 ) -> LakeTableStatus:
     """The status after a look at the table and a plan."""
     seen = observed.table
+    status = settle_unknown(status, seen)
     timeline = status.timeline
     if seen is not None:
         pending = tuple(

@@ -2,8 +2,9 @@
 
 - A body goes to a `.tmp-<uuid>` file beside its target, is flushed to disk, and appears under its
   name in one step: a hard link where the name must be free, a rename where it may be replaced.
-  Empty objects (markers, heartbeats, requested instants) are not flushed: the file system's journal
-  keeps their order, and the next body that is flushed takes them along.
+  So are the names of new folders that hold it. Empty objects (markers, heartbeats, requested
+  instants) are not flushed: the file system's journal keeps their order, and the next body that is
+  flushed takes them along.
 - Whoever replaces or removes an existing object holds an `flock` on that very file meanwhile, so a
   compare-and-swap never interleaves with another write. A waiter that wakes up on a replaced file
   starts again with the new one.
@@ -212,7 +213,7 @@ class LocalStore:
         folder = self._file(path).parent
         temporary = folder / f"{TEMPORARY_PREFIX}{uuid.uuid4()}"
         try:
-            _make_folder(folder)
+            _make_folder(folder, flush=bool(body))
             with temporary.open("xb", buffering=0) as file, _held(file):
                 if body:
                     _write_all(file, body)
@@ -368,16 +369,23 @@ def _flush_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _make_folder(folder: Path) -> None:
-    """Make it with all above it. One that others remove at that moment is there, and then is not,
-    for `mkdir`, which takes it for a file."""
+def _make_folder(folder: Path, *, flush: bool) -> None:
+    """Make it with all above it; `flush` the names of those that are new.
+
+    One that others remove at that moment is there, and then is not, for `mkdir`, which takes it for
+    a file.
+    """
+    missing = [folder, *folder.parents] if flush and not folder.exists() else []
+    missing = [above for above in missing if not above.exists()]
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            return
+            break
         except FileExistsError:
             if folder.is_file() or folder.is_symlink():
                 raise
+    for made in reversed(missing):
+        _flush_folder(made.parent)
 
 
 def _remove_tree(folder: Path) -> None:
@@ -442,7 +450,7 @@ class _Upload:
 
     def __enter__(self) -> BinaryIO:
         with self._store._writing(self._path):
-            _make_folder(self._file.parent)
+            _make_folder(self._file.parent, flush=True)
             _checksum_sidecar(self._file).unlink(missing_ok=True)
             self._stream = io.BufferedWriter(_File(self._file, "wb"), _BUFFER_SIZE_BYTES)
             return self._stream

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ObjectNotFound
+from tideline.lock_timing import LockTiming
 from tideline.storage.delete_scope import DeleteScope, no_objection
 from tideline.storage.location import StoreLocation
 from tideline.storage.lock import TableLock, open_table_lock
@@ -32,6 +33,7 @@ from tideline.table.properties import (
     load_table_config,
     update_table_properties,
 )
+from tideline.table.settings import Settings
 from tideline.timeline.active import ActiveTimeline, TimelineStore
 from tideline.timeline.archived import ArchivedTimeline
 from tideline.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
@@ -93,9 +95,10 @@ class HoodieTable:
         in_memory = self.location.scheme == "memory"
         return self.location.uri if in_memory else self.location.spark_uri()
 
-    def lock(self) -> TableLock:
-        """The table's lock, not acquired yet."""
-        return open_table_lock(self.store, self.clock)
+    def lock(self, timing: LockTiming | None = None) -> TableLock:
+        """The table's lock, not acquired yet, with the table's own timing unless given."""
+        timing = timing or Settings(self.config.properties).lock_timing()
+        return open_table_lock(self.store, self.clock, timing)
 
     def reload_config(self) -> TableConfig:
         """Read the properties again: another engine may have changed them."""

@@ -14,6 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
 
+from tideline.testing.fault_counts import count_fault
+
 
 class ProxyFault(Enum):
     """What happens to one request."""
@@ -114,6 +116,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         proxy = self.server.proxy
         fault = proxy._next_fault(SeenRequest(self.command, self.path))
+        if fault is not None:
+            count_fault(f"on the wire {fault.name.lower().replace('_', ' ')}")
         match fault:
             case ProxyFault.DROP_REQUEST:
                 self.close_connection = True

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tideline.errors import Conflict, UnknownOutcome
 from tideline.ingest.operation import OperationKind
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline.wording import counted, size_text
 from tideline_operator.controller.event_recorder import TableEvent
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
 
-_CONFLICT = 3
+_FAILURES = {Conflict.exit_code: "Conflict", UnknownOutcome.exit_code: "OutcomeUnknown"}
 _REASONS = {
     OperationKind.CREATE: "TableCreated",
     OperationKind.INGEST: "Committed",
@@ -42,8 +43,10 @@ def events_of(
     events: list[TableEvent] = []
     attempt = f"{entry.id}-{entry.attempt}"
     if result.outcome is Outcome.FAILED:
-        reason = "Conflict" if result.exit_code == _CONFLICT else "OperationFailed"
-        note = f"{name} failed (attempt {entry.attempt}): {result.message}"
+        reason = _FAILURES.get(result.exit_code, "OperationFailed")
+        is_unknown = result.exit_code == UnknownOutcome.exit_code
+        ended = "has an unknown outcome" if is_unknown else "failed"
+        note = f"{name} {ended} (attempt {entry.attempt}): {result.message}"
         events.append(TableEvent(reason, series_of(entry, status), note, True, attempt))
     elif result.outcome is Outcome.SUCCEEDED:
         reason = _REASONS.get(OperationKind(entry.kind), "ServiceRan")
