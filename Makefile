@@ -15,6 +15,10 @@ FLIGHTS := examples/flights
 WORK := out
 TESTS ?=
 WORKERS ?= 2
+PARTS ?=
+PYTEST := $(BIN)/python -m pytest
+PARALLEL := -n $(WORKERS) --dist loadfile
+SCHEDULE := -p tideline.testing.suite_schedule
 
 ##@ Start
 
@@ -22,7 +26,7 @@ WORKERS ?= 2
 help: ## List the targets.
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n\033[1m%s\033[0m\n", substr($$0, 5) } \
-		/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z][a-z0-9-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(VENV)/.project-installed $(VENV)/.flights-installed ## Create .venv with everything that run and test need.
@@ -36,34 +40,66 @@ run: setup ## Land a year of real flights in a Hudi table and query it.
 
 ##@ Check
 
+# Which target proves which claim: CONTRIBUTING.md.
 .PHONY: test
-test: lint peers tools ## Lint, then run all but the slow tests (TESTS="path -k name" narrows it).
-	@$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile $(TESTS)
-
-.PHONY: slow
-slow: setup peers ## Run the tests with a Spark of their own and the long ones with other engines.
-	@$(BIN)/python -m pytest -m slow -n $(WORKERS) --dist loadfile $(TESTS)
+test: lint peers tools ## Lint, then run all but the long tests (TESTS="path -k name" narrows it).
+	@$(PYTEST) -m "not slow and not storm" $(PARALLEL) $(TESTS)
 
 .PHONY: unit
 unit: setup ## Run only the tests that need no Spark, no MinIO and no other engine.
-	@$(BIN)/python -m pytest -m "not spark and not minio and not interop" $(TESTS)
+	@$(PYTEST) -m "not spark and not minio and not interop and not storm" $(TESTS)
+
+.PHONY: slow
+slow: setup peers ## Run the tests with a Spark of their own and the long ones with other engines.
+	@$(PYTEST) -m "slow and not storm" $(PARALLEL) $(TESTS)
 
 .PHONY: interop
-interop: setup peers ## Run only the tests against Hudi's and Iceberg's own engines.
-	@$(BIN)/python -m pytest -m interop $(TESTS)
+interop: setup peers ## Run only the tests against Hudi's and Iceberg's own engines, all of them.
+	@$(PYTEST) -m "interop and not storm" $(PARALLEL) $(TESTS)
+
+.PHONY: foreign
+foreign: setup ## Run only the tests on real tables of other makers, in ../shared/fixtures.
+	@$(PYTEST) -m "fixtures and not slow and not storm" $(PARALLEL) $(TESTS)
 
 .PHONY: e2e
-e2e: setup peers ## Test on a real Kubernetes, built from nothing if need be (as root, or with kind).
-	@$(BIN)/python -m e2e.build all
-	@$(BIN)/python -m pytest -c e2e/pytest.ini $(or $(TESTS),e2e/tests)
+e2e: cluster ## Test on a real Kubernetes, built from nothing if need be (as root, or with kind).
+	@$(PYTEST) -c e2e/pytest.ini $(or $(TESTS),e2e/tests)
+
+.PHONY: e2e-ci
+e2e-ci: cluster ## Of these only the golden path and three kills.
+	@$(PYTEST) -c e2e/pytest.ini -m ci e2e/tests $(TESTS)
+
+.PHONY: e2e-rest
+e2e-rest: cluster ## Of these only the others.
+	@$(PYTEST) -c e2e/pytest.ini -m "not ci" $(SCHEDULE) e2e/tests $(TESTS)
+
+.PHONY: mutants
+mutants: setup peers ## Plant faults in the code, one after the other: a test must notice each.
+	@$(BIN)/python -m tideline.testing.mutants $(TESTS)
+
+.PHONY: storms
+storms: setup peers ## Kill writers, movers and keepers by the hundred: nothing is lost or doubled.
+	@$(PYTEST) -m storm $(TESTS)
+
+.PHONY: ci-slice
+ci-slice: setup ## Run the slice of the long tests that this commit gets in CI.
+	@$(BIN)/python -m tideline.testing.ci_slice
+
+.PHONY: verify
+verify: setup ## Run everything, the README's commands on a bare clone among it (hours).
+	@$(BIN)/python -m tideline.testing.verify $(PARTS)
 
 .PHONY: lint
 lint: setup ## Check style, types, imports and sizes.
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
-	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/lint-imports --no-logo > $(VENV)/import-linter.txt || (cat $(VENV)/import-linter.txt; false)
-	@$(BIN)/python -m pytest -q --no-header -p no:cacheprovider engine/tests/test_architecture.py
+	@$(BIN)/lint-imports --no-logo > $(VENV)/import-linter.txt & imports=$$!; \
+	 $(PYTEST) -q --no-header -p no:cacheprovider engine/tests/test_architecture.py \
+		> $(VENV)/architecture.txt & architecture=$$!; \
+	 good=true; $(BIN)/mypy --no-error-summary || good=false; \
+	 wait $$imports || { cat $(VENV)/import-linter.txt; good=false; }; \
+	 wait $$architecture || { cat $(VENV)/architecture.txt; good=false; }; \
+	 $$good
 
 .PHONY: fmt
 fmt: setup ## Format the code and fix what can be fixed.
@@ -95,6 +131,10 @@ peers: setup ## Build what tests compare with and talk to: MinIO, Hudi, Iceberg,
 .PHONY: tools
 tools: setup ## Build kube-apiserver, etcd, kubectl and Helm from their Go modules.
 	@$(BIN)/python -m e2e.build api-server tools
+
+.PHONY: cluster
+cluster: setup peers
+	@$(BIN)/python -m e2e.build all
 
 .PHONY: images
 images: setup peers ## Build the container images for end-to-end tests.

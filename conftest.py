@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytest_plugins = [
+    "tideline.testing.suite_schedule",
     "tideline.testing.minio_fixtures",
     "tideline.testing.hudi_peer",
     "tideline.testing.iceberg_peer",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from e2e.harness.cluster import Cluster, Manifest
 from e2e.harness.installation import Operator
 from e2e.harness.lake import SMALL_RESOURCES, Lake, Row
@@ -44,6 +46,7 @@ def wait_for_pod(lake: Lake, labels: str) -> Manifest:
     return running()[0]
 
 
+@pytest.mark.ci
 def test_a_driver_killed_while_it_writes_is_rolled_back_and_its_files_taken_in_once(
     lake: Lake,
 ) -> None:
@@ -67,6 +70,7 @@ def test_a_driver_killed_while_it_writes_is_rolled_back_and_its_files_taken_in_o
     assert left == []
 
 
+@pytest.mark.ci
 def test_an_executor_killed_while_it_writes_does_not_end_the_write(lake: Lake) -> None:
     share = MANY // 8
     for number in range(8):
@@ -131,6 +135,7 @@ def test_jobs_go_on_while_no_operator_runs_and_are_not_started_again(
     assert len([job for job in lake.jobs("people") if "-ingest-" in job["metadata"]["name"]]) == 1
 
 
+@pytest.mark.ci
 def test_another_replica_takes_over_when_the_leader_is_killed(
     lake: Lake, operator: Operator
 ) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from e2e.harness.cluster import condition
 from e2e.harness.lake import SMALL_RESOURCES, Lake
 
 
+@pytest.mark.ci
 def test_files_that_land_become_rows_that_hudi_rs_reads_from_outside(lake: Lake) -> None:
     first = [{"id": number, "ts": 1, "name": f"first {number}"} for number in range(100)]
     lake.land("people", "first", first)

@@ -10,7 +10,7 @@ from tideline.services.rollback.execute import RolledBack
 from tideline.services.scheduler import AfterCommit
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.write.operation import WriteOperation
-from tideline.write.transaction import Committed
+from tideline.write.outcome import Committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,8 @@ class CommitReport:
 
     `rolled_back` names the instants of dead writers that were undone first; `notes` say what a
     person should know, such as a metadata table that had to be switched off; `services` is what
-    table services did after the commit.
+    table services did after the commit. `is_repeat`: an earlier write with the same token made the
+    commit, and nothing was written now.
     """
 
     instant: str
@@ -35,6 +36,7 @@ class CommitReport:
     rolled_back: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
     services: tuple[AfterCommit, ...] = ()
+    is_repeat: bool = False
 
     def to_json_object(self) -> dict[str, Any]:
         services = [service.to_json_object() for service in self.services]

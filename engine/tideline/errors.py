@@ -14,7 +14,8 @@ class TidelineError(Exception):
     """Base of all errors Tideline raises on purpose.
 
     `exit_code` is what the command line returns: 1 the table or data is at fault, 2 usage,
-    3 conflict (safe to retry), 4 storage unreachable (safe to retry).
+    3 conflict (safe to retry), 4 storage unreachable (safe to retry), 5 outcome unknown (look
+    before repeating).
     """
 
     exit_code: ClassVar[int] = 1
@@ -75,6 +76,26 @@ class Conflict(TidelineError):
 
 
 class StorageUnavailable(TidelineError):
-    """The store could not be reached, refused us or timed out; it is safe to retry."""
+    """The store could not be reached, refused us or timed out.
+
+    Nothing of this operation is visible, so it is safe to retry.
+    """
 
     exit_code = 4
+
+
+class UnknownOutcome(TidelineError):
+    """The store went away while a change became visible: it may be, or may yet become so.
+
+    Do not simply repeat the operation. The message names the instant or snapshot and the command
+    that finds out; a write that was given a token may be repeated with the same token.
+    """
+
+    exit_code = 5
+
+
+class FailedAfterCommit(TidelineError):
+    """The write is committed; a table service that was to follow it failed.
+
+    Do not repeat the write; run the service again.
+    """

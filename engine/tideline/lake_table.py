@@ -16,8 +16,9 @@ from tideline.check.finding import Finding, Repair
 from tideline.check.repair import repair_table
 from tideline.check.run import check_table
 from tideline.clock import Clock, SystemClock
-from tideline.commit_report import CommitReport, report_commit
-from tideline.errors import ConfigError, Conflict, TidelineError
+from tideline.commit_report import CommitReport
+from tideline.commit_write import Requirement, WriteRequest, commit_write, repeated_write
+from tideline.errors import ConfigError, Conflict, FailedAfterCommit, TidelineError
 from tideline.services.engine import ServiceEngine
 from tideline.services.explanation import NotDue
 from tideline.services.partition_ttl.config import PartitionTtlConfig
@@ -31,10 +32,8 @@ from tideline.services.rollback.execute import (
     FailedWrites,
     RolledBack,
     execute_failed_writes_rollback,
-    execute_rollback,
     find_failed_writes,
     plan_instant_rollback,
-    remove_files_of,
 )
 from tideline.services.rollback.plan import RollbackPlan
 from tideline.services.rollback.sweep import sweep_leftovers
@@ -43,7 +42,7 @@ from tideline.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.services.service import Service
 from tideline.storage.bucket import create_missing_bucket
 from tideline.storage.location import StoreLocation
-from tideline.storage.probe import probe_conditional_writes
+from tideline.storage.probe.run import probe_conditional_writes
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.settings import Settings
 from tideline.table.table_config import (
@@ -53,14 +52,12 @@ from tideline.table.table_config import (
     TableType,
 )
 from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.instant import Instant
 from tideline.timeline.instant_time import InstantTime
-from tideline.write.carried_metadata import carried_metadata
 from tideline.write.config import FailedWritesPolicy, WriteConfig
-from tideline.write.conflict import Conflicted
 from tideline.write.engine import WriteEngine
 from tideline.write.operation import WriteOperation
-from tideline.write.transaction import Committed, WriteTransaction
+from tideline.write.token import TokenSearch
+from tideline.write.transaction import WriteTransaction
 from tideline.write.upsert import Written, execute_delete_partition, execute_write
 
 if TYPE_CHECKING:
@@ -68,8 +65,6 @@ if TYPE_CHECKING:
 
 _SYSTEM_CLOCK = SystemClock()
 E = TypeVar("E", bound=Enum)
-Requirement = Callable[[ActiveTimeline], None]
-"""Asked under the table lock, just before a commit completes; raises to prevent it."""
 
 
 class LakeTable:
@@ -155,17 +150,22 @@ class LakeTable:
         extra_metadata: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
         require: Requirement | None = None,
+        token: str | None = None,
     ) -> CommitReport:
         """Write the rows of a Spark DataFrame as one commit.
 
         `operation` is insert, upsert, bulk_insert, delete, insert_overwrite,
         insert_overwrite_table or delete_partition (the last reads only the partition columns).
         `options` are Hudi write settings (`hoodie.*`); `extra_metadata` goes into the commit;
-        `require` is asked under the table lock just before the commit completes.
+        `require` is asked under the table lock just before the commit completes. `token` names
+        this write: repeated with the same token it is never written twice, and the report is that
+        of the commit that took place (see tideline.write.token).
 
         Raises InvalidData when the rows do not fit, Conflict when another writer was faster
-        (nothing of this write is visible; write again), ConfigError, UnsupportedTable. A conflict
-        is retried `hoodie.write.num.retries.on.conflict.failures` times first.
+        (nothing of this write is visible; write again), UnknownOutcome when the store went away
+        while the commit became visible (look, or write again with the same token), ConfigError,
+        UnsupportedTable. A conflict is retried `hoodie.write.num.retries.on.conflict.failures`
+        times first.
         """
         from tideline.spark.write import open_engine, partitions_to_delete
 
@@ -174,12 +174,17 @@ class LakeTable:
         if wanted is WriteOperation.DELETE_PARTITION:
             partitions = partitions_to_delete(frame, self.hoodie_table)
             return self.delete_partitions(
-                partitions, extra_metadata=extra_metadata, options=options
+                partitions, extra_metadata=extra_metadata, options=options, token=token
             )
+        scheduler = self._scheduler(options)
+        request = self._request(wanted, config, "", extra_metadata, require, token)
+        repeated = repeated_write(self.hoodie_table, request)
+        if repeated is not None:
+            return repeated
         for attempts_left in range(config.conflict_retries, -1, -1):
             engine = open_engine(frame, self.hoodie_table, wanted, config)
             try:
-                report = self.write_with(engine, wanted, config, extra_metadata or {}, require)
+                report = self._write(engine, request)
                 break
             except Conflict:
                 # The other writer's files are looked up anew in the next attempt.
@@ -187,7 +192,7 @@ class LakeTable:
                     raise
             finally:
                 engine.release()
-        return self._after_commit(report, options, frame.sparkSession)
+        return self._after_commit(report, scheduler, options, frame.sparkSession)
 
     def delete_partitions(
         self,
@@ -195,19 +200,22 @@ class LakeTable:
         *,
         extra_metadata: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
+        token: str | None = None,
     ) -> CommitReport:
         """Drop whole partitions, given by path, as one commit. Moves no rows, needs no Spark."""
         config = self.write_config(options)
-        table = self.hoodie_table
-        schema = table.table_schema_json(table.timeline()) or ""
-        report = self._commit(
+        scheduler = self._scheduler(options).moving_no_rows()
+        request = self._request(
             WriteOperation.DELETE_PARTITION,
             config,
-            lambda transaction: execute_delete_partition(transaction, partitions),
-            schema,
-            extra_metadata or {},
+            self._schema_json(),
+            extra_metadata,
+            token=token,
         )
-        return self._after_commit(report, options, None, moves_rows=False)
+        report = self._commit(
+            request, lambda transaction: execute_delete_partition(transaction, partitions)
+        )
+        return self._after_commit(report, scheduler, options, None)
 
     def expire_partitions(
         self,
@@ -225,14 +233,12 @@ class LakeTable:
         planned = plan_table_partition_ttl(table, ttl)
         if isinstance(planned, NotDue):
             return planned
+        operation, config = WriteOperation.DELETE_PARTITION, self.write_config(options)
         return self._commit(
-            WriteOperation.DELETE_PARTITION,
-            self.write_config(options),
+            self._request(operation, config, self._schema_json(), extra_metadata),
             lambda transaction: execute_delete_partition(
                 transaction, expired_partitions(table, ttl, transaction.timeline)
             ),
-            table.table_schema_json(table.timeline()) or "",
-            extra_metadata or {},
         )
 
     def write_with(
@@ -242,19 +248,11 @@ class LakeTable:
         config: WriteConfig,
         extra_metadata: Mapping[str, str],
         require: Requirement | None = None,
+        token: str | None = None,
     ) -> CommitReport:
         """Write a batch through an engine that holds it already; see `write`. Runs no services."""
-        from tideline.table.schema import arrow_to_avro, record_name
-
-        name, namespace = record_name(self.hoodie_table.config.name)
-        return self._commit(
-            operation,
-            config,
-            lambda transaction: execute_write(transaction, engine),
-            json.dumps(arrow_to_avro(engine.schema, name=name, namespace=namespace)),
-            extra_metadata,
-            require,
-        )
+        request = self._request(operation, config, "", extra_metadata, require, token)
+        return self._write(engine, request)
 
     def snapshot(self, spark: SparkSession, as_of: Any = None) -> DataFrame:
         """The table's rows, now or as of an instant (text, datetime or InstantTime)."""
@@ -393,80 +391,66 @@ class LakeTable:
             )
         return merged
 
-    def _commit(
+    def _request(
         self,
         operation: WriteOperation,
         config: WriteConfig,
-        write: Callable[[WriteTransaction], Written],
         schema_json: str,
-        extra_metadata: Mapping[str, str],
+        extra_metadata: Mapping[str, str] | None,
         require: Requirement | None = None,
-    ) -> CommitReport:
-        """Run one transaction; whatever fails inside is undone before the error goes on."""
-        table = self.hoodie_table
-        table.config.check_writable()
-        started_s = table.clock.monotonic_s()
-        rolled_back: list[RolledBack] = []
+        token: str | None = None,
+    ) -> WriteRequest:
+        search = TokenSearch(self.hoodie_table, token, operation) if token is not None else None
+        return WriteRequest(operation, config, schema_json, extra_metadata or {}, require, search)
 
-        def recover(timeline: ActiveTimeline) -> bool:
-            policy = self._failed_writes(config)
-            rolled_back.extend(execute_failed_writes_rollback(table, timeline, policy))
-            sweep_leftovers(table, timeline, policy)
-            return bool(rolled_back)
+    def _write(self, engine: WriteEngine, request: WriteRequest) -> CommitReport:
+        from tideline.table.schema import arrow_to_avro, record_name
 
-        def metadata(now: ActiveTimeline) -> Mapping[str, str]:
-            if require is not None:
-                require(now)
-            carried = carried_metadata(table, now)
-            return {**carried, **extra_metadata, "schema": schema_json}
-
-        def withdraw(clustering: Instant) -> None:
-            is_alive = not self._failed_writes(config).is_dead(table, clustering.time)
-            undone = execute_rollback(table, clustering, is_alive=is_alive)
-            if undone is not None:
-                rolled_back.append(undone)
-
-        transaction = WriteTransaction.begin(
-            table, operation, config, recover=recover, withdraw=withdraw
+        name, namespace = record_name(self.hoodie_table.config.name)
+        schema = arrow_to_avro(engine.schema, name=name, namespace=namespace)
+        return self._commit(
+            replace(request, schema_json=json.dumps(schema)),
+            lambda transaction: execute_write(transaction, engine),
         )
-        try:
-            written = write(transaction)
-            outcome = transaction.commit(
-                written.stats, extra_metadata=metadata, replaced=written.replaced
-            )
-        except (Exception, KeyboardInterrupt, SystemExit) as error:
-            committed = _abort(transaction)
-            if committed is None or not isinstance(error, TidelineError):
-                raise
-            outcome = committed
-        if isinstance(outcome, Conflicted):
-            _abort(transaction)
-            raise Conflict(
-                "another write got in the way meanwhile; write again",
-                table=self.uri,
-                instant=transaction.instant,
-                value=outcome.other,
-            )
-        seconds = table.clock.monotonic_s() - started_s
-        return report_commit(operation, outcome, rolled_back, seconds)
+
+    def _commit(
+        self, request: WriteRequest, write: Callable[[WriteTransaction], Written]
+    ) -> CommitReport:
+        failed_writes = self._failed_writes(request.config)
+        return commit_write(self.hoodie_table, request, write, failed_writes)
+
+    def _schema_json(self) -> str:
+        return self.hoodie_table.table_schema_json(self.hoodie_table.timeline()) or ""
+
+    def _scheduler(self, options: Mapping[str, str] | None) -> SchedulerConfig:
+        """What runs after a commit; asked before it, because afterwards nothing may fail."""
+        config = self.hoodie_table.config
+        settings = Settings({**config.properties, **(options or {})})
+        is_merge_on_read = config.table_type is TableType.MERGE_ON_READ
+        return SchedulerConfig.from_settings(settings, compacts_by_default=is_merge_on_read)
 
     def _after_commit(
         self,
         report: CommitReport,
+        scheduler: SchedulerConfig,
         options: Mapping[str, str] | None,
         spark: SparkSession | None,
-        *,
-        moves_rows: bool = True,
     ) -> CommitReport:
-        """Run the services that settings ask for, and tell of them in the report."""
-        services = self.services(options, spark=spark)
-        is_merge_on_read = self.hoodie_table.config.table_type is TableType.MERGE_ON_READ
-        scheduler = SchedulerConfig.from_settings(
-            services.settings, compacts_by_default=is_merge_on_read
-        )
-        if not moves_rows:
-            scheduler = scheduler.moving_no_rows()
-        return replace(report, services=run_after_commit(services, scheduler))
+        """Run the services that settings ask for, and report them."""
+        if report.is_repeat:
+            return report
+        try:
+            done = run_after_commit(self.services(options, spark=spark), scheduler)
+        except TidelineError as error:
+            raise FailedAfterCommit(
+                "the write is committed, do not repeat it; a service that was to follow it "
+                f"failed: {error.message}",
+                table=self.uri,
+                instant=report.instant,
+                path=error.path,
+                value=error.value,
+            ) from error
+        return replace(report, services=done)
 
     def _failed_writes(self, config: WriteConfig | None) -> FailedWrites:
         config = config or self.write_config(None)
@@ -475,19 +459,6 @@ class LakeTable:
             never=config.failed_writes_policy is FailedWritesPolicy.NEVER,
             heartbeat=config.heartbeat,
         )
-
-
-def _abort(transaction: WriteTransaction) -> Committed | None:
-    """Undo a write. Once others may have rolled it back its markers are not to be relied on."""
-    table = transaction.table
-
-    def undo(time: InstantTime, pending: Instant | None) -> None:
-        if pending is None:
-            remove_files_of(table, time)
-        else:
-            execute_rollback(table, pending, lists_files=transaction.was_given_up)
-
-    return transaction.abort(undo)
 
 
 def _member(kind: type[E], text: str | None, what: str) -> E | None:

@@ -5,8 +5,8 @@ the commands that move no rows start without Spark or Arrow. Other packages add 
 entry point group `tideline.commands`.
 
 Exit codes: 0 done, 1 the table or data is at fault, 2 usage, 3 conflict (safe to retry), 4 storage
-unreachable (safe to retry). With TIDELINE_DEBUG=1 in the environment an error also prints its
-traceback.
+unreachable (safe to retry), 5 outcome unknown (look before repeating). With TIDELINE_DEBUG=1 in the
+environment an error also prints its traceback.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ _COMMANDS = {
     "show": ("tideline.cli.show:show_command", "Describe a table: keys, schema, counts."),
     "timeline": ("tideline.cli.timeline:timeline_command", "List what was done to a table."),
     "check": ("tideline.cli.check:check_command", "Find what is wrong with a table, and mend it."),
+    "check-store": (
+        "tideline.cli.check_store:check_store_command",
+        "Find out whether concurrent writers are safe on a store.",
+    ),
     "files": ("tideline.cli.files:files_command", "List the files a reader sees."),
     "write": ("tideline.cli.write:write_command", "Write source files into a table."),
     "read": ("tideline.cli.read:read_command", "Print rows, or the answer to a query."),

@@ -11,12 +11,13 @@ import click
 
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line, print_table
-from tideline.errors import CorruptTable
+from tideline.errors import ConfigError, CorruptTable
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.archived import ArchivedEntry
 from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, Instant
+from tideline.timeline.instant_time import InstantTime, is_instant_time
 
 _COLUMNS = ("instant", "age", "action", "state", "operation", "files", "inserted", "updated",
             "deleted")  # fmt: skip
@@ -27,6 +28,7 @@ _COLUMNS = ("instant", "age", "action", "state", "operation", "files", "inserted
 @click.option("--pending", is_flag=True, help="Only what has not completed.")
 @click.option("--archived", is_flag=True, help="What left the active timeline as well.")
 @click.option("--action", help="Only one action, such as commit or rollback.")
+@click.option("--instant", metavar="INSTANT", help="Only say what became of this instant.")
 @click.option("--limit", default=20, show_default=True, help="The newest N instants; 0 for all.")
 def timeline_command(
     uri: str,
@@ -35,6 +37,7 @@ def timeline_command(
     pending: bool,
     archived: bool,
     action: str | None,
+    instant: str | None,
     limit: int,
 ) -> None:
     """List the instants of the table at URI: commits, rollbacks and what is still pending.
@@ -44,6 +47,9 @@ def timeline_command(
     With --archived older instants follow from the archive, which is read as far as needed.
     """
     table = HoodieTable.open(StoreLocation.of(uri, storage))
+    if instant is not None:
+        _print_fate(table, instant, as_json=as_json)
+        return
     timeline = table.timeline()
     matching = [
         instant
@@ -70,6 +76,31 @@ def timeline_command(
         print_line("Older instants not shown: --limit 0 shows all.")
     elif len(rows) < total:
         print_line(f"{total - len(rows)} older instants not shown: --limit 0 shows all.")
+
+
+def _print_fate(table: HoodieTable, text: str, *, as_json: bool) -> None:
+    """What became of one instant, for whoever was left with an unknown outcome."""
+    if not is_instant_time(text):
+        raise ConfigError("this is no instant", value=text)
+    time = InstantTime(text)
+    found = table.timeline().find(time)
+    if found is None:
+        archived = table.archived().find(frozenset({time})).get(time)
+        found = None if archived is None else archived.instant
+    if found is None:
+        fate, meaning = "absent", "it is not visible and never will be: write again"
+    elif found.is_completed:
+        fate, meaning = "completed", "it is visible: do not write again"
+    else:
+        fate = "pending"
+        meaning = (
+            "it is not visible, but may become so until its writer counts as dead and somebody "
+            "rolls it back: ask again"
+        )
+    if as_json:
+        print_json({"instant": text, "fate": fate})
+    else:
+        print_line(f"{text} is {fate}: {meaning}.")
 
 
 def _older(

@@ -47,6 +47,11 @@ from tideline.write.operation import WriteOperation
     multiple=True,
     help="A Spark read option of the format, such as sep; may be repeated.",
 )
+@click.option(
+    "--token",
+    metavar="TEXT",
+    help="Names this write: repeated with the same token it is never written twice.",
+)
 def write_command(
     uri: str,
     storage: dict[str, str],
@@ -56,6 +61,7 @@ def write_command(
     operation: str,
     options: tuple[str, ...],
     read_options: tuple[str, ...],
+    token: str | None,
 ) -> None:
     """Write the rows of source files into the table at URI, as one commit."""
     table = LakeTable.open(uri, storage_options=storage)
@@ -64,7 +70,7 @@ def write_command(
     found = StoreLocation.of(source, storage)
     spark = get_session("tideline write", locations=[table.hoodie_table.location, found])
     rows = read_source(spark, found, source_format, reading)
-    report = table.write(rows, operation, options=settings)
+    report = table.write(rows, operation, options=settings, token=token)
     if as_json:
         print_json(report.to_json_object())
     else:

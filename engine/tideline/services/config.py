@@ -12,12 +12,14 @@ from tideline.table.settings import Settings
 class ServiceConfig:
     """How a service runs beside others.
 
-    A run that is not done after `seconds_max` is given up, its plan kept; None: no limit.
+    A run that is not done after `seconds_max` is given up, its plan kept; None: no limit. For up to
+    `settle_s` a run whose commit may be visible asks whether it is.
     """
 
     lock_timeout_s: float = 60.0
     heartbeat: HeartbeatLimits = DEFAULT_LIMITS
     seconds_max: float | None = None
+    settle_s: float = 60.0
 
     @classmethod
     def from_settings(cls, read: Settings) -> ServiceConfig:
@@ -27,4 +29,5 @@ class ServiceConfig:
             lock_timeout_s=read.integer("hoodie.write.lock.wait_time_ms", 60_000) / 1000,
             heartbeat=read.heartbeat_limits(),
             seconds_max=read.decimal(limit, 1.0) if limit in read.properties else None,
+            settle_s=read.integer("tideline.commit.settle.timeout.ms", 60_000) / 1000,
         )

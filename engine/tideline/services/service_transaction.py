@@ -30,8 +30,9 @@ from tideline.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteS
 from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.carried_metadata import carried_metadata
-from tideline.write.completion import InstantCompletion, require_alive
+from tideline.write.completion import Fate, InstantCompletion, require_alive
 from tideline.write.finalize import delete_unreported_files
+from tideline.write.outcome import Unknown, unknown_error
 
 RollBack = Callable[[HoodieTable, Instant], object]
 """Undoes an inflight attempt under the lock, leaving the requested instant."""
@@ -66,8 +67,9 @@ class ServiceTransaction:
         self._current = current
         self._heartbeat = heartbeat
         self._roll_back = roll_back
-        self._completion = InstantCompletion(table, heartbeat)
+        self._completion = InstantCompletion(table, heartbeat, settle_s=config.settle_s)
         self._committed: ServiceCommit | None = None
+        self._commit_again: Callable[[], ServiceCommit] | None = None
         self._was_withdrawn = False
         self.started_s = table.clock.monotonic_s()
 
@@ -136,8 +138,28 @@ class ServiceTransaction:
         `schema_json` is that of the rows; the commit says the table's as it is by then. `check` is
         asked under the lock and told the timeline as it is then; it raises Conflict when
         something is in the way. Raises Conflict as well when this process was given up meanwhile;
-        call `abort` after any error.
+        call `fail` after any error.
         """
+        self._commit_again = lambda: self._commit(
+            stats,
+            operation_type=operation_type,
+            schema_json=schema_json,
+            extra_metadata=extra_metadata,
+            replaced=replaced,
+            check=check,
+        )
+        return self._commit_again()
+
+    def _commit(
+        self,
+        stats: Sequence[WriteStat],
+        *,
+        operation_type: str,
+        schema_json: str,
+        extra_metadata: Mapping[str, str],
+        replaced: Mapping[str, Sequence[str]] | None,
+        check: Callable[[ActiveTimeline], None] | None,
+    ) -> ServiceCommit:
         require_alive(self._heartbeat, self.table, self.instant)
         with self.table.lock().acquire(timeout_s=self._config.lock_timeout_s) as lease:
             timeline = self.table.timeline()
@@ -162,57 +184,71 @@ class ServiceTransaction:
         self._completion.tidy_up(self.instant)
         return self._committed
 
-    def abort(self, *, gives_up_plan: bool = False) -> ServiceCommit | None:
+    def abort(
+        self, *, gives_up_plan: bool = False, patiently: bool = True
+    ) -> ServiceCommit | Unknown | None:
         """Undo this attempt and stop its heartbeat; never raises on its own account.
 
         The plan stays to be run again, unless it is given up. Returns the commit when it turns
-        out to have taken place after all.
+        out to have taken place after all, Unknown when that could not be found out. Without
+        patience the store is asked only once.
         """
-        return self._completion.settle(self.instant, lambda: self._settle(gives_up_plan))
+        return self._completion.settle(
+            self.instant, lambda: self._settle(gives_up_plan), patiently=patiently
+        )
 
     def fail(self, error: BaseException, *, gives_up_plan: bool = False) -> None:
         """Abort because of `error`, and raise it, unless the commit took place after all.
 
         Raises Conflict instead where somebody withdrew the instant: with it went the files that
-        the engine was writing, and whatever it failed with came of that.
+        the engine was writing, and whatever it failed with came of that. Raises UnknownOutcome
+        where nobody knows whether the commit took place.
         """
-        committed = self.abort(gives_up_plan=gives_up_plan)
-        if self._was_withdrawn and isinstance(error, Exception):
+        is_error = isinstance(error, Exception)
+        outcome = self.abort(gives_up_plan=gives_up_plan, patiently=is_error)
+        if isinstance(outcome, Unknown) and is_error:
+            raise unknown_error(outcome, table=self.table.location.uri) from error
+        if self._was_withdrawn and is_error:
             raise self._rolled_back() from error
-        if committed is None or not isinstance(error, Exception):
+        if outcome is None or not is_error:
             raise error
 
-    def _settle(self, gives_up_plan: bool) -> ServiceCommit | None:
+    def _settle(self, gives_up_plan: bool) -> ServiceCommit | Fate:
+        now = self.table.timeline().find(self.instant)
+        is_ours = now is not None and now.state is State.INFLIGHT
+        if is_ours and self._completion.may_still_take_place:
+            assert self._commit_again is not None, "a request to complete was sent"
+            return self._commit_again()
         with self.table.lock().acquire(timeout_s=self._config.lock_timeout_s):
             now = self.table.timeline().find(self.instant)
             if now is not None and now.is_completed:
                 return self._settle_completed(now)
-            if self._completion.may_still_take_place:
-                return None
             if now is None:
                 # Undone for good while we worked, markers and all; what was written since is known
                 # to us alone, and must be gone before the instant counts as archived.
                 self._was_withdrawn = True
                 remove_files_of(self.table, self.instant)
-                return None
+                return Fate.UNDONE
             # An attempt that others rolled back while we slept may be theirs by now.
             if self._heartbeat.is_expired():
-                return None
+                # So may be the heartbeat by now, which goes by the instant's name.
+                self._heartbeat.lapse()
+                return Fate.UNDONE
             if now.state is State.INFLIGHT:
                 self._roll_back(self.table, now)
             if gives_up_plan:
                 self.table.timelines.remove(now.in_state(State.REQUESTED))
-        return None
+        return Fate.UNDONE
 
-    def _settle_completed(self, completed: Instant) -> ServiceCommit | None:
+    def _settle_completed(self, completed: Instant) -> ServiceCommit | Fate:
         """It was us whose reply was lost, or whoever took us for dead and ran the plan again."""
-        if self._completion.is_sent:
+        if self._completion.is_sent and self._committed is not None:
             self._completion.tidy_up(self.instant)
             return self._committed
         theirs = self.table.timelines.read_commit(completed)
         delete_unreported_files(self.table.store, self.instant, theirs.write_stats)
         self._completion.tidy_up(self.instant)
-        return None
+        return Fate.UNDONE
 
     def _require_ours(self, timeline: ActiveTimeline) -> None:
         now = timeline.find(self.instant)

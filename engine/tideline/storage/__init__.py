@@ -12,7 +12,7 @@ from tideline.storage.object_store import (
     VersionedBody,
     Written,
 )
-from tideline.storage.probe import probe_conditional_writes
+from tideline.storage.probe.run import probe_conditional_writes
 
 __all__ = [
     "AlreadyExists",

@@ -36,6 +36,7 @@ from tideline.storage.object_store import (
     Listing,
     ObjectInfo,
     ObjectStore,
+    UnsupportedRequest,
     VersionedBody,
     Written,
     carries_token,
@@ -397,6 +398,8 @@ def _unavailable(action: str, file: Path, error: OSError) -> TidelineError:
     reason = error.strerror or type(error).__name__
     if error.errno in (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ):
         return InvalidData(f"The file system cannot hold this name: {reason}", path=file)
+    if error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK):
+        return UnsupportedRequest(f"cannot {action} local file: {reason}", path=file)
     return StorageUnavailable(f"Cannot {action} local file: {reason}", path=file)
 
 

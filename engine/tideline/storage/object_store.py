@@ -9,7 +9,8 @@ rules carry the rest of Tideline:
 4. Deleting something that is not there is fine.
 
 Errors, on every method: `StorageUnavailable` when the store cannot be reached, refuses us or is
-full; `ConfigError` when the bucket or endpoint is wrong; `InvalidData` for a path that no store
+full; `ConfigError` when the bucket or endpoint is wrong; `UnsupportedRequest` when the store says
+that it does not do this at all; `InvalidData` for a path that no store
 can hold.
 """
 
@@ -20,10 +21,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
-from tideline.errors import InvalidData
+from tideline.errors import ConfigError, InvalidData
 
 TEMPORARY_PREFIX = ".tmp-"
 """Names of half-written local objects begin so: hidden from listings, refused from callers."""
+
+
+class UnsupportedRequest(ConfigError):
+    """The store is reachable and says that it has no such request: another store is needed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,13 @@ from typing import Any, BinaryIO, cast
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
-from tideline.errors import ConfigError, ObjectNotFound, StorageUnavailable
+from tideline.errors import ObjectNotFound, StorageUnavailable
 from tideline.storage.object_store import (
     AlreadyExists,
     Changed,
     Listing,
     ObjectInfo,
+    UnsupportedRequest,
     VersionedBody,
     Written,
     carries_token,
@@ -280,7 +281,9 @@ class S3Store:
     def _etag(self, result: Mapping[str, Any]) -> str:
         etag = result["e_tag"]
         if not etag:
-            raise ConfigError(f"The server at {self.endpoint_url} sends no ETag", path=self.uri)
+            raise UnsupportedRequest(
+                f"the server at {self.endpoint_url} sends no ETag", path=self.uri
+            )
         return str(etag)
 
     def _info(self, item: Mapping[str, Any]) -> ObjectInfo:

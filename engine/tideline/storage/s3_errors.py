@@ -15,6 +15,7 @@ from tideline.errors import (
     StorageUnavailable,
     TidelineError,
 )
+from tideline.storage.object_store import UnsupportedRequest
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -32,6 +33,7 @@ _TRANSPORT = (
     ("BrokenPipe", "connection dropped"),
 )
 _NO_BUCKET = "NoSuchBucket"
+_NOT_IMPLEMENTED = 501
 _WRONG_REQUEST = {
     "InvalidBucketName": "the bucket name is not valid",
     "AuthorizationHeaderMalformed": "the region is not the bucket's",
@@ -82,7 +84,14 @@ class S3Failure:
         """Whether a write may have taken place although no success was reported."""
         if self.status is None:
             return self.transport not in ("connection refused", "host name not found")
+        if self.is_unsupported:
+            return False
         return self.status >= 500 or self.status in (408, 409, 429)
+
+    @property
+    def is_unsupported(self) -> bool:
+        """The server understood the request and has no such function."""
+        return self.status == _NOT_IMPLEMENTED or self.code == "NotImplemented"
 
     def error(self, action: str, *, uri: str, endpoint: str) -> TidelineError:
         """The exception to raise for this failure of `action` on `uri`."""
@@ -96,6 +105,8 @@ class S3Failure:
         if self.code in _WRONG_REQUEST or self.status in (301, 307):
             reason = _WRONG_REQUEST.get(self.code or "", _WRONG_REQUEST["PermanentRedirect"])
             return ConfigError(f"Cannot {action} at {endpoint}: {reason}", path=uri)
+        if self.is_unsupported:
+            return UnsupportedRequest(f"cannot {action} at {endpoint}: {self._reason()}", path=uri)
         if self.is_missing:
             return ObjectNotFound(f"No such object at {endpoint}", path=uri)
         return StorageUnavailable(f"Cannot {action} at {endpoint}: {self._reason()}", path=uri)

@@ -5,7 +5,7 @@ whatever its writer comes to hear of that. Three things are checked:
 
 1. A reader sees the rows of the commits that were complete when it read the timeline.
 2. A writer is never told that a write failed which is visible, or the reverse, unless it is told
-   that the store went away.
+   that the outcome is unknown.
 3. In the end the table holds the model's rows and no object that nobody accounts for.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tideline.errors import Conflict, InvalidData, StorageUnavailable
+from tideline.errors import Conflict, InvalidData, StorageUnavailable, UnknownOutcome
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
@@ -147,12 +147,14 @@ class SimulatedLake:
         options = _NEW_FILES if self.simulation.random.random() < 0.3 else None
         try:
             table.write(attempt.operation, attempt.rows, store=store, options=options)
-        except StorageUnavailable as error:
-            return f"finds the store away: {error.message}"
-        except (Conflict, InvalidData) as error:
+        except UnknownOutcome as error:
+            return f"does not know: {error.message}"
+        except (Conflict, InvalidData, StorageUnavailable) as error:
             assert not attempt.is_visible, f"it was told that a visible write failed: {error}"
             # Deleting a partition of an empty table is refused; everything else is valid.
-            assert isinstance(error, Conflict) or attempt.operation == "delete_partition"
+            assert not isinstance(error, InvalidData) or attempt.operation == "delete_partition", (
+                error
+            )
             return f"fails: {error.message}"
         assert attempt.is_visible, "it was told that an invisible write succeeded"
         return "succeeds"

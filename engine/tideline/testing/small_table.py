@@ -153,13 +153,14 @@ class SmallTable:
         options: Mapping[str, str] | None = None,
         before_files: Callable[[], None] | None = None,
         after_files: Callable[[], None] | None = None,
+        token: str | None = None,
     ) -> CommitReport:
         """One write; `delete_partition` takes the partitions of the rows."""
         lake = self.lake(store)
         wanted = WriteOperation.parse(operation)
         if wanted is WriteOperation.DELETE_PARTITION:
             partitions = sorted(set(rows.column("part").to_pylist()))
-            return lake.delete_partitions(partitions, options=options)
+            return lake.delete_partitions(partitions, options=options, token=token)
         engine = MeanwhileEngine(
             lake.hoodie_table.store,
             rows,
@@ -169,7 +170,7 @@ class SmallTable:
             before_files=before_files,
             after_files=after_files,
         )
-        return lake.write_with(engine, wanted, lake.write_config(options), {})
+        return lake.write_with(engine, wanted, lake.write_config(options), {}, token=token)
 
     def rows(self) -> list[Row]:
         """What a fresh reader sees."""

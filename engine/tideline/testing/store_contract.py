@@ -20,7 +20,7 @@ from tideline.clock import SystemClock
 from tideline.errors import InvalidData, ObjectNotFound
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import AlreadyExists, Changed, ObjectStore, Written
-from tideline.storage.probe import probe_conditional_writes
+from tideline.storage.probe.run import probe_conditional_writes
 
 _T = TypeVar("_T")
 

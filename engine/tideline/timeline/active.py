@@ -217,7 +217,16 @@ class TimelineStore:
         completed it. Dying before leaves it inflight and invisible. Dying after leaves it complete:
         all that is lost is tidying up (markers, heartbeat), which a later writer does.
         """
+        self.require_inflight(instant)
+        return self.publish(instant, body, token)
+
+    def require_inflight(self, instant: Instant) -> None:
+        """The first half of `complete`: Conflict when the inflight object is gone. Sends nothing
+        that could make the instant visible."""
         self._require(instant.in_state(State.INFLIGHT))
+
+    def publish(self, instant: Instant, body: bytes, token: str | None = None) -> Instant:
+        """The second half of `complete`: the conditional create. Raises as `complete` does."""
         return self._create(instant.in_state(State.COMPLETED), body, token)
 
     def read(self, instant: Instant) -> bytes:

@@ -42,6 +42,19 @@ class ArchiveFile:
 
 
 @dataclass(frozen=True, slots=True)
+class ArchivePosition:
+    """Up to where somebody has read the archive: the newest file and its size then."""
+
+    number: int = 0
+    size_bytes: int = 0
+
+    def covers(self, file: ArchiveFile) -> bool:
+        """Whether the file was read already; some engines append to their newest file."""
+        known = (self.number, self.size_bytes)
+        return file.number < self.number or (file.number, file.size_bytes) == known
+
+
+@dataclass(frozen=True, slots=True)
 class ArchivedEntry:
     """One state of an archived instant, with its HoodieArchivedMetaEntry record."""
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideline.errors import ObjectNotFound
-from tideline.timeline.archived import ArchivedTimeline, ArchiveFile
+from tideline.timeline.archived import ArchivedTimeline, ArchiveFile, ArchivePosition
 from tideline.timeline.instant import COMMIT_ACTIONS
 
 REMEMBERED_PATH = ".hoodie/.aux/tideline-carried.json"
@@ -32,16 +32,10 @@ _Found = dict[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    """Per key the instant and the value found, in archive files up to `number`."""
+    """Per key the instant and the value found, in archive files up to `position`."""
 
-    number: int = 0
-    size_bytes: int = 0
+    position: ArchivePosition = field(default_factory=ArchivePosition)
     found: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-
-    def covers(self, file: ArchiveFile) -> bool:
-        """Whether the file was read already; some engines append to their newest file."""
-        known = (self.number, self.size_bytes)
-        return file.number < self.number or (file.number, file.size_bytes) == known
 
 
 def read_carried(
@@ -56,7 +50,7 @@ def read_carried(
     if not files:
         return {}
     known = _load(archived)
-    newer = [file for file in files if not known.covers(file)]
+    newer = [file for file in files if not known.position.covers(file)]
     found: _Found = dict(known.found)
     for file in newer:
         _gather(archived, file, found)
@@ -90,9 +84,10 @@ def _load(archived: ArchivedTimeline) -> _Remembered:
         found = {
             str(key): (str(time), str(value)) for key, (time, value) in content["found"].items()
         }
-        return _Remembered(
-            int(content["archive_number"]), int(content["archive_size_bytes"]), found
+        position = ArchivePosition(
+            int(content["archive_number"]), int(content["archive_size_bytes"])
         )
+        return _Remembered(position, found)
     except (ObjectNotFound, ValueError, KeyError, TypeError, AttributeError):
         # It only repeats the archive, which is then read anew.
         return _Remembered()

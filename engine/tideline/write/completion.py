@@ -1,14 +1,22 @@
 """Completing an instant exactly once, whatever happens to the replies.
 
-The reply to the completing write may be lost: the write is repeated and the object read back. If
-the store stays away even then, the request may still be on its way, so that nothing of the instant
-may be undone; its heartbeat lapses, and who finds the instant pending after that rolls it back.
+1. The completing write is a conditional create with one token for all its attempts. While the lock
+   is held and the heartbeat is alive it is repeated until the store answers: an attempt that took
+   place counts as ours.
+2. Once the lock is lost, `settle` asks what became of the instant, and has it completed under a new
+   lock, or undone, as soon as the store answers; meanwhile the heartbeat goes on.
+3. If the store stays away for `settle_s`, the outcome is Unknown. A request may still be on its
+   way, so that nothing of the instant may be undone; its heartbeat lapses, and who finds the
+   instant pending after that rolls it back.
+
+A folder has no requests on their way: as soon as it can be read the outcome is known.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from enum import Enum
 from typing import TypeVar
 from uuid import uuid4
 
@@ -19,6 +27,7 @@ from tideline.table.hoodie_table import HoodieTable
 from tideline.table.markers import delete_markers
 from tideline.timeline.instant import Instant, State
 from tideline.timeline.instant_time import InstantTime
+from tideline.write.outcome import Unknown
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -26,72 +35,102 @@ T = TypeVar("T")
 LEASE_MARGIN_S = 5.0
 """What the lock protects needs this much left of its lease: longer than one PUT should take."""
 
+SETTLE_S = 60.0
+"""How long an unknown outcome is asked about before the caller is left with it."""
+
 ATTEMPTS = 3
 RETRY_S = 0.2
+RETRY_S_MAX = 5.0
+
+
+class Fate(Enum):
+    """What one look at a failed attempt found, when it was not committed after all."""
+
+    UNDONE = "undone"
+    """Nothing of it is visible, or will be."""
+    OPEN = "open"
+    """It is still pending, and a request to complete it may still be on its way."""
 
 
 class InstantCompletion:
     """The completing write of one pending instant, and what is known of its fate."""
 
-    def __init__(self, table: HoodieTable, heartbeat: Heartbeat) -> None:
+    def __init__(
+        self, table: HoodieTable, heartbeat: Heartbeat, *, settle_s: float = SETTLE_S
+    ) -> None:
         self._table = table
         self._heartbeat = heartbeat
+        self._settle_s = settle_s
+        self._settled_by_s: float | None = None
+        self._token = uuid4().hex
+        self._sent: list[bytes] = []
         self.is_sent = False
         """Whether a request to complete the instant was sent and not refused."""
 
     @property
     def may_still_take_place(self) -> bool:
         """Whether the completed object may still appear; nothing is on its way to a folder."""
-        return self.is_sent and self._table.store.local_path("") is None
+        return self.is_sent and not self._is_local
 
     def complete(self, pending: Instant, body: bytes, lease: Lease) -> None:
         """Create the completed object.
 
         Raises Conflict when the heartbeat or the lease ran out, or another process completed the
-        instant or took it away; StorageUnavailable when the store went away.
+        instant or took it away; StorageUnavailable when the store went away. Only `settle` knows
+        what either means once `is_sent`. May be called again under another lease.
         """
         require_alive(self._heartbeat, self._table, pending.time)
         self._heartbeat.withdraw_name()
         require_lease(lease, self._table, pending.time)
-        token = uuid4().hex
-        self.is_sent = True
-        for attempt in range(1, ATTEMPTS + 1):
+        pauses = _Pauses()
+        while True:
             try:
-                self._table.timelines.complete(pending, body, token)
+                self._create(pending, body)
                 return
-            except Conflict:
-                if self._reads_back(pending.in_state(State.COMPLETED), body):
-                    return
-                self.is_sent = False
-                raise
-            except StorageUnavailable as error:
+            except StorageUnavailable:
                 has_time = not self._heartbeat.is_expired() and has_lease(lease)
-                if attempt == ATTEMPTS or not has_time:
-                    raise self._unknown_outcome(error, pending.time) from error
-                self._table.clock.sleep(RETRY_S)
+                is_open = self.may_still_take_place
+                if not has_time or not self._is_worth_repeating(pauses.count, is_open=is_open):
+                    raise
+                self._table.clock.sleep(pauses.next_s())
 
-    def settle(self, instant: InstantTime, settle: Callable[[], T | None]) -> T | None:
-        """Have a failed attempt at the instant undone and end its heartbeat; returns its outcome.
+    def settle(
+        self, instant: InstantTime, look: Callable[[], T | Fate], *, patiently: bool = True
+    ) -> T | Unknown | None:
+        """Find out what became of a failed attempt at the instant; end its heartbeat.
 
-        `settle` is called again while the store is away. Never raises on its own account.
+        `look` finds the commit that took place after all, or has the attempt undone. It is called
+        again while the store is away: a few times, or until an outcome that may be a commit is
+        settled, for `settle_s` at most; without patience only once. None when the attempt is
+        undone, or was never sent. Never raises on its own account.
         """
-        outcome = None
+        reason = "it does not answer"
+        pauses = _Pauses()
         try:
-            for attempt in range(1, ATTEMPTS + 1):
+            while True:
+                was_sent = self.is_sent
                 try:
-                    outcome = settle()
-                    break
+                    found = look()
+                    if not isinstance(found, Fate):
+                        return found
+                    if found is Fate.UNDONE:
+                        self.is_sent = False
+                        return None
+                    reason = "it answers again, and the instant is still pending"
                 except TidelineError as error:
-                    _log.warning("Cannot undo %s: %s", instant, error)
-                    if attempt == ATTEMPTS or not isinstance(error, StorageUnavailable):
-                        break
-                    self._table.clock.sleep(RETRY_S)
+                    _log.warning("Cannot settle what became of %s: %s", instant, error)
+                    reason = error.message
+                    if not was_sent and not isinstance(error, StorageUnavailable):
+                        return None
+                is_over = not self._is_worth_repeating(pauses.count, is_open=self.is_sent)
+                if is_over or not patiently:
+                    return Unknown(instant, reason) if self.is_sent else None
+                self._table.clock.sleep(pauses.next_s())
         finally:
-            if self.may_still_take_place:
+            if self.is_sent:
                 self._heartbeat.lapse()
             else:
                 self._heartbeat.stop()
-        return outcome
 
     def tidy_up(self, instant: InstantTime) -> None:
         """The commit is visible, so nothing may fail any more; the next writer sweeps the rest."""
@@ -101,23 +140,49 @@ class InstantCompletion:
             _log.warning("Cannot remove markers, the next writer will: %s", error)
         self._heartbeat.stop()
 
-    def _unknown_outcome(
-        self, error: StorageUnavailable, instant: InstantTime
-    ) -> StorageUnavailable:
-        if not self.may_still_take_place:
-            return error
-        return StorageUnavailable(
-            "the store went away while the commit became visible; the timeline tells whether this "
-            f"instant is completed ({error.message})",
-            table=self._table.location.uri,
-            instant=instant,
-        )
+    @property
+    def _is_local(self) -> bool:
+        return self._table.store.local_path("") is not None
 
-    def _reads_back(self, completed: Instant, body: bytes) -> bool:
+    def _create(self, pending: Instant, body: bytes) -> None:
+        timelines = self._table.timelines
+        completed = pending.in_state(State.COMPLETED)
         try:
-            return self._table.timelines.read(completed) == body
+            timelines.require_inflight(pending)
+            self.is_sent = True
+            self._sent.append(body)
+            timelines.publish(pending, body, self._token)
+        except Conflict:
+            if self._reads_back(completed):
+                return
+            self.is_sent = False
+            raise
+
+    def _is_worth_repeating(self, repeated: int, *, is_open: bool) -> bool:
+        """Whether to ask once more: a few times, or while the outcome is open for `settle_s`."""
+        if not is_open:
+            return repeated < ATTEMPTS - 1
+        now_s = self._table.clock.monotonic_s()
+        if self._settled_by_s is None:
+            self._settled_by_s = now_s + self._settle_s
+        return now_s < self._settled_by_s
+
+    def _reads_back(self, completed: Instant) -> bool:
+        try:
+            return self._table.timelines.read(completed) in self._sent
         except ObjectNotFound:
             return False
+
+
+class _Pauses:
+    """Waits between attempts: each twice the one before, up to RETRY_S_MAX."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def next_s(self) -> float:
+        self.count += 1
+        return float(min(RETRY_S * 2 ** (self.count - 1), RETRY_S_MAX))
 
 
 def require_alive(heartbeat: Heartbeat, table: HoodieTable, instant: InstantTime) -> None:

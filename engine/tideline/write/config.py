@@ -123,8 +123,9 @@ class DeleteMarker:
 class WriteConfig:
     """All settings of one write.
 
-    A writer waits `lock_timeout_s` for the table lock. `withdraws_clustering`: with updates
-    allowed, a pending clustering in their way is rolled back for good.
+    A writer waits `lock_timeout_s` for the table lock. For up to `settle_s` it asks what became of
+    a commit whose reply was lost. `withdraws_clustering`: with updates allowed, a pending
+    clustering in their way is rolled back for good.
     """
 
     sizing: Sizing = field(default_factory=Sizing)
@@ -133,6 +134,7 @@ class WriteConfig:
     bloom: BloomSettings = field(default_factory=BloomSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
     lock_timeout_s: float = 60.0
+    settle_s: float = 60.0
     conflict_retries: int = 0
     heartbeat: HeartbeatLimits = DEFAULT_LIMITS
     failed_writes_policy: FailedWritesPolicy = FailedWritesPolicy.LAZY
@@ -163,6 +165,7 @@ class WriteConfig:
             bloom=_bloom(read),
             index=_index(read),
             lock_timeout_s=read.integer("hoodie.write.lock.wait_time_ms", 60_000) / 1000,
+            settle_s=read.integer("tideline.commit.settle.timeout.ms", 60_000) / 1000,
             conflict_retries=read.integer("hoodie.write.num.retries.on.conflict.failures", 0),
             heartbeat=read.heartbeat_limits(),
             failed_writes_policy=_failed_writes_policy(read),

@@ -14,10 +14,11 @@ sweeps away. Until 4 completes the instant: a pending instant that readers ignor
 heartbeat is dead the next writer rolls it back, files and all. After the completed object is there:
 the commit is visible, and markers and heartbeat lie around unused until the next writer sweeps.
 
-When the reply to the completing write is lost, the write is repeated and the object read back. If
-the store stays away even then, nothing is undone: the request may still be on its way, and a commit
-without its files would be worse than a pending instant. The heartbeat lapses, and who finds the
-instant pending after that rolls it back.
+When the reply to the completing write is lost, the write is repeated and the object read back, for
+as long as that is allowed, under a new lock if need be. If the store stays away even then the
+outcome is Unknown, and nothing is undone: the request may still be on its way, and a commit without
+its files would be worse than a pending instant. The heartbeat lapses, and who finds the instant
+pending after that rolls it back.
 
 Source: Hudi's BaseHoodieWriteClient.commitStats and TransactionManager.
 """
@@ -25,7 +26,7 @@ Source: Hudi's BaseHoodieWriteClient.commitStats and TransactionManager.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tideline.errors import (
     Conflict,
@@ -41,6 +42,7 @@ from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.timeline.instant_time import InstantTime, next_instant_time
 from tideline.write.completion import (
+    Fate,
     InstantCompletion,
     require_alive,
     require_lease,
@@ -54,19 +56,10 @@ from tideline.write.conflict import (
 )
 from tideline.write.finalize import delete_unreported_files
 from tideline.write.operation import WriteOperation
+from tideline.write.outcome import Committed, Unknown
 from tideline.write.schema_meanwhile import agree_on_schema, hides
 
 SCHEMA_KEY = "schema"
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """The write is visible. `metadata_table_disabled`: see tideline.metadata.disable."""
-
-    instant: Instant
-    metadata: CommitMetadata
-    leftovers_deleted: tuple[str, ...] = ()
-    metadata_table_disabled: bool = False
 
 
 class WriteTransaction:
@@ -83,6 +76,7 @@ class WriteTransaction:
         schema_json: str | None,
         heartbeat: Heartbeat,
         withdraw: Callable[[Instant], None] | None = None,
+        extra_metadata: Mapping[str, str] | None = None,
     ) -> None:
         self.table = table
         self.operation = operation
@@ -94,9 +88,11 @@ class WriteTransaction:
         self._heartbeat = heartbeat
         self._schema_json = schema_json
         self._withdraw = withdraw
+        self._extra_metadata = extra_metadata or {}
         self._was_rolled_back = False
         self._completing: Committed | None = None
-        self._completion = InstantCompletion(table, heartbeat)
+        self._commit_again: Callable[[], Committed | Conflicted] | None = None
+        self._completion = InstantCompletion(table, heartbeat, settle_s=config.settle_s)
 
     @property
     def instant(self) -> InstantTime:
@@ -111,11 +107,13 @@ class WriteTransaction:
         *,
         recover: Callable[[ActiveTimeline], bool],
         withdraw: Callable[[Instant], None] | None = None,
+        extra_metadata: Mapping[str, str] | None = None,
     ) -> WriteTransaction:
         """Start a write.
 
         `recover` rolls back failed writes and says whether it changed the timeline; it runs under
-        the lock. So does `withdraw`, which rolls back a pending clustering for good. Raises
+        the lock. So does `withdraw`, which rolls back a pending clustering for good.
+        `extra_metadata` stands in the inflight instant, for others to read. Raises
         Conflict when the lock is not to be had or was lost, UnsupportedTable when the table changed
         into something we refuse, or a restore is pending.
         """
@@ -144,6 +142,7 @@ class WriteTransaction:
                     schema_json=schema_json,
                     heartbeat=heartbeat,
                     withdraw=withdraw,
+                    extra_metadata=extra_metadata,
                 )
             except BaseException:
                 heartbeat.stop()
@@ -165,6 +164,10 @@ class WriteTransaction:
 
     def to_inflight(self, profile: CommitMetadata | None = None) -> None:
         """Save the workload profile (None for a bulk insert). No data file may exist before."""
+        if self._extra_metadata:
+            profile = profile or CommitMetadata({}, self.operation.json_name)
+            named = {**profile.extra_metadata, **self._extra_metadata}
+            profile = replace(profile, extra_metadata=named)
         body = profile.encode() if profile else b""
         self._current = self.table.timelines.to_inflight(self._current, body)
 
@@ -179,9 +182,18 @@ class WriteTransaction:
 
         `extra_metadata` is asked under the lock and told the timeline as it is then; it may raise
         Conflict when that is not what this write was made for.
-        After Conflicted nothing of this write is visible; call `abort`. Raises Conflict when this
-        writer was given up meanwhile: rolled back by another, heartbeat or lease expired.
+        After Conflicted, or any error, call `abort`, which knows what became of it. Raises Conflict
+        when this writer was given up meanwhile: rolled back by another, heartbeat or lease expired.
         """
+        self._commit_again = lambda: self._commit(stats, extra_metadata, replaced)
+        return self._commit_again()
+
+    def _commit(
+        self,
+        stats: Sequence[WriteStat],
+        extra_metadata: Callable[[ActiveTimeline], Mapping[str, str]],
+        replaced: Mapping[str, Sequence[str]] | None,
+    ) -> Committed | Conflicted:
         require_alive(self._heartbeat, self.table, self.instant)
         with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s) as lease:
             timeline = self.table.timeline()
@@ -216,28 +228,43 @@ class WriteTransaction:
         self._completion.tidy_up(self.instant)
         return committed
 
-    def abort(self, undo: Callable[[InstantTime, Instant | None], None]) -> Committed | None:
+    def abort(
+        self, undo: Callable[[InstantTime, Instant | None], None], *, patiently: bool = True
+    ) -> Committed | Unknown | None:
         """Undo this write and stop its heartbeat; never raises on its own account.
 
         `undo` is given the instant as it is pending now, under the lock, or None when somebody
         else has rolled it back already, with or without the lock. Returns the commit when it turns
-        out to have taken place after all.
+        out to have taken place after all, Unknown when that could not be found out. Without
+        patience the store is asked only once.
         """
-        return self._completion.settle(self.instant, lambda: self._settle(undo))
+        return self._completion.settle(
+            self.instant, lambda: self._settle(undo), patiently=patiently
+        )
 
-    def _settle(self, undo: Callable[[InstantTime, Instant | None], None]) -> Committed | None:
-        if not self._completion.is_sent and self.table.timeline().find(self.instant) is None:
+    def _settle(self, undo: Callable[[InstantTime, Instant | None], None]) -> Committed | Fate:
+        now = self.table.timeline().find(self.instant)
+        if now is None:
             # What is left of it is nobody else's business, and the lock may be hard to get.
             undo(self.instant, None)
-            return None
-        with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s):
-            now = self.table.timeline().find(self.instant)
-            if now is not None and now.is_completed:
-                self._completion.tidy_up(self.instant)
-                return self._completing
-            if not self._completion.may_still_take_place:
-                undo(self.instant, now)
-        return None
+            return Fate.UNDONE
+        if now.is_pending and self._completion.may_still_take_place:
+            return self._complete_under_new_lock()
+        if now.is_pending:
+            with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s):
+                now = self.table.timeline().find(self.instant)
+                if now is None or now.is_pending:
+                    undo(self.instant, now)
+                    return Fate.UNDONE
+        assert self._completing is not None, "nobody else completes a write"
+        self._completion.tidy_up(self.instant)
+        return self._completing
+
+    def _complete_under_new_lock(self) -> Committed | Fate:
+        """Repeat the whole commit: once it succeeds, or is refused, nothing is in doubt."""
+        assert self._commit_again is not None, "a request to complete was sent"
+        outcome = self._commit_again()
+        return outcome if isinstance(outcome, Committed) else Fate.OPEN
 
     @property
     def was_given_up(self) -> bool:

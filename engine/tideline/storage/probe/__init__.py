@@ -1,0 +1,1 @@
+"""Does a store keep the promises of `tideline.storage.object_store`? Asked, not believed."""

@@ -1,0 +1,91 @@
+"""The slice of the long tests that a CI run takes besides `make test`: another one for each commit.
+
+    python -m tideline.testing.ci_slice            run the slice of HEAD
+    python -m tideline.testing.ci_slice --list     print all slices
+    python -m tideline.testing.ci_slice --take 3   run one by its number
+
+All slices together are what `make verify` runs beyond `make test` and the end-to-end tests that CI
+always runs. Which one a commit gets is its hash modulo their number: the same on every machine, and
+in the long run each as often as the others. A slice that outlives its time limit has failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+SECONDS_MAX = 1500.0
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of the long tests: a `make` target and the tests it is narrowed to."""
+
+    target: str
+    tests: str = ""
+
+    def __str__(self) -> str:
+        return f"make {self.target}" + (f' TESTS="{self.tests}"' if self.tests else "")
+
+    def command(self) -> list[str]:
+        """What runs it."""
+        return ["make", self.target, *([f"TESTS={self.tests}"] if self.tests else [])]
+
+
+def _parts(target: str, count: int) -> tuple[Slice, ...]:
+    return tuple(Slice(target, f"--slice {number}/{count}") for number in range(1, count + 1))
+
+
+SLICES = (
+    *_parts("slow", 4),
+    *_parts("e2e-rest", 3),
+    *_parts("mutants", 4),
+    Slice("storms"),
+)
+
+
+def slice_of(commit: str) -> int:
+    """The number, from 1, of the slice that a commit gets."""
+    return int(commit, 16) % len(SLICES) + 1
+
+
+def run(number: int) -> int:
+    """Run a slice and return its exit code, 1 when it took too long. Says which it is, twice."""
+    chosen = SLICES[number - 1]
+    title = f"slice {number} of {len(SLICES)}: {chosen}"
+    print(title, flush=True)
+    process = subprocess.Popen(chosen.command(), start_new_session=True)
+    try:
+        code = process.wait(SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 15)
+        process.wait()
+        print(f"{title}: stopped after {SECONDS_MAX:.0f} s", file=sys.stderr)
+        return 1
+    print(f"{title}: {'passed' if code == 0 else f'ended with {code}'}", flush=True)
+    return code
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--list", action="store_true", help="print all slices")
+    parser.add_argument("--take", type=int, choices=range(1, len(SLICES) + 1), metavar="NUMBER")
+    asked = parser.parse_args()
+    if asked.list:
+        for number, one in enumerate(SLICES, start=1):
+            print(f"{number:3d}  {one}")
+        return 0
+    return run(asked.take or slice_of(_head()))
+
+
+def _head() -> str:
+    done = subprocess.run(["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
