@@ -21,7 +21,7 @@ from tideline.testing.minio_server import MinioServer
 from tideline.testing.small_table import SmallTable
 from tideline.testing.storm_writer import Event
 
-pytestmark = [pytest.mark.slow, pytest.mark.storm]
+pytestmark = pytest.mark.storm
 
 KILLS = 300
 ACKNOWLEDGED_ON_S3 = 300
@@ -66,7 +66,9 @@ def weather(storms: Sequence[KillStorm], *, kills: int, acknowledged: int = 0) -
         for storm in storms:
             storm.end()
     events = sum((storm.events() for storm in storms), Counter())
-    counted = ", ".join(f"{count} {event.value}" for event, count in sorted(events.items(), key=str))
+    counted = ", ".join(
+        f"{count} {event.value}" for event, count in sorted(events.items(), key=str)
+    )
     print(f"{died} kills in {time.monotonic() - started_s:.0f} s: {counted}")
     return events
 
@@ -77,7 +79,6 @@ def test_a_storm_of_kills_on_a_folder(table_type: TableType, tmp_path: Path) -> 
     table = SmallTable.create(location, table_type=table_type)
     storm = KillStorm(location, table, tmp_path / "storm", {}, seed=7, life_s_max=2.0)
     events = weather([storm], kills=KILLS)
-    return
     assert events[Event.FOUND], "no writer was killed between its commit and its acknowledgement"
 
 
@@ -101,9 +102,7 @@ def test_a_storm_of_kills_on_s3_that_loses_replies(
         table = SmallTable.create(direct, table_type=table_type)
         location = StoreLocation.of(uri, through_proxy)
         folder = tmp_path / f"storm-{number}"
-        storms.append(
-            KillStorm(location, table, folder, S3_OPTIONS, seed=number, life_s_max=12.0)
-        )
+        storms.append(KillStorm(location, table, folder, S3_OPTIONS, seed=number, life_s_max=12.0))
     proxy.inject_randomly(FAULTS, seed=11)
     events = weather(storms, kills=KILLS, acknowledged=ACKNOWLEDGED_ON_S3)
     assert events[Event.FOUND], "no commit was in doubt"

@@ -165,15 +165,15 @@ class KillStorm:
         return _Life(writer_process.start(*self._task(role, plan)), ends_s)
 
     def _task(self, role: str, plan: FaultPlan) -> tuple[Callable[..., object], object]:
+        error_file = str(self.folder / f"{role}.error")
         if role.startswith("writer-"):
             writer = int(role.removeprefix("writer-"))
-            job = StormJob(
-                self.location, writer, self.options, str(self._journal(writer)), str(self._stop), plan
-            )
-            return _reporting, (write_in_a_storm, job, str(self.folder / f"{role}.error"))
+            journal, stop = str(self._journal(writer)), str(self._stop)
+            job = StormJob(self.location, writer, self.options, journal, stop, plan)
+            return _reporting, (write_in_a_storm, job, error_file)
         services = MOVER if role == "mover" else KEEPER
         work = _ServiceJob(self.location, services, {**self.options, **SERVICE_OPTIONS}, plan)
-        return _reporting, (_serve, work, str(self.folder / f"{role}.error"))
+        return _reporting, (_serve, work, error_file)
 
     def _survive(self, role: str) -> None:
         writer_process.kill(self._lives.pop(role).process)

@@ -56,7 +56,7 @@ class StormBatch:
     @property
     def operation(self) -> str:
         """Mostly inserts, which a repetition would double."""
-        return {3: "upsert", 4: "delete"}.get(self.number % 5, "upsert")
+        return {3: "upsert", 4: "delete"}.get(self.number % 5, "insert")
 
     @property
     def rows(self) -> pa.Table:
@@ -158,13 +158,11 @@ def _send(
     table: SmallTable, store: FaultyStore, one: StormBatch, options: Mapping[str, str]
 ) -> Event:
     try:
-        report = table.write(
-            one.operation, one.rows, store=store, options=options, token=one.token
-        )
+        report = table.write(one.operation, one.rows, store=store, options=options, token=one.token)
     except Conflict:
         return Event.CONFLICTED
     except UnknownOutcome:
         return Event.UNKNOWN
     except StorageUnavailable:
         return Event.UNAVAILABLE
-    return Event.FOUND if getattr(report,"was_committed_before",False) else Event.ACKNOWLEDGED
+    return Event.FOUND if report.is_repeat else Event.ACKNOWLEDGED
