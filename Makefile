@@ -14,7 +14,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --requir
 FLIGHTS := examples/flights
 WORK := out
 TESTS ?=
-WORKERS ?= 2
+# More than cores: some tests wait for a Kubernetes, not for a processor.
+WORKERS ?= 3
 PARTS ?=
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist loadfile
@@ -43,11 +44,12 @@ run: setup ## Land a year of real flights in a Hudi table and query it.
 # Which target proves which claim: CONTRIBUTING.md.
 .PHONY: test
 test: lint peers tools ## Lint, then run all but the long tests (TESTS="path -k name" narrows it).
-	@$(PYTEST) -m "not slow and not storm" $(PARALLEL) $(TESTS)
+	@$(PYTEST) -m "not slow and not storm" $(PARALLEL) $(or $(TESTS),--ignore engine/tests/test_architecture.py)
 
 .PHONY: unit
 unit: setup ## Run only the tests that need no Spark, no MinIO and no other engine.
-	@$(PYTEST) -m "not spark and not minio and not interop and not storm" $(TESTS)
+	@$(PYTEST) -m "not spark and not minio and not interop and not api_server and not slow and not storm" \
+		$(TESTS)
 
 .PHONY: slow
 slow: setup peers ## Run the tests with a Spark of their own and the long ones with other engines.
@@ -89,6 +91,15 @@ ci-slice: setup ## Run the slice of the long tests that this commit gets in CI.
 verify: setup ## Run everything, the README's commands on a bare clone among it (hours).
 	@$(BIN)/python -m tideline.testing.verify $(PARTS)
 
+.PHONY: seconds
+seconds: setup peers tools ## Measure how long each test file takes, for the order they run in.
+	@$(PYTEST) -m "not storm" $(PARALLEL) --junit-xml=$(WORK)/seconds.xml -o junit_family=xunit1
+	@$(BIN)/python -m tideline.testing.file_seconds $(WORK)/seconds.xml
+
+.PHONY: tested
+tested: setup ## Count tests, faults and peers into docs/how-tideline-is-tested.md.
+	@$(BIN)/python -m tideline.testing.tested_page
+
 .PHONY: lint
 lint: setup ## Check style, types, imports and sizes.
 	@$(BIN)/ruff check --quiet .
@@ -121,12 +132,13 @@ minio: setup ## Build MinIO if need be and serve it on this machine for a try.
 	@$(BIN)/python -m tideline.testing.minio_server start
 
 .PHONY: peers
-peers: setup ## Build what tests compare with and talk to: MinIO, Hudi, Iceberg, S3 jars.
+peers: setup ## Build what tests compare with and talk to: MinIO, Hudi and its tables, Iceberg.
 	@$(BIN)/python -m tideline.testing.minio_server build > /dev/null & minio=$$!; \
 	 $(BIN)/python -m tideline.testing.peer_environment > /dev/null & engines=$$!; \
 	 $(BIN)/python -m tideline.spark.s3a_jars > /dev/null & jars=$$!; \
 	 $(BIN)/python -m tideline.testing.iceberg_rest_server > /dev/null || true; \
 	 wait $$minio && wait $$engines && wait $$jars
+	@$(BIN)/python -m tideline.testing.stand_in_tables > /dev/null
 
 .PHONY: tools
 tools: setup ## Build kube-apiserver, etcd, kubectl and Helm from their Go modules.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = [
     "tideline.testing.suite_schedule",
+    "tideline.testing.fault_report",
     "tideline.testing.minio_fixtures",
     "tideline.testing.hudi_peer",
     "tideline.testing.iceberg_peer",

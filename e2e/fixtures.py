@@ -3,6 +3,7 @@
     cluster      a Kubernetes, through pytest-kind's `kind_cluster`, with the project's images in it
     operator     the operator, installed from charts/tideline/install.yaml
     minio        MinIO in the cluster
+    previous_release   the operator and engine of an earlier commit
     lake         a namespace of the test's own with a LakeStore and an empty bucket
 
 The cluster is kind's where Docker and kind are there, elsewhere a node of our own (e2e/node).
@@ -23,6 +24,7 @@ import pytest
 from pytest_kind import KindCluster
 
 from e2e.build.images import docker_runs
+from e2e.build.previous_release import CommitMissing, PreviousRelease, build_previous_release
 from e2e.build.versions import kubernetes_folder
 from e2e.harness.account import account
 from e2e.harness.cluster import ONE_NODE, Cluster
@@ -72,6 +74,17 @@ def operator(cluster: Cluster) -> Operator:
     operator = Operator(cluster)
     operator.install()
     return operator
+
+
+@pytest.fixture(scope="session")
+def previous_release() -> PreviousRelease:
+    """What users upgrade from; built when it is first asked for."""
+    try:
+        return build_previous_release()
+    except CommitMissing as reason:
+        if os.environ.get("CI"):
+            pytest.fail(str(reason))
+        pytest.skip(str(reason))
 
 
 @pytest.fixture(scope="session")

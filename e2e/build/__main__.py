@@ -4,7 +4,7 @@
     tools        helm
     node         all of Kubernetes, CoreDNS, Debian's packages for a node, the pause image
     images       the project's images
-    all          everything, in this order
+    all          everything, the images beside the rest
 
 What is there in the right version is left alone, and an interrupted build goes on where it stopped.
 Two builders do not meet: the second one waits for the first and finds the work done.
@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from e2e.build import debian_packages, go_tools, images
@@ -30,6 +31,9 @@ _PARTS: dict[str, tuple[Callable[[], object], ...]] = {
     ),
     "images": (images.build_images,),
 }
+_COMPILED = ("api-server", "tools", "node")
+"""These compile with all cores, and so go one after the other. Images wait for packages most of the
+time, and are built beside them."""
 
 
 def main() -> None:
@@ -40,11 +44,18 @@ def main() -> None:
     )
     parser.add_argument("what", nargs="+", choices=(*_PARTS, "all"))
     wanted = parser.parse_args().what
-    with _only_builder():
-        for name, steps in _PARTS.items():
-            if name in wanted or "all" in wanted:
-                for step in steps:
-                    step()
+    parts = [name for name in _PARTS if name in wanted or "all" in wanted]
+    compiled = [name for name in parts if name in _COMPILED]
+    others = [name for name in parts if name not in _COMPILED]
+    with _only_builder(), ThreadPoolExecutor() as pool:
+        for lane in [pool.submit(_build, names) for names in (compiled, others)]:
+            lane.result()
+
+
+def _build(parts: Iterable[str]) -> None:
+    for name in parts:
+        for step in _PARTS[name]:
+            step()
 
 
 @contextmanager

@@ -5,17 +5,19 @@ dependency: `k8s.io/kubernetes` cannot be installed by name because it replaces 
 CoreDNS is put together from its module the same way, with the plugins that a cluster needs. Helm is
 installed by name, and the checksum database vouches for it.
 
-Each program is built by itself and appears under its name only when it is finished, so that an
-interrupted build goes on where it stopped. kube-apiserver and etcd come first: tests that need an
-API server and nothing else wait for these two.
+A program appears under its name only when it is finished, and what was compiled stays in Go's own
+cache, so that an interrupted build goes on where it stopped. kube-apiserver and etcd come first:
+tests that need an API server and nothing else wait for these two.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.build.versions import COREDNS, HELM, KUBERNETES, kubernetes_folder, tools_folder
@@ -40,14 +42,12 @@ CLUSTER_PROGRAMS = {
 
 def build_api_server() -> None:
     """kube-apiserver, etcd and kubectl: enough for tests of the API alone."""
-    for name in (*API_SERVER_PROGRAMS, "kubectl"):
-        _build_of_kubernetes(name)
+    _build_of_kubernetes((*API_SERVER_PROGRAMS, "kubectl"))
 
 
 def build_cluster() -> None:
     """Everything that a node runs."""
-    for name in CLUSTER_PROGRAMS:
-        _build_of_kubernetes(name)
+    _build_of_kubernetes(CLUSTER_PROGRAMS)
     build_coredns()
 
 
@@ -70,16 +70,28 @@ def build_pause() -> Path:
     return target
 
 
-def _build_of_kubernetes(name: str) -> None:
-    target = kubernetes_folder() / name
-    if target.exists():
+def _build_of_kubernetes(names: Iterable[str]) -> None:
+    """Those programs that are not there, together: while one is linked, others are compiled."""
+    missing = [name for name in names if not (kubernetes_folder() / name).exists()]
+    if not missing:
         return
     major, minor, _ = KUBERNETES.split(".")
     version = {"gitVersion": f"v{KUBERNETES}", "gitMajor": major, "gitMinor": minor}
     # etcd has no such variables, and the linker does not mind.
     flags = " ".join(f"-X k8s.io/component-base/version.{key}={version[key]}" for key in version)
-    folder = str(HERE / "kubernetes")
-    _build(target, ["-C", folder, "build", CLUSTER_PROGRAMS[name]], flags=flags)
+    packages = [CLUSTER_PROGRAMS[name] for name in missing]
+    with _timed(", ".join(missing)), tempfile.TemporaryDirectory(dir=cache_directory()) as folder:
+        command = [go_command(), "-C", str(HERE / "kubernetes"), "build"]
+        command += ["-ldflags", f"-s -w {flags}", "-o", f"{folder}/"]
+        subprocess.run([*command, *packages], check=True, env=_environment(folder))
+        for name, package in zip(missing, packages, strict=True):
+            publish(Path(folder, _program_of(package)), kubernetes_folder() / name)
+
+
+def _program_of(package: str) -> str:
+    """What Go calls the program of a package: its last name that is no version."""
+    *_, before, last = package.split("/")
+    return before if re.fullmatch(r"v\d+", last) else last
 
 
 def _versioned(name: str, version: str, arguments: list[str], *, flags: str) -> Path:
@@ -95,15 +107,20 @@ def _versioned(name: str, version: str, arguments: list[str], *, flags: str) -> 
 
 
 def _build(target: Path, arguments: list[str], *, flags: str) -> None:
-    started_s = time.monotonic()
-    with tempfile.TemporaryDirectory(dir=cache_directory()) as folder:
+    with _timed(target.name), tempfile.TemporaryDirectory(dir=cache_directory()) as folder:
         *context, verb, package = arguments
         command = [go_command(), *context, verb, "-ldflags", f"-s -w {flags}"]
         if verb == "build":
             command += ["-o", f"{folder}/program"]
         subprocess.run([*command, package], check=True, env=_environment(folder))
         publish(next(path for path in Path(folder).iterdir() if path.is_file()), target)
-    print(f"{target.name}: {time.monotonic() - started_s:.0f} s", flush=True)
+
+
+@contextmanager
+def _timed(what: str) -> Iterator[None]:
+    started_s = time.monotonic()
+    yield
+    print(f"{what}: {time.monotonic() - started_s:.0f} s", flush=True)
 
 
 def _environment(folder: str) -> Mapping[str, str]:

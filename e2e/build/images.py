@@ -15,7 +15,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from e2e.build import debian_packages
@@ -51,25 +52,31 @@ def build_pause_image() -> None:
 
 def build_images() -> None:
     """The project's images, with Docker where it runs, else with buildah."""
+    if not docker_runs():
+        _build_program_image(MINIO_IMAGE, minio_server.build())
+    build_from(ROOT, DOCKERFILES)
+
+
+def build_from(source: Path, dockerfiles: Mapping[str, Path]) -> None:
+    """Images, by name, of the Dockerfiles of a source tree."""
     if docker_runs():
-        for image, dockerfile in DOCKERFILES.items():
-            command = ["docker", "build", "--quiet", "-t", image, "-f", str(dockerfile), str(ROOT)]
-            subprocess.run(command, check=True)
+        for image, dockerfile in dockerfiles.items():
+            options = ["--quiet", "-t", image, "-f", str(dockerfile)]
+            subprocess.run(["docker", "build", *options, str(source)], check=True)
         return
-    _build_program_image(MINIO_IMAGE, minio_server.build())
     debian_packages.install(debian_packages.IMAGE_PACKAGES)
     images_folder().mkdir(parents=True, exist_ok=True)
     outdated = {
         image: path
-        for image, path in DOCKERFILES.items()
-        if image != MINIO_IMAGE and not _is_current(image, path)
+        for image, path in dockerfiles.items()
+        if image != MINIO_IMAGE and not _is_current(image, path, source)
     }
     if not outdated:
         return
     buildah = Buildah()
     build_base(buildah)
     for image, dockerfile in outdated.items():
-        _build(buildah, image, dockerfile)
+        _build(buildah, image, dockerfile, source)
     buildah.prune()
 
 
@@ -88,50 +95,52 @@ def _build_program_image(image: str, program: Path) -> None:
         write_image_archive(image, program, archive)
 
 
-def _build(buildah: Buildah, image: str, dockerfile: Path) -> None:
-    digest = _digest(dockerfile)
+def _build(buildah: Buildah, image: str, dockerfile: Path, source: Path) -> None:
+    started_s = time.monotonic()
+    digest = _digest(dockerfile, source)
     with tempfile.TemporaryDirectory(dir=images_folder()) as folder:
         buildah.build(
             image,
             dockerfile,
-            ROOT,
+            source,
             arguments={"BASE": BASE_IMAGE},
             volumes=_volumes(Path(folder)),
         )
     archive = image_archive(image)
     buildah.save(image, archive)
     _note(archive).write_text(digest)
-    print(f"{image}: {archive.stat().st_size / 1e6:.0f} MB", flush=True)
+    taken_s = time.monotonic() - started_s
+    print(f"{image}: {archive.stat().st_size / 1e6:.0f} MB, {taken_s:.0f} s", flush=True)
 
 
-def _is_current(image: str, dockerfile: Path) -> bool:
+def _is_current(image: str, dockerfile: Path, source: Path) -> bool:
     archive = image_archive(image)
     note = _note(archive)
-    return archive.exists() and note.exists() and note.read_text() == _digest(dockerfile)
+    return archive.exists() and note.exists() and note.read_text() == _digest(dockerfile, source)
 
 
 def _note(archive: Path) -> Path:
     return archive.with_suffix(".inputs")
 
 
-def _digest(dockerfile: Path) -> str:
+def _digest(dockerfile: Path, source: Path) -> str:
     """Of everything that the image is made of, by name and content."""
     digest = hashlib.sha256(BASE_IMAGE.encode())
-    for path in sorted({dockerfile, *_copied(dockerfile)}):
+    for path in sorted({dockerfile, *_copied(dockerfile, source)}):
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         mode = path.stat().st_mode & 0o777
-        digest.update(f"{path.relative_to(ROOT)} {mode:o} {content}\n".encode())
+        digest.update(f"{path.relative_to(source)} {mode:o} {content}\n".encode())
     return digest.hexdigest()
 
 
-def _copied(dockerfile: Path) -> Iterator[Path]:
-    """The files that COPY takes out of the repository."""
+def _copied(dockerfile: Path, source: Path) -> Iterator[Path]:
+    """The files that COPY takes out of the source tree."""
     for line in dockerfile.read_text("utf-8").replace("\\\n", " ").splitlines():
         instruction, *words = line.split() or [""]
         if instruction != "COPY" or any(word.startswith("--from") for word in words):
             continue
         for word in (word for word in words[:-1] if not word.startswith("--")):
-            for path in ROOT.glob(word.rstrip("/")):
+            for path in source.glob(word.rstrip("/")):
                 files = path.rglob("*") if path.is_dir() else [path]
                 yield from (file for file in files if file.is_file() and _counts(file))
 

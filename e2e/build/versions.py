@@ -14,6 +14,9 @@ HELM = "3.19.2"
 DEBIAN = "bookworm"
 """What the images are built on, with Python 3.11."""
 
+PREVIOUS_COMMIT = "85206db908829c3f309f7b365674a564bf5fd73b"
+"""What upgrades begin with: once there are releases, the tag of the last one."""
+
 
 def kubernetes_folder() -> Path:
     """The programs of a cluster: kube-apiserver, etcd, kubelet, kubectl and so on."""

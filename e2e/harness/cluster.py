@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,13 +15,16 @@ import yaml
 from kubernetes.dynamic import DynamicClient
 from kubernetes.dynamic.exceptions import ConflictError, NotFoundError
 
-from e2e.node.cluster import tag_image
+from e2e.node.cluster import audit_log, kill_container
 
 Manifest = dict[str, Any]
 
 FIELD_MANAGER = "e2e"
 ONE_NODE = Path(__file__).resolve().parents[1] / "one-node"
 """The program with kind's commands that needs no Docker."""
+
+
+_KILLED = 128 + signal.SIGKILL
 
 
 class Cluster:
@@ -121,13 +125,31 @@ class Cluster:
         command = [str(self._kind), "load", "docker-image", "--name", self.name, image]
         subprocess.run(command, check=True)
 
-    def tag_image(self, image: str, tagged: str) -> None:
-        """Give an image that was loaded one more name, as a release that changed nothing has."""
-        if self._kind.name == ONE_NODE.name:
-            tag_image(self.name, image, tagged)
-            return
-        tag = ["ctr", "--namespace", "k8s.io", "images", "tag", "--force", image, tagged]
-        subprocess.run(["docker", "exec", f"{self.name}-control-plane", *tag], check=True)
+    def kill_container(self, pod: Mapping[str, Any]) -> None:
+        """SIGKILL for everything in a pod's container, as when memory runs out.
+
+        Returns when Kubernetes has noticed. Fails unless it ran and died of this.
+        """
+        (found,) = pod["status"]["containerStatuses"]
+        assert "running" in found["state"], f"{pod['metadata']['name']} does not run"
+        container = found["containerID"].partition("://")[2]
+        if self._is_one_node:
+            kill_container(self.name, container)
+        else:
+            kill = ["tasks", "kill", "--all", "--signal", "SIGKILL", container]
+            ctr = ["docker", "exec", f"{self.name}-control-plane", "ctr", "--namespace", "k8s.io"]
+            subprocess.run([*ctr, *kill], check=True)
+        self.wait_until(
+            lambda: self._has_died(pod, found["containerID"]),
+            f"{pod['metadata']['name']} dies of SIGKILL",
+            timeout_s=30,
+            every_s=0.1,
+        )
+
+    def audit_log(self) -> Path | None:
+        """What service accounts asked of the API server, one JSON object a line; kind's keeps no
+        such log."""
+        return audit_log(self.name) if self._is_one_node else None
 
     def start_kubectl(self, *arguments: str) -> subprocess.Popen[str]:
         """A kubectl that goes on running, as `port-forward` does."""
@@ -137,6 +159,23 @@ class Cluster:
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+    @property
+    def _is_one_node(self) -> bool:
+        return self._kind.name == ONE_NODE.name
+
+    def _has_died(self, pod: Mapping[str, Any], container: str) -> bool:
+        """Whether a container has ended. A pod that is gone was killed before it went."""
+        metadata = pod["metadata"]
+        found = self.get("Pod", metadata["name"], metadata["namespace"])
+        if found is None or found["metadata"]["uid"] != metadata["uid"]:
+            return True
+        statuses = found["status"].get("containerStatuses", ())
+        ends = [item.get(name, {}).get("terminated") for item in statuses
+                for name in ("state", "lastState")]  # fmt: skip
+        end = next((end for end in ends if end and end.get("containerID") == container), None)
+        assert end is None or end["exitCode"] == _KILLED, f"{metadata['name']}: {end}"
+        return end is not None
 
     def _resource(self, manifest: Mapping[str, Any]) -> Any:
         return self._client.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])

@@ -28,11 +28,11 @@ class Operator:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def install(self, path: Path = _INSTALL) -> None:
+    def install(self, path: Path = _INSTALL, images: Mapping[str, str] = IMAGES) -> None:
         """Apply everything, with the images under test, and wait until the operator is there."""
-        for image in IMAGES.values():
+        for image in images.values():
             self._cluster.load_image(image)
-        self.apply(path)
+        self.apply(path, images)
         # In a cluster that was kept, the pods may still run an image that was built before.
         self._cluster.kubectl("rollout", "restart", "-n", NAMESPACE, f"deploy/{DEPLOYMENT}")
         for name in _CUSTOM_RESOURCES:
@@ -62,9 +62,11 @@ class Operator:
             return
         self._cluster.wait_until(lambda: not self.pods(), "the operator ends", timeout_s=60)
 
-    def kill(self, pod: str) -> None:
-        """End a pod at once, as a node that fails would."""
-        self._cluster.kubectl("delete", "pod", "-n", NAMESPACE, pod, "--grace-period=0", "--force")
+    def kill(self, pod: Manifest) -> None:
+        """End a pod at once, as a node that fails would: SIGKILL, and no container in its place."""
+        self._cluster.kill_container(pod)
+        name = pod["metadata"]["name"]
+        self._cluster.kubectl("delete", "pod", "-n", NAMESPACE, name, "--grace-period=0", "--force")
 
     def leader(self) -> str:
         """The pod that holds the Lease."""

@@ -20,11 +20,18 @@ from tideline.testing.peer_environment import PeerEnvironment
 API_VERSION = "tideline.dev/v1alpha1"
 STORE = "minio"
 SECRET = "minio-credentials"
+DRIVER = "tideline.dev/role=driver"
+EXECUTOR = "tideline.dev/role=executor"
+EVERY = "2s"
+"""How often the landing prefix of a table is looked at."""
 FIRST_RUN_TIMEOUT_S = 240.0
 SMALL_RESOURCES: dict[str, dict[str, Any]] = {
     "driver": {"cpu": "200m", "memory": "1200Mi"},
     "executor": {"cpu": "200m", "memory": "1200Mi", "min": 1, "max": 1},
 }
+
+_NO_JOBS = "no-jobs"
+_NO_JOBS_SPEC = {"count/jobs.batch": "0"}
 
 QUICK_JAVA = {
     "spec": {
@@ -65,19 +72,28 @@ class Lake:
         if has_bucket:
             self.minio.client().make_bucket(self.bucket)
 
-    def apply_secret(self, credentials: Mapping[str, str]) -> None:
+    def apply_secret(self, credentials: Mapping[str, str], name: str = SECRET) -> None:
         self.cluster.apply(
             {
                 "apiVersion": "v1",
                 "kind": "Secret",
-                "metadata": {"name": SECRET, "namespace": self.namespace},
+                "metadata": {"name": name, "namespace": self.namespace},
                 "stringData": dict(credentials),
             }
         )
 
-    def apply_store(self, **changes: Any) -> None:
-        spec = {"endpoint": self.minio.endpoint, "credentials": {"secretName": SECRET}, **changes}
-        self.cluster.apply(self._object("LakeStore", STORE, spec))
+    def apply_store(self, name: str = STORE, secret: str = SECRET, **changes: Any) -> None:
+        spec = {"endpoint": self.minio.endpoint, "credentials": {"secretName": secret}, **changes}
+        self.cluster.apply(self._object("LakeStore", name, spec))
+
+    def forbid_jobs(self) -> None:
+        """Let the API server refuse every new Job, until `allow_jobs`."""
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota"}
+        metadata = {"name": _NO_JOBS, "namespace": self.namespace}
+        self.cluster.apply({**quota, "metadata": metadata, "spec": {"hard": _NO_JOBS_SPEC}})
+
+    def allow_jobs(self) -> None:
+        self.cluster.kubectl("delete", "resourcequota", _NO_JOBS, "-n", self.namespace)
 
     def table(self, name: str, **changes: Any) -> Manifest:
         """A LakeTable as these tests like it, with some fields of its spec changed."""
@@ -91,7 +107,7 @@ class Lake:
                 {
                     "name": "landing",
                     "source": {"format": "parquet", "path": f"s3://{self.bucket}/landing/{name}/"},
-                    "trigger": {"every": "5s"},
+                    "trigger": {"every": EVERY},
                 }
             ],
             "resources": SMALL_RESOURCES,
@@ -187,14 +203,68 @@ class Lake:
     ) -> dict[Any, Row]:
         """Wait until exactly these record keys are in the table, each once."""
         wanted = sorted(ids)
+        seen: dict[str, Any] = {"status": None, "rows": {}}
 
         def holds() -> bool:
-            # Before the first commit there is nothing that a reader would open.
-            has_table = self.get(table).get("status", {}).get("timeline", {}).get("latest")
-            return bool(has_table) and sorted(self.by_id(table)) == wanted
+            # To read the rows takes as much of a core as Java has of it, so they are read when
+            # something has happened. Before the first commit there is nothing to be opened.
+            status = self.get(table).get("status", {})
+            happened = status.get("timeline", {}), status.get("operations", [])
+            if happened != seen["status"] and status.get("timeline", {}).get("latest"):
+                seen["status"], seen["rows"] = happened, self.by_id(table)
+            return sorted(seen["rows"]) == wanted
 
         self._wait(table, holds, f"{table} has the ids {wanted[:5]}... ({len(wanted)})", timeout_s)
-        return self.by_id(table)
+        found: dict[Any, Row] = seen["rows"]
+        return found
+
+    def inflight(self, table: str) -> list[str]:
+        """The instants, oldest first, that have begun to write and are neither committed nor rolled
+        back."""
+        timeline = f"{table}/.hoodie/"
+        states: dict[str, set[str]] = {}
+        for name in (path.removeprefix(timeline) for path in self.paths(timeline)):
+            instant, _, state = name.partition(".")
+            if instant.isdecimal() and state:
+                states.setdefault(instant, set()).add(state.rpartition(".")[2])
+        return sorted(
+            instant
+            for instant, found in states.items()
+            if "inflight" in found and found <= {"inflight", "requested"}
+        )
+
+    def wait_for_inflight(self, table: str) -> str:
+        """Wait until a commit has begun to write; returns its instant."""
+        # Java is not slowed down by questions while it starts.
+        self.wait_for_pod(DRIVER)
+        found: list[str] = []
+
+        def begun() -> bool:
+            found[:] = self.inflight(table)
+            return bool(found)
+
+        self._wait(table, begun, "a commit begins", FIRST_RUN_TIMEOUT_S, every_s=0.1)
+        return found[0]
+
+    def wait_for_pod(self, labels: str) -> Manifest:
+        """Wait until a pod with these labels runs, and return it."""
+        found: list[Manifest] = []
+
+        def runs() -> bool:
+            found[:] = self.running(labels)
+            return bool(found)
+
+        self.cluster.wait_until(runs, f"a pod {labels} runs", timeout_s=FIRST_RUN_TIMEOUT_S)
+        return found[0]
+
+    def running(self, labels: str) -> list[Manifest]:
+        pods = self.pods(labels)
+        return [pod for pod in pods if pod["status"].get("phase") == "Running"]
+
+    def files_of(self, table: str, instant: str) -> list[str]:
+        """The data files that an instant left in the table, committed or not."""
+        paths = self.paths(f"{table}/")
+        return [path for path in paths if instant in path and ".hoodie" not in path]
 
     def jobs(self, table: str) -> list[Manifest]:
         labels = f"tideline.dev/table={table}"
@@ -203,9 +273,11 @@ class Lake:
     def pods(self, labels: str) -> list[Manifest]:
         return self.cluster.list("Pod", self.namespace, labels=labels)
 
-    def _wait(self, table: str, holds: Any, what: str, timeout_s: float) -> None:
+    def _wait(
+        self, table: str, holds: Any, what: str, timeout_s: float, *, every_s: float = 0.5
+    ) -> None:
         try:
-            self.cluster.wait_until(holds, what, timeout_s=timeout_s)
+            self.cluster.wait_until(holds, what, timeout_s=timeout_s, every_s=every_s)
         except AssertionError as failure:
             found = self.cluster.get("LakeTable", table, self.namespace)
             raise AssertionError(f"{failure}\n{shown(found)}") from None

@@ -19,6 +19,7 @@ IMAGE = "localhost/tideline-minio:dev"
 SECRET_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 _READY_TIMEOUT_S = 120.0
+_LABEL = "app=minio"
 _DATA = "/var/lib/tideline-e2e"
 
 
@@ -40,11 +41,28 @@ class ClusterMinio:
     def stop(self) -> None:
         self._end_forward()
 
-    def restart(self) -> None:
-        """End the server and start another one on the same data."""
+    def go_away(self) -> None:
+        """End the server, with no other in its place until `come_back`."""
+        self._scale(0)
+        self._cluster.wait_until(
+            lambda: not self._cluster.list("Pod", NAMESPACE, labels=_LABEL),
+            "MinIO ends",
+            timeout_s=60,
+        )
         self._end_forward()
-        self._cluster.kubectl("rollout", "restart", "-n", NAMESPACE, "deploy/minio")
+
+    def come_back(self) -> None:
+        """Start a server on the same data."""
+        self._scale(1)
         self._wait_until_ready()
+
+    def requests_refused(self) -> int:
+        """How many requests the server has answered with a client's error since it began: keys that
+        it does not know, objects that are not there."""
+        url = f"{self.local_endpoint}/minio/v2/metrics/cluster"
+        text = urllib3.request("GET", url, timeout=30).data.decode()
+        counts = re.findall(r"(?m)^minio_s3_requests_4xx_errors_total{.*?} (\S+)$", text)
+        return sum(int(float(count)) for count in counts)
 
     @property
     def local_endpoint(self) -> str:
@@ -72,6 +90,9 @@ class ClusterMinio:
             "AWS_ALLOW_HTTP": "true",
             "AWS_REGION": "us-east-1",
         }
+
+    def _scale(self, replicas: int) -> None:
+        self._cluster.patch("Deployment", "minio", NAMESPACE, {"spec": {"replicas": replicas}})
 
     def _wait_until_ready(self) -> None:
         timeout = f"--timeout={_READY_TIMEOUT_S:.0f}s"
@@ -122,6 +143,7 @@ def _manifests(credentials: Mapping[str, str]) -> tuple[Manifest, ...]:
             _from_secret("MINIO_ROOT_USER", key),
             _from_secret("MINIO_ROOT_PASSWORD", secret),
             {"name": "MINIO_BROWSER", "value": "off"},
+            {"name": "MINIO_PROMETHEUS_AUTH_TYPE", "value": "public"},
             {"name": "HOME", "value": "/data"},
         ],
         "ports": [{"containerPort": 9000}],

@@ -73,19 +73,34 @@ def delete_cluster(name: str, kubeconfig: Path | None = None) -> None:
 
 
 def load_image(cluster: str, image: str) -> None:
-    """Load a built image into the cluster's containerd."""
+    """Load a built image into the cluster's containerd, unless this very archive was loaded."""
     if cluster not in clusters():
         raise NodeError(f"there is no cluster {cluster}")
     archive = image_archive(image)
     if not archive.exists():
         raise NodeError(f"image {image} was not built: make images")
-    _import(NodeFolder(cluster), archive)
+    folder = NodeFolder(cluster)
+    loaded, version = folder.loaded / archive.name, str(archive.stat().st_mtime_ns)
+    if not loaded.exists() or loaded.read_text() != version:
+        _import(folder, archive)
+        loaded.write_text(version)
 
 
 def tag_image(cluster: str, image: str, tagged: str) -> None:
     """Give a loaded image one more name."""
     command = ["ctr", *_containerd(NodeFolder(cluster)), "images", "tag", "--force", image, tagged]
     subprocess.run(command, check=True, capture_output=True)
+
+
+def kill_container(cluster: str, container: str) -> None:
+    """SIGKILL for everything in a container, its first process included."""
+    kill = ["tasks", "kill", "--all", "--signal", "SIGKILL", container]
+    subprocess.run(["ctr", *_containerd(NodeFolder(cluster)), *kill], check=True)
+
+
+def audit_log(cluster: str) -> Path:
+    """What service accounts asked of the API server: one JSON object a line."""
+    return NodeFolder(cluster).audit_log
 
 
 def image_archive(image: str) -> Path:

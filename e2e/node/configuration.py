@@ -19,6 +19,7 @@ def write_configuration(folder: NodeFolder, control_group: str, snapshotter: str
     (config / "kubelet.yaml").write_text(yaml.safe_dump(_kubelet(folder, control_group)))
     (config / "proxy.yaml").write_text(yaml.safe_dump(_proxy(folder)))
     (config / "Corefile").write_text(_corefile(folder))
+    (config / "audit.yaml").write_text(yaml.safe_dump(_audit_policy()))
     (folder.path / "cni" / "10-pods.conflist").write_text(json.dumps(_network(folder)))
 
 
@@ -110,6 +111,17 @@ def _corefile(folder: NodeFolder) -> str:
   cache 5
 }}
 """
+
+
+def _audit_policy() -> dict[str, Any]:
+    """Note each request of a service account, once it was answered, without its content."""
+    return {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived", "ResponseStarted"],
+        "omitManagedFields": True,
+        "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}],
+    }
 
 
 def _network(folder: NodeFolder) -> dict[str, Any]:

@@ -90,6 +90,8 @@ def _api_server(folder: NodeFolder, kubernetes: Path) -> Daemon:
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={pki}/tokens.pub",
         f"--service-account-signing-key-file={pki}/tokens.key",
+        f"--audit-policy-file={folder.path}/config/audit.yaml",
+        f"--audit-log-path={folder.audit_log}",
     )
     return Daemon("kube-apiserver", command, needs_api=False)
 

@@ -56,6 +56,16 @@ class NodeFolder:
         return self.path / "log"
 
     @property
+    def audit_log(self) -> Path:
+        """What service accounts asked of the API server: one JSON object a line."""
+        return self.logs / "audit.log"
+
+    @property
+    def loaded(self) -> Path:
+        """For each image archive that was loaded, when that was written."""
+        return self.path / "loaded"
+
+    @property
     def containerd_socket(self) -> Path:
         return self.path / "containerd.sock"
 
@@ -88,7 +98,9 @@ class NodeFolder:
         return f"tideline-node{self.slot}"
 
     def make(self, slot: int) -> None:
-        for name in ("pki", "log", "etcd", "cni", "config", "kubelet", "var-lib", "var-log", "tmp"):
+        for path in (self.certificates, self.logs, self.loaded):
+            path.mkdir(parents=True, exist_ok=True)
+        for name in ("etcd", "cni", "config", "kubelet", "var-lib", "var-log", "tmp"):
             (self.path / name).mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o700)
         (self.path / "slot").write_text(str(slot))

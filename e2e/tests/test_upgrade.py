@@ -1,35 +1,65 @@
-"""A newer install.yaml is applied while work is under way."""
+"""This release is installed over the last one while work is under way."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from e2e.build.previous_release import PreviousRelease
+from e2e.harness.cluster import Manifest
 from e2e.harness.installation import IMAGES, Operator
-from e2e.harness.lake import Lake
+from e2e.harness.lake import DRIVER, Lake
 
 MANY = 200_000
-NEXT = "localhost/tideline-operator:next"
 
 
-def test_the_next_operator_takes_over_the_job_that_the_last_one_started(
-    lake: Lake, operator: Operator
+def test_this_release_takes_over_the_job_that_the_last_one_started(
+    lake: Lake, operator: Operator, previous_release: PreviousRelease
 ) -> None:
-    lake.land("people", "many", [{"id": number, "ts": 1} for number in range(MANY)])
-    lake.apply_table("people")
-    lake.cluster.wait_until(lambda: lake.jobs("people"), "its Job is there", timeout_s=60)
-    (before,) = lake.jobs("people")
-    lake.cluster.tag_image(IMAGES["tideline-operator"], NEXT)
     try:
-        operator.apply(images={**IMAGES, "tideline-operator": NEXT})
+        operator.install(previous_release.install, previous_release.images)
+        (old,) = operator.pods()
+        assert image_of(old) == previous_release.images["tideline-operator"]
+        lake.land("people", "many", [{"id": number, "ts": 1} for number in range(MANY)])
+        lake.apply_table("people")
+        driver = lake.wait_for_pod(DRIVER)
+        assert image_of(driver) == previous_release.images["tideline-engine"]
+        (before,) = lake.jobs("people")
+
+        operator.apply()
         operator.wait_until_ready()
-        assert {pod["spec"]["containers"][0]["image"] for pod in operator.pods()} == {NEXT}
-        assert lake.get("people")["status"]["operations"][-1]["phase"] == "Running"
+        (new,) = operator.pods()
+        assert image_of(new) == IMAGES["tideline-operator"]
+        assert image_id(new) != image_id(old), "the last release is this one under another name"
+        lake.cluster.wait_until(
+            lambda: operator.leader().startswith(new["metadata"]["name"]),
+            "the new operator leads",
+            timeout_s=60,
+        )
+        (running,) = lake.jobs("people")
+        assert running["status"].get("active"), "the Job was over before the new operator led"
+
         done = lake.wait_for_operation("people", "ingest")
         (after,) = lake.jobs("people")
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
         assert done.get("attempt", 1) == 1
         assert sorted(lake.by_id("people")) == list(range(MANY))
+
+        # Today's engine goes on where the last one's commit ended.
         lake.land("people", "more", [{"id": MANY, "ts": 1}])
         lake.wait_for_operation("people", "ingest", count=2)
         assert sorted(lake.by_id("people")) == list(range(MANY + 1))
+        images = {image_of(pod) for pod in lake.pods(DRIVER)}
+        assert images == {previous_release.images["tideline-engine"], IMAGES["tideline-engine"]}
     finally:
         operator.apply()
         operator.wait_until_ready()
+
+
+def image_of(pod: Manifest) -> Any:
+    """The name of the image that a pod's container was asked to run."""
+    return pod["spec"]["containers"][0]["image"]
+
+
+def image_id(pod: Manifest) -> Any:
+    """What was in it, by digest."""
+    return pod["status"]["containerStatuses"][0]["imageID"]

@@ -7,8 +7,8 @@ import time
 from e2e.harness.cluster import Manifest, condition
 from e2e.harness.lake import Lake
 
-QUIET_S = 12.0
-"""Twice as long as an ingest of these tests leaves its landing prefix alone."""
+QUIET_S = 6.0
+"""Three times as long as an ingest of these tests leaves its landing prefix alone."""
 
 
 def row(number: int, ts: int = 1) -> Manifest:

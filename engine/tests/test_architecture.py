@@ -43,6 +43,7 @@ SDK_HOMES = {
 # Imports put off until a function runs keep optional dependencies optional: these modules need
 # Spark, Arrow or the Kubernetes client. Put off for any other reason an import hides a cycle.
 NEEDS_AN_EXTRA = (
+    "tideline.formats.parquet_footer.",
     "tideline.check.base_files.",
     "tideline.check.keys.",
     "tideline.iceberg.catalog_table.",
@@ -58,6 +59,23 @@ NEEDS_AN_EXTRA = (
     "tideline.write.file_slice_merge",
     "tideline_operator.controller.main.",
 )
+RAW_DELETES = re.compile(r"delete(_many|_prefix)?|unlink|rmtree|rmdir|removedirs|remove_tree")
+REMOVE = ("os", "remove")
+DELETING_PLACES = {
+    "engine/tideline/storage/delete_scope.py": "the guard itself",
+    "engine/tideline/storage/local.py": "a store: below the guard",
+    "engine/tideline/storage/memory.py": "a store: below the guard",
+    "engine/tideline/storage/s3.py": "a store: below the guard",
+    "engine/tideline/storage/new_root.py": "empty folders that a failed creation made",
+    "engine/tideline/storage/heartbeat.py": "one object under a path made of a constant folder",
+    "engine/tideline/storage/liveness.py": "a lock file of its own in the control folder",
+    "engine/tideline/storage/probe/": "objects that it wrote in a folder named with a UUID",
+    "engine/tideline/testing/": "never part of a service",
+    "operator/tideline_operator/testing/": "never part of a service",
+    "operator/tideline_operator/launcher/": "objects of Kubernetes",
+    "operator/tideline_operator/controller/settlement.py": "objects of Kubernetes",
+}
+"""Who may call a delete of a store, or of the file system, without a DeleteScope."""
 LAZY_FACADE = "engine/tideline/__init__.py"
 
 
@@ -159,6 +177,34 @@ def runtime_imports(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)) and id(node) not in for_types:
             yield from imported_names(node)
+
+
+def raw_deletes(path: Path) -> Iterator[str]:
+    """Calls, or uses as a value, of what deletes objects or files by their bare names."""
+    for node in ast.walk(parsed(path)):
+        if not isinstance(node, ast.Attribute):
+            continue
+        owner = ast.unparse(node.value)
+        if (RAW_DELETES.fullmatch(node.attr) and owner != "np") or (owner, node.attr) == REMOVE:
+            yield f"{relative(path)}:{node.lineno}: {owner}.{node.attr}"
+
+
+def test_every_delete_passes_the_guard() -> None:
+    found = [
+        one
+        for path in python_files(*PACKAGES)
+        if not relative(path).startswith(tuple(DELETING_PLACES))
+        for one in raw_deletes(path)
+    ]
+    assert not found
+
+
+def test_the_guard_has_no_exception_for_what_is_gone() -> None:
+    deleting = [relative(path) for path in python_files(*PACKAGES) if any(raw_deletes(path))]
+    unused = [
+        place for place in DELETING_PLACES if not any(one.startswith(place) for one in deleting)
+    ]
+    assert not unused
 
 
 def test_imports_are_put_off_only_to_keep_dependencies_optional() -> None:

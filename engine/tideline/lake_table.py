@@ -40,10 +40,12 @@ from tideline.services.rollback.sweep import sweep_leftovers
 from tideline.services.runs import ServicePlan, ServiceRun, TableServices
 from tideline.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.services.service import Service
-from tideline.storage.bucket import create_missing_bucket
 from tideline.storage.location import StoreLocation
+from tideline.storage.new_root import prepared_root
 from tideline.storage.probe.run import probe_conditional_writes
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.location_conflict import refuse_table_conflict
+from tideline.table.names import column_names, one_or_several
 from tideline.table.settings import Settings
 from tideline.table.table_config import (
     TABLE_VERSION,
@@ -78,10 +80,10 @@ class LakeTable:
         cls,
         uri: str,
         *,
-        record_key: Sequence[str],
+        record_key: str | Sequence[str],
         schema: Any = None,
-        partition_by: Sequence[str] = (),
-        ordering: Sequence[str] = (),
+        partition_by: str | Sequence[str] = (),
+        ordering: str | Sequence[str] = (),
         table_type: str = "COPY_ON_WRITE",
         table_version: int = TABLE_VERSION,
         name: str | None = None,
@@ -95,10 +97,12 @@ class LakeTable:
     ) -> LakeTable:
         """Create an empty table at `uri`.
 
+        Columns are names, or one text with commas between them: `"id"` is `["id"]`.
         `schema` is a pyarrow schema of the user columns, or None to take that of the first write.
         `key_generator` (SIMPLE, COMPLEX, NON_PARTITION, TIMESTAMP, CUSTOM) and `merge_mode`
         (EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING) follow from the columns when left out.
-        Raises ConfigError for a definition that cannot be, or when a table is there already.
+        Raises ConfigError for a definition that cannot be, and when a table is there already, or a
+        Hudi or Iceberg table above or below it.
         """
         from tideline.table.create import TableDefinition, check_definition, create_table
 
@@ -106,9 +110,9 @@ class LakeTable:
         store = location.open()
         definition = TableDefinition(
             name=name or location.uri.rstrip("/").rsplit("/", 1)[-1],
-            record_key=tuple(record_key),
-            partition_by=tuple(partition_by),
-            ordering=tuple(ordering),
+            record_key=column_names(record_key),
+            partition_by=column_names(partition_by),
+            ordering=column_names(ordering),
             table_type=_member(TableType, table_type, "table_type") or TableType.COPY_ON_WRITE,
             table_version=table_version,
             key_generator=_member(KeyGeneratorKind, key_generator, "key_generator"),
@@ -119,9 +123,10 @@ class LakeTable:
             properties=properties or {},
         )
         check_definition(definition)
-        create_missing_bucket(location)
-        probe_conditional_writes(store)
-        return cls(HoodieTable(location, store, create_table(store, definition, clock), clock))
+        with prepared_root(location):
+            refuse_table_conflict(location)
+            probe_conditional_writes(store)
+            return cls(HoodieTable(location, store, create_table(store, definition, clock), clock))
 
     @classmethod
     def open(
@@ -196,14 +201,14 @@ class LakeTable:
 
     def delete_partitions(
         self,
-        partitions: Sequence[str],
+        partitions: str | Sequence[str],
         *,
         extra_metadata: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
         token: str | None = None,
     ) -> CommitReport:
         """Drop whole partitions, given by path, as one commit. Moves no rows, needs no Spark."""
-        config = self.write_config(options)
+        config, names = self.write_config(options), one_or_several(partitions)
         scheduler = self._scheduler(options).moving_no_rows()
         request = self._request(
             WriteOperation.DELETE_PARTITION,
@@ -213,7 +218,7 @@ class LakeTable:
             token=token,
         )
         report = self._commit(
-            request, lambda transaction: execute_delete_partition(transaction, partitions)
+            request, lambda transaction: execute_delete_partition(transaction, names)
         )
         return self._after_commit(report, scheduler, options, None)
 
@@ -333,7 +338,7 @@ class LakeTable:
         failed = find_failed_writes(table, table.timeline(), policy)
         return tuple(plan_instant_rollback(table, instant) for instant in failed)
 
-    def recover(self, *, gone: Iterable[str] = ()) -> tuple[RolledBack, ...]:
+    def recover(self, *, gone: str | Iterable[str] = ()) -> tuple[RolledBack, ...]:
         """Roll back what dead writers left. Writers do this by themselves before they start.
 
         `gone` names writers that have ended for certain, so that their heartbeats need not expire.
@@ -342,10 +347,9 @@ class LakeTable:
         """
         table = self.hoodie_table
         config = self.write_config(None)
-        policy = replace(
-            self._failed_writes(config), gives_up_unreadable=True, gone=frozenset(gone)
-        )
-        with table.lock().acquire(timeout_s=config.lock_timeout_s):
+        ended = frozenset(one_or_several(gone))
+        policy = replace(self._failed_writes(config), gives_up_unreadable=True, gone=ended)
+        with table.lock(config.lock_timing).acquire(timeout_s=config.lock_timeout_s):
             timeline = table.timeline()
             done = execute_failed_writes_rollback(table, timeline, policy)
             sweep_leftovers(table, timeline, policy)

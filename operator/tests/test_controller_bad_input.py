@@ -165,6 +165,26 @@ def test_the_second_table_on_one_place_is_refused_until_the_first_is_gone(
     case.until_ready("twin")
 
 
+def test_a_table_is_not_created_in_or_around_one_of_others(case: ControllerCase) -> None:
+    case.declare()
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until_ready()
+    case.api.delete(LAKE_TABLES, "people", case.namespace)
+    inner = f"file://{case.folder}/people/inner"
+    for name, location in (("inner", inner), ("outer", f"file://{case.folder}")):
+        case.declare(name, location=location, ingest=None)
+        case.until(
+            lambda name=name: case.condition("Ready", name).get("reason") == "LocationTaken",
+            "it is refused",
+        )
+        assert "Hudi table" in case.condition("Ready", name)["message"]
+        assert "LocationTaken" in case.event_reasons(name)
+        case.api.delete(LAKE_TABLES, name, case.namespace)
+    names = {job["metadata"]["labels"]["tideline.dev/table"] for job in case.cluster.all_jobs()}
+    assert names <= {"people"}
+
+
 def test_a_full_quota_is_a_condition_and_tried_again_with_patience(case: ControllerCase) -> None:
     quota: Manifest = {
         "apiVersion": "v1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,6 +101,119 @@ def test_a_deletion_that_cannot_succeed_is_given_up_and_told(case: ControllerCas
     delete(case)
     case.until(lambda: is_gone(case), "it is given up")
     case.until(lambda: "DeletionGaveUp" in case.event_reasons(), "it is told")
+
+
+def put_file(case: ControllerCase, name: str, *, table: str = "people") -> Path:
+    path = case.folder / table / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("somebody's")
+    return path
+
+
+def until_gone(case: ControllerCase, name: str = "people") -> None:
+    delete(case, name)
+    case.until(lambda: is_gone(case, name), f"{name} is gone")
+
+
+def test_files_that_are_not_the_tables_stay(case: ControllerCase) -> None:
+    case.land("a.parquet")
+    case.declare(deletionPolicy="Delete")
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until(lambda: case.status().get("timeline", {}).get("completed") == 1, "a commit")
+    foreign = [put_file(case, f"exports/{number}.csv") for number in range(5)]
+    assert case.status()["owned"]["identity"].startswith("hudi-")
+    until_gone(case)
+    assert sorted(files_of(case)) == sorted(foreign)
+    assert {"DataDeleted", "DataKept"} <= set(case.event_reasons())
+    assert "5 files not of the table stay: exports/0.csv" in case.event_notes()
+
+
+def test_where_no_table_was_ever_made_nothing_is_deleted(case: ControllerCase) -> None:
+    case.declare(deletionPolicy="Delete", schema=None)
+    foreign = [put_file(case, f"{number}.csv") for number in range(5)]
+    case.start()
+    case.until(lambda: case.condition("Ready").get("reason") == "NoTable", "there is none")
+    until_gone(case)
+    assert sorted(files_of(case)) == sorted(foreign)
+    assert case.event_reasons() == ["DataKept"]
+    assert "5 files stay: 0.csv" in case.event_notes()
+
+
+def test_a_table_that_is_not_as_declared_is_never_deleted(case: ControllerCase) -> None:
+    case.declare()
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until_ready()
+    until_gone(case)
+    before = sorted(files_of(case))
+    case.declare(
+        "other",
+        location=f"file://{case.folder}/people",
+        ordering=["id"],
+        ingest=None,
+        deletionPolicy="Delete",
+    )
+    case.until(
+        lambda: case.condition("Ready", "other").get("reason") == "TableMismatch", "the condition"
+    )
+    until_gone(case, "other")
+    assert sorted(files_of(case)) == before
+    assert "DataKept" in case.event_reasons("other")
+
+
+def test_a_table_that_took_the_place_of_the_one_looked_after_is_kept(case: ControllerCase) -> None:
+    case.land("a.parquet")
+    case.declare(deletionPolicy="Delete")
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until(lambda: case.status().get("timeline", {}).get("completed") == 1, "a commit")
+    case.stop()
+    # The same name, keys and type, but other instants: dropped, and made anew by somebody else.
+    for instant in (case.folder / "people" / ".hoodie").glob("*.commit*"):
+        instant.unlink()
+    before = sorted(files_of(case))
+    delete(case)
+    case.start()
+    case.until(lambda: is_gone(case), "it is gone")
+    assert sorted(files_of(case)) == before
+    assert "the newest instant seen of it" in case.event_notes()
+
+
+def test_landing_files_of_another_table_below_it_stay(case: ControllerCase) -> None:
+    case.declare(deletionPolicy="Delete", ingest=None)
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until_ready()
+        source = {"format": "parquet", "path": f"file://{case.folder}/people/in"}
+        case.declare("reader", ingest=[{"name": "a", "source": source, "trigger": {"every": "1s"}}])
+        case.until(
+            lambda: case.condition("Ready", "reader").get("reason") == "LocationTaken",
+            "the landing prefix is refused",
+        )
+    message = case.condition("Ready", "reader")["message"]
+    assert "spec.ingest[0].source.path" in message
+    assert f"LakeTable {case.namespace}/people" in message
+    waiting = put_file(case, "in/a.parquet")
+    until_gone(case)
+    assert files_of(case) == [waiting]
+    assert f"it belongs to LakeTable {case.namespace}/reader" in case.event_notes()
+
+
+def test_the_deadline_counts_from_when_the_deletion_was_seen(case: ControllerCase) -> None:
+    case.declare(deletionPolicy="Delete")
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until_ready()
+    case.stop()
+    delete(case)
+    time.sleep(3.0)
+    # Nobody was there for longer than the deadline: it is done all the same.
+    case.start(deletion_deadline_s=2.0)
+    case.until(lambda: is_gone(case), "it is gone")
+    assert files_of(case) == []
+    assert "DataDeleted" in case.event_reasons()
+    assert "DeletionGaveUp" not in case.event_reasons()
 
 
 def test_a_refused_twin_deletes_nothing(case: ControllerCase) -> None:

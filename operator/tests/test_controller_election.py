@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +22,7 @@ from tideline_operator.controller.status_writer import StaleStatus, StatusWriter
 from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
-from tideline_operator.testing.free_ports import free_ports
+from tideline_operator.testing.controller_process import ControllerInProcess
 from tideline_operator.testing.pretended_cluster import PretendedCluster
 
 pytestmark = pytest.mark.api_server
@@ -89,59 +84,20 @@ def test_a_status_is_never_written_over_a_newer_one(case: ControllerCase) -> Non
     assert writer.write(newer, LakeTableStatus(observed_generation=1)) is newer
 
 
-class Process:
-    """`tideline-operator controller` as a process of its own."""
-
-    def __init__(self, server: ApiServer, namespace: str, number: int, folder: Path) -> None:
-        self.health_port, metrics_port = free_ports(2)
-        self.log = folder / f"controller-{number}.log"
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join((str(without_engine(folder)), *filter(None, sys.path))),
-            "TIDELINE_ENGINE_IMAGE": "localhost/tideline-engine:dev",
-            "TIDELINE_NAMESPACES": namespace,
-            "TIDELINE_HEALTH_PORT": str(self.health_port),
-            "TIDELINE_METRICS_PORT": str(metrics_port),
-            "POD_NAME": f"controller-{number}",
-            "POD_NAMESPACE": namespace,
-        }
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tideline_operator", "controller", "--kubeconfig",
-                 str(server.kubeconfig)],
-                env=environment, stdout=log, stderr=log,
-            )  # fmt: skip
-
-    def is_ready(self) -> bool:
-        try:
-            url = f"http://127.0.0.1:{self.health_port}/readyz"
-            with urllib.request.urlopen(url, timeout=2) as answer:
-                return bool(answer.status == 200)
-        except (urllib.error.URLError, OSError):
-            return False
-
-
-def without_engine(folder: Path) -> Path:
-    """A folder that hides what the operator's image does not have."""
-    hidden = folder / "hidden"
-    hidden.mkdir(exist_ok=True)
-    for name in ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "minio"):
-        (hidden / f"{name}.py").write_text("raise ImportError('not in the operator image')\n")
-    return hidden
-
-
 def holder(case: ControllerCase) -> str:
     lease = case.api.get(LEASES, LEASE_NAME, case.namespace)
     return "" if lease is None else str(lease["spec"].get("holderIdentity", ""))
 
 
 @pytest.fixture
-def processes(case: ControllerCase, api_server: ApiServer) -> Iterator[list[Process]]:
-    started = [Process(api_server, case.namespace, number, case.folder) for number in range(2)]
+def processes(case: ControllerCase, api_server: ApiServer) -> Iterator[list[ControllerInProcess]]:
+    kubeconfig = api_server.kubeconfig
+    started = [
+        ControllerInProcess(kubeconfig, case.namespace, case.folder, number) for number in range(2)
+    ]
     yield started
     for item in started:
-        item.process.kill()
-        item.process.wait()
+        item.end()
 
 
 def on_minio(case: ControllerCase, server: MinioServer) -> PretendedCluster:
@@ -170,7 +126,7 @@ def on_minio(case: ControllerCase, server: MinioServer) -> PretendedCluster:
 
 @pytest.mark.minio
 def test_when_the_leader_is_killed_the_other_goes_on_where_it_was(
-    case: ControllerCase, processes: list[Process], minio_server: MinioServer
+    case: ControllerCase, processes: list[ControllerInProcess], minio_server: MinioServer
 ) -> None:
     case.until(lambda: all(item.is_ready() for item in processes), "both are ready", 60.0)
     bucket = minio_server.create_bucket()
@@ -195,7 +151,7 @@ def test_when_the_leader_is_killed_the_other_goes_on_where_it_was(
 
 
 def test_sigterm_hands_the_lease_over_and_losing_it_ends_the_process(
-    case: ControllerCase, processes: list[Process]
+    case: ControllerCase, processes: list[ControllerInProcess]
 ) -> None:
     case.until(lambda: all(item.is_ready() for item in processes), "both are ready", 60.0)
     case.until(lambda: holder(case), "somebody leads")

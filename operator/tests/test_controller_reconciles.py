@@ -58,6 +58,19 @@ def failed(job: Manifest, **given: object) -> OperationResult:
     return OperationResult(operation_id, Outcome.FAILED, **fields)  # type: ignore[arg-type]
 
 
+def test_gauges_of_tables_that_stay_as_they_are_survive_the_operator(case: ControllerCase) -> None:
+    case.declare(location="s3://lake/people", storeRef="nowhere", ingest=None)
+    case.start()
+    case.until(lambda: case.condition("Ready").get("reason") == "StoreMissing", "it is said")
+    case.stop()
+    controller = case.start()
+    labels = f'{{namespace="{case.namespace}",table="people"}}'
+    assert f"tideline_table_ready{labels} 0" in controller.metrics.text()
+    case.until(lambda: case.turns() >= 1, "a turn was taken")
+    assert f"tideline_table_ready{labels} 0" in controller.metrics.text()
+    assert case.requests("apply", "laketables") == 0
+
+
 def test_a_declared_table_is_created_and_ingested_into(case: ControllerCase) -> None:
     case.declare()
     case.start()

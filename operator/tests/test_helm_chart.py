@@ -119,13 +119,14 @@ def test_values_become_the_operators_settings() -> None:
         "TIDELINE_NAMESPACES": "",
         "TIDELINE_OPERATIONS_MAX": "4",
         "TIDELINE_MEMORY_MAX": "",
+        "TIDELINE_METADATA_BYTES_MAX": "16Mi",
         "TIDELINE_WORKERS": "4",
         "TIDELINE_RESYNC": "5m",
     }
     changed = environment(
         {
             "namespaces": ["lake", "sea"],
-            "limits": {"operations": 9, "memory": "64Gi"},
+            "limits": {"operations": 9, "memory": "64Gi", "metadata": "32Mi"},
             "workers": 2,
             "resync": "90s",
             "extraEnv": [{"name": "TIDELINE_DEBUG", "value": "1"}],
@@ -133,6 +134,7 @@ def test_values_become_the_operators_settings() -> None:
     )
     assert changed["TIDELINE_NAMESPACES"] == "lake,sea"
     assert (changed["TIDELINE_OPERATIONS_MAX"], changed["TIDELINE_MEMORY_MAX"]) == ("9", "64Gi")
+    assert changed["TIDELINE_METADATA_BYTES_MAX"] == "32Mi"
     assert (changed["TIDELINE_WORKERS"], changed["TIDELINE_RESYNC"]) == ("2", "90s")
     assert changed["TIDELINE_DEBUG"] == "1"
 

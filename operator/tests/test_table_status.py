@@ -10,6 +10,9 @@ import pytest
 from tideline.ingest.checkpoint import advance
 from tideline.ingest.landing import Landing
 from tideline.ingest.operation_result import WORKER_DIED, OperationResult, Outcome
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.instant import Action, Instant, State
+from tideline.timeline.instant_time import InstantTime
 from tideline_operator.observed import Observed, ObservedLanding, Problem
 from tideline_operator.planner import plan
 from tideline_operator.resources.resolved import ResolvedTable
@@ -22,6 +25,7 @@ from tideline_operator.resources.status import (
 )
 from tideline_operator.status import (
     fresh_start,
+    not_looked_at,
     observed_status,
     operation_finished,
     operation_started,
@@ -38,6 +42,8 @@ from tideline_operator.testing.table_states import (
     seen,
     starts,
 )
+
+AWAY = Observed(problem=Problem("StorageUnavailable", "away", 4, is_transient=True))
 
 
 def look(
@@ -91,11 +97,7 @@ def test_the_timeline_in_short_names_what_is_pending() -> None:
     [
         (seen(), ConditionType.READY, (Truth.TRUE, "Current")),
         (seen(table=None), ConditionType.READY, (Truth.FALSE, "NoTable")),
-        (
-            Observed(problem=Problem("StorageUnavailable", "away", 4, is_transient=True)),
-            ConditionType.READY,
-            (Truth.FALSE, "StorageUnavailable"),
-        ),
+        (AWAY, ConditionType.READY, (Truth.FALSE, "StorageUnavailable")),
         (seen(), ConditionType.HEALTHY, (Truth.TRUE, "NoStuckInstant")),
         (
             Observed(replace(TABLE, pending=(pending("1", is_dead=True),))),
@@ -109,12 +111,40 @@ def test_the_timeline_in_short_names_what_is_pending() -> None:
             (Truth.TRUE, "Quarantined"),
         ),
         (seen(), ConditionType.PAUSED, (Truth.FALSE, "Running")),
+        (AWAY, ConditionType.HEALTHY, (Truth.UNKNOWN, "StorageUnavailable")),
+        (AWAY, ConditionType.SERVICES_CURRENT, (Truth.UNKNOWN, "StorageUnavailable")),
+        (AWAY, ConditionType.INGESTING, (Truth.FALSE, "StorageUnavailable")),
     ],
 )
 def test_conditions_say_how_the_table_is(
     observed: Observed, kind: ConditionType, expected: tuple[Truth, str]
 ) -> None:
     assert condition(look(observed), kind) == expected
+
+
+def test_what_cannot_be_looked_at_is_unknown_and_what_is_known_stays_said() -> None:
+    before = look(seen())
+    assert condition(before, ConditionType.HEALTHY)[0] is Truth.TRUE
+    away = look(AWAY, before)
+    healthy = next(item for item in away.conditions if item.type is ConditionType.HEALTHY)
+    assert (healthy.status, healthy.message) == (Truth.UNKNOWN, "not known: away")
+    off = resolved(services={"mode": "Off"})
+    assert condition(look(AWAY, before, off), ConditionType.SERVICES_CURRENT) == (Truth.TRUE, "Off")
+    failed = replace(attempt(EMPTY, Outcome.FAILED).operations[0], kind="compaction", subject="")
+    failing = look(AWAY, replace(before, operations=(failed,)))
+    assert condition(failing, ConditionType.SERVICES_CURRENT) == (Truth.FALSE, "Failing")
+    paused = look(Observed(), before, resolved(suspend=True))
+    assert condition(paused, ConditionType.HEALTHY) == (Truth.UNKNOWN, "Paused")
+    assert condition(paused, ConditionType.SERVICES_CURRENT) == (Truth.UNKNOWN, "Paused")
+
+
+def test_a_table_that_cannot_be_resolved_is_neither_healthy_nor_current() -> None:
+    status = not_looked_at(look(seen()), "SecretMissing", "there is no Secret", NOW_MS)
+    found = {item.type: (item.status, item.reason) for item in status.conditions}
+    assert found[ConditionType.READY] == (Truth.FALSE, "SecretMissing")
+    assert found[ConditionType.HEALTHY] == (Truth.UNKNOWN, "SecretMissing")
+    assert found[ConditionType.SERVICES_CURRENT] == (Truth.UNKNOWN, "SecretMissing")
+    assert found[ConditionType.INGESTING] == (Truth.FALSE, "SecretMissing")
 
 
 def test_a_failed_operation_makes_the_table_not_ready_until_one_succeeds() -> None:
@@ -138,13 +168,40 @@ def test_a_condition_keeps_the_time_it_changed() -> None:
 @pytest.mark.parametrize(
     ("exit_code", "error", "is_safe"),
     [(3, "Conflict", True), (4, "StorageUnavailable", True), (1, WORKER_DIED, True),
-     (1, "InvalidData", False), (2, "ConfigError", False)],
+     (5, "UnknownOutcome", True), (1, "InvalidData", False), (2, "ConfigError", False)],
 )  # fmt: skip
 def test_a_failure_says_whether_trying_again_may_help(
     exit_code: int, error: str, is_safe: bool
 ) -> None:
     (entry,) = attempt(EMPTY, Outcome.FAILED, exit_code=exit_code, error=error).operations
     assert (entry.phase, entry.is_safe_to_retry) == (OperationPhase.FAILED, is_safe)
+
+
+@pytest.mark.parametrize(
+    ("state", "phase", "ready"),
+    [
+        (State.COMPLETED, OperationPhase.SUCCEEDED, Truth.TRUE),
+        (State.INFLIGHT, OperationPhase.FAILED, Truth.FALSE),
+        (None, OperationPhase.FAILED, Truth.FALSE),
+    ],
+)
+def test_an_unknown_outcome_is_settled_by_reading_the_table(
+    state: State | None, phase: OperationPhase, ready: Truth
+) -> None:
+    """Once its instant is seen completed it counts as done; what was rolled back is tried again."""
+    time = "20250101120000000"
+    (start,) = starts(plan(resolved(), EMPTY, seen(*FILES), NOW_MS))
+    unknown = OperationResult(
+        start.operation.id, Outcome.FAILED, "who knows", 5, "UnknownOutcome", instant=time
+    )
+    begun = operation_started(EMPTY, start.operation, 1, NOW_MS)
+    found = () if state is None else (Instant(InstantTime(time), Action.COMMIT, state),)
+    history = replace(TABLE.history, timeline=ActiveTimeline(found))
+    later = look(
+        seen(table=replace(TABLE, history=history)), operation_finished(begun, unknown, NOW_MS)
+    )
+    assert later.operations[-1].phase is phase
+    assert condition(later, ConditionType.READY)[0] is ready
 
 
 def test_operations_are_kept_newest_last_and_bounded() -> None:

@@ -131,5 +131,11 @@ class ApiRefused(TidelineError):
         return self.status == 404
 
 
+class LeadershipLost(TidelineError):
+    """Another controller may lead by now: this one must not write any more."""
+
+    exit_code = 4
+
+
 class Expired(TidelineError):
     """The resource version is too old to watch from: list again."""

@@ -28,6 +28,7 @@ from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.service import IcebergService
 from tideline.iceberg.table_metadata import TableMetadata
 from tideline.iceberg.table_operations import Loaded
+from tideline.read_limits import reads_large_objects
 from tideline_operator.iceberg_settings import ServiceSettings, iceberg_settings
 from tideline_operator.iceberg_source import IcebergSource
 from tideline_operator.observed_iceberg import IcebergFiles, ObservedIceberg, RewriteOutlook
@@ -65,7 +66,8 @@ def observe_iceberg(
     if loaded is not memory.loaded:
         # The document as it was read is as large as all the rest.
         loaded = replace(loaded, metadata=replace(loaded.metadata, document={}))
-        memory.loaded = loaded
+        # Large metadata is read anew each time: between two looks no table may hold much memory.
+        memory.loaded = None if reads_large_objects() else loaded
     settings = _Settings(
         iceberg_settings(spec, IcebergService.REWRITE_DATA_FILES),
         iceberg_settings(spec, IcebergService.REWRITE_POSITION_DELETES),

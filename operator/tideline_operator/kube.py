@@ -1,12 +1,13 @@
 """A small client for the Kubernetes API: plain JSON in and out, the only importer of the SDK.
 
-Every request has a time limit. A failure is `ApiUnavailable` when trying again may help,
-`ApiRefused` when it will not, and a value (`Exists`, `Stale`, None) where callers branch on it.
-Nothing is retried here: the work queue knows better when.
+Every request has a time limit, and every write asks `before_write` first. A failure is
+`ApiUnavailable` when trying again may help, `ApiRefused` when it will not, and a value (`Exists`,
+`Stale`, None) where callers branch on it. Nothing is retried here: the work queue decides that.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +40,7 @@ from tideline_operator.api_objects import (
     Created,
     Exists,
     Expired,
+    LeadershipLost,
     Manifest,
     Replaced,
     Stale,
@@ -67,6 +69,7 @@ __all__ = [
     "Exists",
     "Expired",
     "KubeApi",
+    "LeadershipLost",
     "Manifest",
     "Replaced",
     "Stale",
@@ -98,7 +101,10 @@ class KubeApi:
         self._client = ApiClient(configuration)
         self._client.user_agent = FIELD_MANAGER
         self._auth = ["BearerToken"]
+        self._timeouts_s = (_CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S)
         self.on_request: RequestObserver | None = None
+        self.before_write: Callable[[], None] | None = None
+        """Called before every request that changes something; what it raises, the caller gets."""
 
     @classmethod
     def from_environment(cls, kubeconfig: Path | None = None) -> KubeApi:
@@ -121,6 +127,19 @@ class KubeApi:
     def url(self) -> str:
         """Where the API server is."""
         return str(self._client.configuration.host)
+
+    def bounded(self, timeout_s: float) -> KubeApi:
+        """The same server, with this limit to connecting and to waiting for an answer, and with
+        nothing asked before writes."""
+        twin = copy.copy(self)
+        twin._timeouts_s = (timeout_s, timeout_s)
+        twin.before_write = None
+        return twin
+
+    def check_may_write(self) -> None:
+        """For writes that go elsewhere: raises LeadershipLost where one here would be refused."""
+        if self.before_write is not None:
+            self.before_write()
 
     def get(
         self, resource: ApiResource, name: str, namespace: str | None = None
@@ -321,9 +340,12 @@ class KubeApi:
         query: Mapping[str, str] | None = None,
         body: Manifest | None = None,
         content_type: str = _JSON,
-        read_timeout_s: float = REQUEST_TIMEOUT_S,
+        read_timeout_s: float | None = None,
     ) -> Any:
         """An answer that is a success, its body unread."""
+        if method != "GET":
+            self.check_may_write()
+        connect_timeout_s, answer_timeout_s = self._timeouts_s
         headers = {"Accept": _JSON, "User-Agent": FIELD_MANAGER}
         if body is not None:
             headers["Content-Type"] = content_type
@@ -337,7 +359,7 @@ class KubeApi:
                 url,
                 headers=headers,
                 body=body,
-                _request_timeout=(_CONNECT_TIMEOUT_S, read_timeout_s),
+                _request_timeout=(connect_timeout_s, read_timeout_s or answer_timeout_s),
             ).response
             status = response.status
             if not 200 <= status <= 299:

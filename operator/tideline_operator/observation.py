@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from tideline.clock import Clock
-from tideline.errors import ObjectNotFound, StorageUnavailable, TidelineError
+from tideline.errors import ConfigError, ObjectNotFound, StorageUnavailable, TidelineError
 from tideline.ingest.checkpoint import CHECKPOINT_PREFIX, INGEST_KEY, Checkpoint, read_checkpoints
 from tideline.ingest.landing import FileFormat, list_landing
 from tideline.ingest.operation import Place
 from tideline.ingest.plan import LOCAL_SETTLE_MS
+from tideline.read_limits import reading_in_turn
 from tideline.services.cleaning.history import read_last_clean
 from tideline.services.cleaning.retention import LastClean
 from tideline.services.rollback.execute import FailedWrites, find_failed_writes
@@ -34,9 +36,11 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.carried import read_carried
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.timeline.instant_time import InstantTime
+from tideline_operator.foreign_tables import table_in_the_way
 from tideline_operator.iceberg_observation import IcebergMemory, observe_iceberg
 from tideline_operator.iceberg_source import IcebergSource, open_source
 from tideline_operator.observed import (
+    LOCATION_TAKEN,
     FileCounts,
     Observed,
     ObservedLanding,
@@ -50,12 +54,15 @@ from tideline_operator.resources.lake_table import TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.service_settings import wanted_services
+from tideline_operator.table_identity import identity_of
 from tideline_operator.triggers import due_ingests
 
 # The engine's defaults, for a table whose properties do not say otherwise.
 _FAILED_WRITES_POLICY = "hoodie.clean.failed.writes.policy"
 _SMALL_FILE_LIMIT = ("hoodie.parquet.small.file.limit", 104_857_600)
 _REMEMBERED_COMMITS = 10_000
+_REMEMBERED_CHARACTERS = 4_000_000
+"""A checkpoint is some thousand characters in most tables, and a million at the most."""
 _COUNTING_SHARE = 20
 """Counting files may take one part in so many of the time."""
 _PLANNED_SERVICES = {
@@ -83,6 +90,15 @@ class _Memory:
     cleans: dict[InstantTime, LastClean | None] = field(default_factory=dict)
     counted: ActiveTimeline | None = None
     count_again_ms: int = 0
+    characters: int = 0
+
+    def remember(self, time: InstantTime, said: _Said) -> None:
+        """Keep what a commit said; all before it is dropped when it grows large."""
+        self.characters += sum(map(len, said.extra_metadata.values()))
+        if len(self.commits) >= _REMEMBERED_COMMITS or self.characters > _REMEMBERED_CHARACTERS:
+            self.commits.clear()
+            self.characters = 0
+        self.commits[time] = said
 
 
 OpenStore = Callable[[ResolvedTable, Place], ObjectStore]
@@ -126,9 +142,19 @@ class Observer:
         *,
         running: frozenset[str] = frozenset(),
     ) -> Observed:
-        """Look at the table and at the landing prefixes that are due."""
+        """Look at the table and at the landing prefixes that are due.
+
+        What others wrote there is read within limits, large objects of one table at a time, so
+        that no table takes the memory that the looks at all others need.
+        """
         if table.spec.suspend:
             return Observed(running=running)
+        with reading_in_turn():
+            return self._observe(table, status, running)
+
+    def _observe(
+        self, table: ResolvedTable, status: LakeTableStatus, running: frozenset[str]
+    ) -> Observed:
         if table.spec.format is TableFormat.ICEBERG:
             return self._iceberg_table(table, running)
         lacks_bucket = False
@@ -138,10 +164,14 @@ class Observer:
             if not StoreLocation.of(
                 table.location.uri, dict(table.location.options)
             ).creates_bucket:
-                return Observed(running=running, problem=_problem(error))
+                return Observed(running=running, problem=problem_of(error))
             found, lacks_bucket = None, True
         except TidelineError as error:
-            return Observed(running=running, problem=_problem(error))
+            return Observed(running=running, problem=problem_of(error))
+        if found is None and not lacks_bucket and not running:
+            problem = self._in_the_way(table)
+            if problem is not None:
+                return Observed(running=running, problem=problem)
         due = due_ingests(table.spec, status, found, self._clock.now_ms())
         landings = {
             ingest.name: self._landing(table, ingest)
@@ -149,6 +179,17 @@ class Observer:
             if ingest.name in due
         }
         return Observed(found, landings, running, lacks_bucket=lacks_bucket)
+
+    def _in_the_way(self, table: ResolvedTable) -> Problem | None:
+        """A table of others where this one is to be created."""
+        try:
+            words = table_in_the_way(table.location, partial(self._open_store, table))
+        except TidelineError as error:
+            return problem_of(error)
+        if words is None:
+            return None
+        message = f"spec.location: {table.location.uri} is no place for a table: {words}"
+        return Problem(LOCATION_TAKEN, message, ConfigError.exit_code, is_transient=False)
 
     def _iceberg_table(self, table: ResolvedTable, running: frozenset[str]) -> Observed:
         memory = self._iceberg.setdefault(table.address, IcebergMemory())
@@ -159,7 +200,7 @@ class Observer:
             self._iceberg.pop(table.address, None)
             return Observed(running=running)
         except TidelineError as error:
-            return Observed(running=running, problem=_problem(error))
+            return Observed(running=running, problem=problem_of(error))
         return Observed(running=running, iceberg=seen)
 
     def _table(self, table: ResolvedTable) -> ObservedTable | None:
@@ -192,6 +233,7 @@ class Observer:
             history=reader.history(found),
             savepoints=reader.savepoints(),
             counts=self._counts(hoodie, timeline, memory),
+            identity=identity_of(config),
         )
 
     def _landing(self, table: ResolvedTable, ingest: Ingest) -> ObservedLanding:
@@ -204,7 +246,7 @@ class Observer:
                 exists=root is None or Path(root).is_dir(),
             )
         except TidelineError as error:
-            return ObservedLanding(problem=_problem(error))
+            return ObservedLanding(problem=problem_of(error))
 
     def _counts(
         self, hoodie: HoodieTable, timeline: ActiveTimeline, memory: _Memory
@@ -342,14 +384,14 @@ class _Reader:
         commits = self.memory.commits
         if instant.time not in commits:
             metadata = self.hoodie.timelines.read_commit(instant)
-            if len(commits) >= _REMEMBERED_COMMITS:
-                commits.clear()
             kept = {
                 name: text
                 for name, text in metadata.extra_metadata.items()
                 if name == INGEST_KEY or name.startswith(CHECKPOINT_PREFIX)
             }
-            commits[instant.time] = _Said(kept, metadata.operation_type)
+            said = _Said(kept, metadata.operation_type)
+            self.memory.remember(instant.time, said)
+            return said
         return commits[instant.time]
 
 
@@ -384,7 +426,8 @@ def _number(hoodie: HoodieTable, setting: tuple[str, int]) -> int:
     return int(text) if text.isdecimal() else setting[1]
 
 
-def _problem(error: TidelineError) -> Problem:
+def problem_of(error: TidelineError) -> Problem:
+    """What an error in looking at something says to a planner."""
     return Problem(
         reason=type(error).__name__,
         message=str(error),

@@ -14,6 +14,9 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant_time import InstantTime
 from tideline_operator.observed_iceberg import ObservedIceberg
 
+LOCATION_TAKEN = "LocationTaken"
+"""Why a table cannot be where it is declared: the place is another's."""
+
 
 class WriterFate(Enum):
     """What is known of a writer beside its heartbeat.
@@ -77,8 +80,8 @@ class FileCounts:
 class ObservedTable:
     """A table that exists: how it was created, and its timeline.
 
-    `savepoints` are instants by the name of their savepoint. `counts` is None when the files were
-    not counted in this look.
+    `identity` tells it from other tables. `savepoints` are instants by the name of their savepoint.
+    `counts` is None when the files were not counted in this look.
     """
 
     record_key: tuple[str, ...]
@@ -96,6 +99,7 @@ class ObservedTable:
     history: TableHistory = field(default_factory=TableHistory)
     savepoints: Mapping[str, str] = field(default_factory=dict)
     counts: FileCounts | None = None
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)

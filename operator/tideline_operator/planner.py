@@ -46,6 +46,7 @@ from tideline_operator.service_triggers import ServiceNeed, restore_basis
 from tideline_operator.triggers import next_poll_ms
 
 OBSERVE_RETRY_MS = 30_000
+TABLE_MISMATCH = "TableMismatch"
 CHANGED_PAUSE_MS = 10_000
 """After a failure, how long at most before other files, or a changed spec, are tried."""
 
@@ -97,9 +98,9 @@ def _standstill(spec: LakeTableSpec, observed: Observed) -> Blocked | None:
     if observed.problem is not None:
         problem = observed.problem
         return Blocked(problem.reason, problem.message, exit_code=problem.exit_code)
-    difference = _difference(spec, observed.table) if observed.table is not None else None
+    difference = difference_of(spec, observed.table) if observed.table is not None else None
     if difference is not None:
-        return Blocked("TableMismatch", difference, exit_code=2)
+        return Blocked(TABLE_MISMATCH, difference, exit_code=2)
     return None
 
 
@@ -110,7 +111,7 @@ def _look_again(observed: Observed, now_ms: int) -> tuple[Wait, ...]:
     return (Wait("", WaitKind.RETRY, until_ms, "look at the table again"),)
 
 
-def _difference(spec: LakeTableSpec, table: ObservedTable) -> str | None:
+def difference_of(spec: LakeTableSpec, table: ObservedTable) -> str | None:
     """How the table at the location differs from the spec in what can never change."""
     keys = spec.key_generator
     fields = (

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tideline.ingest.executor_admission import EXECUTORS_REFUSED
 from tideline.ingest.operation import MaintainIceberg, Operation, OperationKind, RunService
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline_operator.actions import Action, Blocked, Wait
+from tideline_operator.addresses import address_of
 from tideline_operator.due_services import needs_of
 from tideline_operator.iceberg_status import iceberg_table_status, iceberg_timeline
 from tideline_operator.observed import FileCounts, Observed, WriterFate
-from tideline_operator.planner import batch_of
+from tideline_operator.planner import TABLE_MISMATCH, batch_of
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.schedule import Timestamp
@@ -23,6 +25,7 @@ from tideline_operator.resources.status import (
     LakeTableStatus,
     OperationPhase,
     OperationStatus,
+    OwnedTable,
     PendingInstant,
     RunFigures,
     ServiceStatus,
@@ -32,12 +35,15 @@ from tideline_operator.resources.status import (
 )
 from tideline_operator.service_settings import SPEC_NAMES
 from tideline_operator.service_triggers import ServiceNeed
+from tideline_operator.unknown_outcome import settle_unknown
 
 _RETRY_FIRST_MS = {True: 2_000, False: 30_000}
 _RETRY_LAST_MS = 600_000
 _RESULT_LENGTH_MAX = 1_024
 _MESSAGE_LENGTH_MAX = 4_000
 _PENDING_MAX = 100
+_OWN_REASONS = (EXECUTORS_REFUSED,)
+"""Failures that are reasons of `Ready` by themselves: there is one thing to do about each."""
 
 
 def operation_started(
@@ -89,6 +95,7 @@ def operation_finished(
         finished_at=Timestamp(now_ms),
         retry_at=Timestamp(now_ms + retry_delay_ms(entry.attempt, is_safe=is_safe)),
         exit_code=result.exit_code,
+        error=result.error or "" if failed else "",
         is_safe_to_retry=failed and is_safe,
         instant=result.instant,
         message=result.message,
@@ -139,6 +146,7 @@ def observed_status(
 ) -> LakeTableStatus:
     """The status after a look at the table and a plan."""
     seen = observed.table
+    status = settle_unknown(status, seen)
     timeline = status.timeline
     if seen is not None:
         pending = tuple(
@@ -168,6 +176,7 @@ def observed_status(
         observed_generation=table.resource.metadata.generation,
         timeline=timeline,
         table=files,
+        owned=_owned(table, status, observed, actions),
         services=(
             _service_statuses(status, needs, actions) if observed.has_table else status.services
         ),
@@ -175,6 +184,12 @@ def observed_status(
         lag_files=sum(item.lag_files for item in ingests.values()) if ingests else None,
         conditions=_conditions(table, status, observed, actions, needs, now_ms),
     )
+
+
+def owned_table(table: ResolvedTable, identity: str) -> OwnedTable:
+    """The table of that identity, at the place that `table` declares."""
+    address = address_of(table.location, table.resource.metadata.namespace)
+    return OwnedTable(location=address, identity=identity)
 
 
 def with_condition(
@@ -191,6 +206,21 @@ def with_condition(
     order = list(ConditionType)
     found = sorted([*others, wanted], key=lambda item: order.index(item.type))
     return replace(status, conditions=tuple(found))
+
+
+def not_looked_at(
+    status: LakeTableStatus, reason: str, message: str, now_ms: int
+) -> LakeTableStatus:
+    """`status` of a table that could not even be looked for: nothing is known of how it is."""
+    known = {
+        ConditionType.READY: (False, message),
+        ConditionType.INGESTING: (False, message),
+        ConditionType.HEALTHY: (None, _not_known(message)),
+        ConditionType.SERVICES_CURRENT: (None, _not_known(message)),
+    }
+    for kind, (holds, text) in known.items():
+        status = with_condition(status, kind, holds, reason, text, now_ms)
+    return status
 
 
 def redated(status: LakeTableStatus, before: LakeTableStatus, now_ms: int) -> LakeTableStatus:
@@ -278,6 +308,16 @@ def _table_status(status: LakeTableStatus, counts: FileCounts | None) -> TableSt
     )
 
 
+def _owned(
+    table: ResolvedTable, status: LakeTableStatus, observed: Observed, actions: tuple[Action, ...]
+) -> OwnedTable | None:
+    """The table at the place, once it was found to be as declared; what was known stays known."""
+    differs = any(isinstance(one, Blocked) and one.reason == TABLE_MISMATCH for one in actions)
+    if observed.table is None or differs:
+        return status.owned
+    return owned_table(table, observed.table.identity)
+
+
 def _ingest_status(
     ingest: Ingest, status: LakeTableStatus, observed: Observed, now_ms: int
 ) -> IngestStatus:
@@ -308,8 +348,6 @@ def _conditions(
     blocked = [action for action in actions if isinstance(action, Blocked)]
     stuck = next((action for action in blocked if action.exit_code), None)
     failing = next(iter(unresolved_failures(status)), None)
-    pending = observed.table.pending if observed.table else ()
-    dead = [one.time for one in pending if one.is_dead or one.fate is WriterFate.ENDING]
     found = [
         _condition(ConditionType.SPEC_VALID, True, "Valid", ""),
         _condition(
@@ -324,23 +362,44 @@ def _conditions(
     elif stuck is not None:
         ready = _condition(ConditionType.READY, False, stuck.reason, str(stuck))
     elif failing is not None:
-        ready = _condition(ConditionType.READY, False, "OperationFailed", failing.message)
+        reason = failing.error if failing.error in _OWN_REASONS else "OperationFailed"
+        ready = _condition(ConditionType.READY, False, reason, failing.message)
     elif not observed.has_table:
         ready = _condition(ConditionType.READY, False, "NoTable", "no table at the location yet")
     else:
         ready = _condition(ConditionType.READY, True, "Current", "")
     found.append(ready)
-    found.append(
-        _condition(
-            ConditionType.HEALTHY,
-            not dead,
-            "DeadWriter" if dead else "NoStuckInstant",
-            f"left behind by dead writers: {', '.join(dead)}" if dead else "",
-        )
-    )
+    found.append(_healthy(table, observed))
     found.append(_ingesting(table, status, observed, blocked))
-    found.append(_services_current(table, status, needs))
+    found.append(_services_current(table, status, observed, needs))
     return tuple(_dated(item, status, now_ms) for item in found)
+
+
+def _healthy(table: ResolvedTable, observed: Observed) -> Condition:
+    kind = ConditionType.HEALTHY
+    unknown = _unknown(kind, table, observed)
+    if unknown is not None:
+        return unknown
+    pending = observed.table.pending if observed.table else ()
+    dead = [one.time for one in pending if one.is_dead or one.fate is WriterFate.ENDING]
+    if dead:
+        message = f"left behind by dead writers: {', '.join(dead)}"
+        return _condition(kind, False, "DeadWriter", message)
+    return _condition(kind, True, "NoStuckInstant", "")
+
+
+def _unknown(kind: ConditionType, table: ResolvedTable, observed: Observed) -> Condition | None:
+    """What is said of a table that was not looked at, or could not be."""
+    if table.spec.suspend:
+        return _condition(kind, None, "Paused", "nothing is looked at or run")
+    problem = observed.problem
+    if problem is not None:
+        return _condition(kind, None, problem.reason, _not_known(problem.message))
+    return None
+
+
+def _not_known(why: str) -> str:
+    return f"not known: {why}"
 
 
 def _ingesting(
@@ -361,7 +420,10 @@ def _ingesting(
 
 
 def _services_current(
-    table: ResolvedTable, status: LakeTableStatus, needs: tuple[ServiceNeed, ...]
+    table: ResolvedTable,
+    status: LakeTableStatus,
+    observed: Observed,
+    needs: tuple[ServiceNeed, ...],
 ) -> Condition:
     kind, mode = ConditionType.SERVICES_CURRENT, table.spec.services.mode
     if mode is ServiceMode.OFF:
@@ -370,6 +432,9 @@ def _services_current(
     broken = [need.name for need in needs if need.problem is not None]
     if failed or broken:
         return _condition(kind, False, "Failing", f"failing: {', '.join(failed + broken)}")
+    unknown = _unknown(kind, table, observed)
+    if unknown is not None:
+        return unknown
     due = [f"{need.name} ({need.reason})" for need in needs if need.is_due]
     if due:
         reason = "Advised" if mode is ServiceMode.ADVISE else "Due"

@@ -19,7 +19,7 @@ from tideline.testing.iceberg_peer import IcebergPeer
 from tideline.testing.iceberg_peer_tables import PeerTable
 from tideline.testing.json_line_process import PeerLost
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 FILTERS = (
     "id between 5 and 9",

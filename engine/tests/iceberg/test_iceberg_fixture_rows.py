@@ -69,7 +69,7 @@ AVRO = (
     "00001-12faafb5-1002-4960-ad32-277739955417.metadata.json"
 )
 
-pytestmark = pytest.mark.fixtures
+pytestmark = [pytest.mark.fixtures, pytest.mark.slow]
 
 
 def canonical() -> Any:

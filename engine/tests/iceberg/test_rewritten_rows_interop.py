@@ -23,7 +23,7 @@ from tideline.iceberg.table import IcebergTable
 from tideline.iceberg.table_operations import Committed
 from tideline.testing.iceberg_peer import DeleteFileOnDisk, IcebergPeer
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 TYPES = """
   id bigint not null, flag boolean, small int, big bigint, single float, precise double,

@@ -65,6 +65,7 @@ def test_rows_come_in_order_of_file_and_position_whatever_the_names(
     assert in_order(frame) == [(2, 0), (1, 0), (2, 1), (1, 1), (2, 2), (1, 2)]
 
 
+@pytest.mark.slow
 def test_order_holds_across_the_parts_that_spark_splits_a_file_into(
     spark: SparkSession, tmp_path: Path
 ) -> None:

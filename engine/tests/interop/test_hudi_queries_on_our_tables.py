@@ -13,7 +13,7 @@ from tideline.testing.interop_rows import SCHEMA, typed_rows
 from tideline.testing.interop_table import InteropLayout, InteropTable
 from tideline.testing.table_model import canonical_with_meta
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]
 
 
 def test_time_travel_and_incremental_reads_agree_with_ours(

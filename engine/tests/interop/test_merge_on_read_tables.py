@@ -18,7 +18,7 @@ from tideline.testing.table_audit import open_fresh
 from tideline.timeline.instant import Action
 from tideline.timeline.instant_time import InstantTime
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 APPENDS = {"hoodie.parquet.small.file.limit": "0"}
 HUDI = {

@@ -25,7 +25,13 @@ LAYOUTS = (
 )
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+@pytest.mark.parametrize(
+    "layout",
+    [
+        pytest.param(one, id=one.name, marks=[] if one.name == "complex" else pytest.mark.slow)
+        for one in LAYOUTS
+    ],
+)
 def test_all_readers_see_the_model_after_every_operation(
     layout: InteropLayout, tmp_path: Path, spark: SparkSession, hudi_peer: HudiPeer
 ) -> None:
@@ -48,6 +54,7 @@ def test_all_readers_see_the_model_after_every_operation(
         table.check()
 
 
+@pytest.mark.slow
 def test_url_encoded_partitions_read_alike(
     tmp_path: Path, spark: SparkSession, hudi_peer: HudiPeer
 ) -> None:

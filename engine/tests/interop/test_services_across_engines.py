@@ -28,7 +28,7 @@ from tideline.testing.small_table import SmallTable, batch
 from tideline.timeline.instant import Action, Instant
 from tideline.write.config import WriteConfig
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 SETTINGS = {
     **VERSION_6,

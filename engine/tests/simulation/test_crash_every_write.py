@@ -57,10 +57,14 @@ NEXT = batch([0, 50], 9)
 NO_SMALL_FILES = {"hoodie.parquet.small.file.limit": "0"}
 """So that every update of a merge-on-read table is appended to a log."""
 
+TABLE_TYPES = (
+    TableType.COPY_ON_WRITE,
+    pytest.param(TableType.MERGE_ON_READ, marks=pytest.mark.slow),
+)
 COMPLETING = (".commit", ".deltacommit")
 
 
-@pytest.fixture(scope="module", params=list(TableType), ids=str)
+@pytest.fixture(scope="module", params=TABLE_TYPES, ids=str)
 def prepared(request: pytest.FixtureRequest) -> Iterator[SmallTable]:
     appends = request.param is TableType.MERGE_ON_READ
     table = SmallTable.in_memory(NO_SMALL_FILES if appends else {}, table_type=request.param)

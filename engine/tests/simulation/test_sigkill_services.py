@@ -103,7 +103,7 @@ def folder_of(table: SmallTable) -> Path:
     return Path(table.location.uri.removeprefix("file://"))
 
 
-@pytest.mark.parametrize("comes_next", ["writer", "service"])
+@pytest.mark.parametrize("comes_next", ["writer", pytest.param("service", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("service", SERVICES, ids=str)
 def test_killed_before_any_write(
     service: Service, comes_next: str, prepared: Path, tmp_path: Path
@@ -182,7 +182,9 @@ def test_killed_right_after_it_completed(service: Service, prepared: Path, tmp_p
     check_sound(table, service, "killed after it completed")
 
 
-@pytest.mark.parametrize("moment", range(4))
+@pytest.mark.parametrize(
+    "moment", [1, *(pytest.param(moment, marks=pytest.mark.slow) for moment in (0, 2, 3))]
+)
 @pytest.mark.parametrize("service", MOVE_ROWS, ids=str)
 def test_killed_at_any_moment(
     service: Service, moment: int, prepared: Path, tmp_path: Path

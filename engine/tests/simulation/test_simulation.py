@@ -6,17 +6,25 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 import pytest
 
 from tideline.errors import StorageUnavailable
 from tideline.storage.memory import MemoryStore
+from tideline.testing.fault_counts import FaultClass
 from tideline.testing.faulty_store import SimulatedCrash
 from tideline.testing.simulated_lake import check_run
 from tideline.testing.simulator import Hazards, SimulatedProcess, Simulation
 
 RUNS = int(os.environ.get("TIDELINE_RUNS", "200"))
 BLOCK = 25
+HAZARDOUS = {
+    FaultClass.CRASH_BEFORE_WRITE,
+    FaultClass.DELAY,
+    FaultClass.UNAVAILABLE,
+    FaultClass.LOST_REPLY,
+}
 
 
 def seeds(start: int) -> range:
@@ -32,6 +40,8 @@ def test_a_reader_sees_exactly_the_committed_rows(start: int) -> None:
     if len(lakes) == BLOCK:
         assert sum(lake.commits for lake in lakes) > BLOCK, "the runs do too little"
         assert sum(lake.reads for lake in lakes) > BLOCK
+        suffered = sum((lake.simulation.fired for lake in lakes), Counter[FaultClass]())
+        assert set(suffered) == HAZARDOUS, "a fault that never comes proves nothing"
 
 
 # The simulator itself

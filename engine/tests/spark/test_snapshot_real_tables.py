@@ -19,7 +19,7 @@ from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
 from tideline.testing.fixtures import FIXTURES, expected, fixture_table
 
-pytestmark = [pytest.mark.spark, pytest.mark.fixtures]
+pytestmark = [pytest.mark.spark, pytest.mark.fixtures, pytest.mark.slow]
 
 REFUSED_VERSIONS = ("3", "4", "5", "8", "9")
 LOGICAL_TYPES = "hudi-spark.trips_logical_types_json_cow_read_v6/data"

@@ -102,8 +102,17 @@ def test_log_compaction_keeps_every_row(spark: SparkSession, tmp_path: Path) -> 
     assert stored(table) == before
 
 
-@pytest.mark.parametrize("layout", ["LINEAR", "ZORDER", "HILBERT"])
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    ("table_type", "layout"),
+    [
+        ("COPY_ON_WRITE", "LINEAR"),
+        ("MERGE_ON_READ", "HILBERT"),
+        pytest.param("COPY_ON_WRITE", "ZORDER", marks=pytest.mark.slow),
+        pytest.param("COPY_ON_WRITE", "HILBERT", marks=pytest.mark.slow),
+        pytest.param("MERGE_ON_READ", "LINEAR", marks=pytest.mark.slow),
+        pytest.param("MERGE_ON_READ", "ZORDER", marks=pytest.mark.slow),
+    ],
+)
 def test_clustering_keeps_every_row(
     spark: SparkSession, tmp_path: Path, table_type: str, layout: str
 ) -> None:
@@ -121,7 +130,7 @@ def test_clustering_keeps_every_row(
     assert [len(view.latest_base_files(part)) for part in view.partitions] == [1, 1]
 
 
-@pytest.mark.parametrize("layout", ["LINEAR", "ZORDER"])
+@pytest.mark.parametrize("layout", [pytest.param("LINEAR", marks=pytest.mark.slow), "ZORDER"])
 def test_a_large_group_is_sorted_in_parts_over_several_files(
     spark: SparkSession, tmp_path: Path, layout: str
 ) -> None:

@@ -64,8 +64,15 @@ def kinds(table: WrittenTable) -> set[str]:
     return {"log" if "logVersion" in stat else "base" for stat in table.stats()}
 
 
-@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM"])
-@pytest.mark.parametrize("log_format", ["parquet", "avro"])
+@pytest.mark.parametrize(
+    ("index", "log_format"),
+    [
+        ("SIMPLE", "avro"),
+        ("BLOOM", "parquet"),
+        pytest.param("SIMPLE", "parquet", marks=pytest.mark.slow),
+        pytest.param("BLOOM", "avro", marks=pytest.mark.slow),
+    ],
+)
 def test_updates_are_appended_and_new_keys_are_not(
     index: str, log_format: str, create: Create
 ) -> None:
@@ -109,7 +116,9 @@ def test_inserts_fill_a_small_file_group_without_logs_by_rewriting_it(create: Cr
     assert merged(table, "id", "v") == [("a", "2"), ("b", "3"), ("c", "4"), ("d", "4")]
 
 
-@pytest.mark.parametrize("index", ["GLOBAL_SIMPLE", "GLOBAL_BLOOM"])
+@pytest.mark.parametrize(
+    "index", ["GLOBAL_SIMPLE", pytest.param("GLOBAL_BLOOM", marks=pytest.mark.slow)]
+)
 def test_a_row_that_moves_is_deleted_in_the_log_of_its_old_group(
     index: str, create: Create
 ) -> None:

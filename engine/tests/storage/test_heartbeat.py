@@ -166,3 +166,14 @@ def test_a_heartbeat_on_s3_is_young(s3_location: StoreLocation) -> None:
         assert age_ms is not None
         assert age_ms < 10_000
     assert heartbeat_age_ms(store, INSTANT, SystemClock()) is None
+
+
+def test_what_lapses_stays_until_it_is_old(store: FaultyStore, clock: FakeClock) -> None:
+    """Something of the writer may still be on its way, so nobody may undo it yet."""
+    heartbeat = Heartbeat(store, INSTANT, clock, LIMITS)
+    heartbeat.start()
+    heartbeat.lapse()
+    assert store.head(PATH) is not None
+    assert not is_dead(store, clock)
+    clock.advance(LIMITS.silent_s_max + 1)
+    assert is_dead(store, clock)

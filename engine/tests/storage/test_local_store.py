@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tideline.errors import InvalidData, ObjectNotFound, StorageUnavailable
+from tideline.errors import InvalidData, ObjectNotFound, StorageUnavailable, UnsupportedTable
 from tideline.storage.local import LocalStore
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import Written
@@ -87,12 +88,49 @@ def test_hadoop_checksum_of_a_replaced_body_goes(store: LocalStore, tmp_path: Pa
         assert not sidecar.exists()
 
 
-def test_symbolic_links_are_followed_but_not_in_circles(store: LocalStore, tmp_path: Path) -> None:
+def test_a_link_within_the_folder_is_a_second_name_that_no_listing_shows(
+    store: LocalStore, tmp_path: Path
+) -> None:
     store.put("real/x", b"1")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     (tmp_path / "real" / "loop").symlink_to(tmp_path)
     (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
-    assert sorted(info.path for info in store.list()) == ["link/x", "real/x"]
+    assert [info.path for info in store.list()] == ["real/x"]
+    assert store.get("link/x") == b"1"
+    store.delete("link/x")
+    assert list(store.list()) == []
+
+
+@pytest.mark.parametrize("place", ["link", "p/link"])
+def test_a_link_out_of_the_folder_is_refused_by_name(tmp_path: Path, place: str) -> None:
+    outside = LocalStore(str(tmp_path / "outside"))
+    outside.put("x", b"1")
+    store = LocalStore(str(tmp_path / "table"))
+    store.put("p/y", b"2")
+    (tmp_path / "table" / place).symlink_to(tmp_path / "outside")
+    with pytest.raises(UnsupportedTable, match=f"leads out of the folder.*{place}.*outside"):
+        list(store.list())
+    refused: list[Callable[[], object]] = [
+        lambda: store.list_directory(place),
+        lambda: store.get(f"{place}/x"),
+        lambda: store.put(f"{place}/new", b""),
+        lambda: store.put_if_absent(f"{place}/new", b""),
+        lambda: store.delete(f"{place}/x"),
+        lambda: store.delete_prefix(f"{place}/sub"),
+    ]
+    for request in refused:
+        with pytest.raises(UnsupportedTable, match="leads out of the folder"):
+            request()
+    store.delete_prefix("")
+    assert [info.path for info in outside.list()] == ["x"]
+
+
+def test_a_folder_that_is_reached_through_a_link_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "table").symlink_to(tmp_path / "disk")
+    store = LocalStore(str(tmp_path / "table"))
+    store.put("p/x", b"1")
+    assert [info.path for info in store.list()] == ["p/x"]
 
 
 def test_writers_do_not_lose_to_a_directory_being_removed(store: LocalStore) -> None:

@@ -6,11 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from tideline.errors import Conflict, CorruptTable, StorageUnavailable
+from tideline.errors import ConfigError, Conflict, CorruptTable, StorageUnavailable
+from tideline.lock_timing import LockTiming
 from tideline.storage.memory import MemoryStore
+from tideline.storage.object_store import VersionedBody
 from tideline.storage.storage_lock import STORAGE_LOCK_PATH, StorageLock
+from tideline.table.settings import Settings
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply
+from tideline.testing.small_table import SmallTable, batch
+
+HUDIS = LockTiming(validity_s=300, renew_interval_s=30, outlasts_lease=False)
+"""Hudi's own lease, and a wait that is as long as it says."""
 
 LOST_REPLIES = pytest.mark.parametrize("lost_reply", [*LostReply])
 OTHER_OWNER = "7b2c1f9e-0000-0000-0000-000000000000"
@@ -35,7 +42,7 @@ def store(memory: MemoryStore) -> FaultyStore:
 
 @pytest.fixture
 def lock(store: FaultyStore, clock: FakeClock) -> StorageLock:
-    return StorageLock(store, clock)
+    return StorageLock(store, clock, HUDIS)
 
 
 def stored(store: MemoryStore) -> dict[str, object]:
@@ -87,9 +94,9 @@ def test_a_holder_that_died_is_taken_over_after_its_validity(
     memory: MemoryStore, clock: FakeClock
 ) -> None:
     dead = FaultyStore(memory)
-    lease = StorageLock(dead, clock).acquire(timeout_s=0)
+    lease = StorageLock(dead, clock, HUDIS).acquire(timeout_s=0)
     dead.plan = FaultPlan(crash_before_write=len(dead.writes) + 1)
-    other = StorageLock(memory, clock)
+    other = StorageLock(memory, clock, HUDIS)
     clock.advance(290)
     with pytest.raises(Conflict):
         other.acquire(timeout_s=5)
@@ -274,7 +281,7 @@ def test_a_short_outage_is_waited_out(lock: StorageLock, store: FaultyStore) -> 
 def test_the_lease_is_renewed_in_the_background(
     store: FaultyStore, memory: MemoryStore, clock: FakeClock
 ) -> None:
-    lease = StorageLock(store, clock, renew_interval_s=0.2).acquire(timeout_s=0)
+    lease = StorageLock(store, clock, LockTiming(300, renew_interval_s=0.2)).acquire(timeout_s=0)
     for round_number in range(1, 4):
         clock.advance(100)
         expected = 1_300_000 + round_number * 100_000
@@ -283,3 +290,117 @@ def test_the_lease_is_renewed_in_the_background(
     lease.release()
     clock.advance(1000)
     assert stored(memory)["expired"] is True
+
+
+def test_a_killed_holders_lease_is_outlasted_by_a_writer_that_waits(
+    memory: MemoryStore, clock: FakeClock
+) -> None:
+    """Even that of an engine whose lease is longer than the writer would wait."""
+    somebody_else(memory, valid_until_ms=clock.now_ms() + 290_000)
+    began_s = clock.monotonic_s()
+    StorageLock(memory, clock).acquire(timeout_s=60).release()
+    assert 290 < clock.monotonic_s() - began_s < 293
+
+
+class RenewingStore(FaultyStore):
+    """A lock whose holder is alive: each look at it finds it renewed when `interval_s` are over."""
+
+    def __init__(self, memory: MemoryStore, clock: FakeClock, interval_s: float) -> None:
+        super().__init__(memory)
+        self._memory, self._clock, self._interval_s = memory, clock, interval_s
+        self._renewed_s = -interval_s
+
+    def get_versioned(self, path: str) -> VersionedBody:
+        if self._clock.monotonic_s() - self._renewed_s >= self._interval_s:
+            self._renewed_s = self._clock.monotonic_s()
+            somebody_else(self._memory, valid_until_ms=self._clock.now_ms() + 300_000)
+        return super().get_versioned(path)
+
+
+def test_a_holder_that_renews_is_waited_for_no_longer_than_its_next_renewal(
+    memory: MemoryStore, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    began_s = clock.monotonic_s()
+    with pytest.raises(Conflict, match=rf"held by {OTHER_OWNER} until 1970-01-01T00:2.*waited"):
+        StorageLock(RenewingStore(memory, clock, 30), clock).acquire(timeout_s=60)
+    assert 60 <= clock.monotonic_s() - began_s < 60 + 30 + 2
+    assert f"Waiting for the table lock of {memory.uri}, held by {OTHER_OWNER}" in caplog.text
+
+
+def test_a_lease_without_an_end_in_sight_is_not_waited_for(
+    memory: MemoryStore, clock: FakeClock
+) -> None:
+    somebody_else(memory, valid_until_ms=clock.now_ms() + 86_400_000)
+    began_s = clock.monotonic_s()
+    with pytest.raises(Conflict):
+        StorageLock(memory, clock).acquire(timeout_s=60)
+    assert clock.monotonic_s() - began_s < 62
+
+
+def test_a_writer_gets_through_after_one_that_was_killed_in_the_lock() -> None:
+    """With the settings everybody has: the lease of the dead one ends while the next one waits."""
+    small = SmallTable.in_memory()
+    small.write("insert", batch(range(2), 1))
+    dead = FaultyStore(small.store())
+    small.lake(dead).hoodie_table.lock().acquire(timeout_s=1)
+    dead.is_dead = True
+    began_s = small.clock.monotonic_s()
+    assert small.write("insert", batch([2], 1)).rows_inserted == 1
+    assert 55 < small.clock.monotonic_s() - began_s < 65
+    small.forget()
+
+
+PREFIX = "hoodie.write.lock."
+
+
+@pytest.mark.parametrize(
+    ("settings", "timing"),
+    [
+        ({}, LockTiming(60, 6, 60, 1, outlasts_lease=True)),
+        ({"storage.validity.timeout.secs": "300"}, LockTiming(300, 30)),
+        (
+            {"storage.validity.timeout.secs": "100", "storage.renew.interval.secs": "5"},
+            LockTiming(100, 5),
+        ),
+        ({"storage.heartbeat.poll.secs": "3"}, LockTiming(60, 3)),
+        ({"wait_time_ms": "5000"}, LockTiming(wait_s=5, outlasts_lease=False)),
+        (
+            {"wait_time_ms": "60000", "client.num_retries": "50"},
+            LockTiming(wait_s=51 * 60 + 50 * 5, outlasts_lease=False),
+        ),
+        (
+            {"client.num_retries": "1", "client.wait_time_ms_between_retry": "500"},
+            LockTiming(wait_s=120.5),
+        ),
+        ({"wait_time_ms_between_retry": "250"}, LockTiming(poll_s_max=0.25)),
+        ({"num_retries": "3"}, LockTiming()),
+    ],
+)
+def test_hudis_settings_of_its_lock_are_honoured(
+    settings: dict[str, str], timing: LockTiming
+) -> None:
+    given = {f"{PREFIX}{name}": text for name, text in settings.items()}
+    assert Settings(given).lock_timing() == timing
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"storage.validity.timeout.secs": "9"},
+        {"storage.renew.interval.secs": "7"},
+        {"storage.validity.timeout.secs": "60", "storage.renew.interval.secs": "0"},
+        {"wait_time_ms": "-1"},
+    ],
+)
+def test_a_lease_of_too_few_renewals_is_refused(settings: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"hoodie\.write\.lock"):
+        Settings({f"{PREFIX}{name}": text for name, text in settings.items()}).lock_timing()
+
+
+def test_a_table_keeps_the_timing_of_its_lock_in_its_properties() -> None:
+    lease = {f"{PREFIX}storage.validity.timeout.secs": "120"}
+    small = SmallTable.in_memory(lease)
+    with small.lake().hoodie_table.lock().acquire(timeout_s=1) as held:
+        assert 115 < held.remaining_s() <= 120
+    assert small.lake().write_config(None).lock_timing.validity_s == 120
+    small.forget()

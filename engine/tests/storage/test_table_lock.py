@@ -13,6 +13,7 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.errors import Conflict
+from tideline.lock_timing import LockTiming
 from tideline.storage.fcntl_lock import FcntlLock
 from tideline.storage.location import StoreLocation
 from tideline.storage.lock import LOCAL_LOCK_PATH, open_table_lock
@@ -20,6 +21,9 @@ from tideline.storage.memory import MemoryStore
 from tideline.storage.storage_lock import STORAGE_LOCK_PATH, StorageLock
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.store_contract import in_parallel
+
+STRICT = LockTiming(outlasts_lease=False)
+"""Waits for as long as it is asked to, and no longer."""
 
 
 class LockContract:
@@ -30,11 +34,11 @@ class LockContract:
     def test_a_second_writer_conflicts_until_the_first_releases(
         self, location: StoreLocation
     ) -> None:
-        first = open_table_lock(location.open(), SystemClock())
-        second = open_table_lock(location.open(), SystemClock())
+        first = open_table_lock(location.open(), SystemClock(), STRICT)
+        second = open_table_lock(location.open(), SystemClock(), STRICT)
         lease = first.acquire(timeout_s=5)
         assert lease.is_held()
-        assert lease.remaining_s() > 290
+        assert lease.remaining_s() > 50
         with pytest.raises(Conflict, match="lock"):
             second.acquire(timeout_s=0.2)
         with pytest.raises(Conflict):
@@ -50,21 +54,21 @@ class LockContract:
     def test_a_waiting_writer_gets_the_lock_when_it_is_released(
         self, location: StoreLocation
     ) -> None:
-        lease = open_table_lock(location.open(), SystemClock()).acquire(timeout_s=5)
+        lease = open_table_lock(location.open(), SystemClock(), STRICT).acquire(timeout_s=5)
         timer = threading.Timer(0.3, lease.release)
         timer.start()
-        with open_table_lock(location.open(), SystemClock()).acquire(timeout_s=10):
+        with open_table_lock(location.open(), SystemClock(), STRICT).acquire(timeout_s=10):
             assert not lease.is_held()
         timer.join()
 
     def test_threads_exclude_each_other(self, location: StoreLocation) -> None:
-        shared = open_table_lock(location.open(), SystemClock())
+        shared = open_table_lock(location.open(), SystemClock(), STRICT)
         inside: set[int] = set()
         most = 0
 
         def work(number: int) -> None:
             nonlocal most
-            own = open_table_lock(location.open(), SystemClock())
+            own = open_table_lock(location.open(), SystemClock(), STRICT)
             for lock in (shared, own):
                 with lock.acquire(timeout_s=50):
                     inside.add(number)
@@ -76,7 +80,7 @@ class LockContract:
         assert most == 1
 
     def test_the_lock_is_released_when_the_block_fails(self, location: StoreLocation) -> None:
-        lock = open_table_lock(location.open(), SystemClock())
+        lock = open_table_lock(location.open(), SystemClock(), STRICT)
         with pytest.raises(KeyError), lock.acquire(timeout_s=5):
             raise KeyError
         lock.acquire(timeout_s=5).release()
@@ -148,7 +152,7 @@ def test_a_killed_process_lets_go_of_a_local_lock_at_once(
 ) -> None:
     location = StoreLocation.of(str(tmp_path))
     holder = hold_in_another_process(location)
-    lock = open_table_lock(location.open(), SystemClock())
+    lock = open_table_lock(location.open(), SystemClock(), STRICT)
     with pytest.raises(Conflict):
         lock.acquire(timeout_s=0.1)
     holder.send_signal(signal.SIGKILL)
@@ -165,10 +169,9 @@ def test_a_killed_process_keeps_a_storage_lock_until_its_lease_ends(
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     clock = FakeClock(now_ms=SystemClock().now_ms())
-    lock = open_table_lock(s3_location.open(), clock)
     with pytest.raises(Conflict, match="is held by"):
-        lock.acquire(timeout_s=60)
-    with lock.acquire(timeout_s=300) as lease:
+        open_table_lock(s3_location.open(), clock, STRICT).acquire(timeout_s=20)
+    with open_table_lock(s3_location.open(), clock).acquire(timeout_s=20) as lease:
         assert lease.is_held()
 
 
@@ -195,7 +198,7 @@ def test_the_storage_lock_object_is_hudis(tmp_path: Path) -> None:
     clock = FakeClock(now_ms=1_000_000)
     lease = StorageLock(store, clock).acquire(timeout_s=0)
     owner = lease.owner
-    held = f'{{"expired":false,"validUntil":1300000,"owner":"{owner}"}}'
+    held = f'{{"expired":false,"validUntil":1060000,"owner":"{owner}"}}'
     assert store.get(STORAGE_LOCK_PATH) == held.encode()
     lease.release()
     assert store.get(STORAGE_LOCK_PATH) == held.replace("false", "true").encode()

@@ -19,6 +19,11 @@ from tideline.storage.heartbeat import (
     list_heartbeats,
 )
 from tideline.storage.local import LocalStore
+from tideline.storage.location import StoreLocation
+from tideline.testing.fake_clock import FakeClock
+from tideline.testing.faulty_store import FaultPlan
+from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.writer_process import WriterTask, hold_a_write_open, join, start
 
 INSTANT = "20250101120000000"
 LOCK = f".hoodie/.locks/writer-{INSTANT}.lock"
@@ -79,11 +84,32 @@ def test_a_lock_file_whose_writer_died_before_it_locked_says_nothing(
     assert not is_dead(store)
 
 
-def test_a_held_lock_does_not_help_against_old_age(tmp_path: Path, store: LocalStore) -> None:
+def test_a_held_lock_goes_before_any_age(tmp_path: Path, store: LocalStore) -> None:
+    """An old time stamp, or a clock that runs ahead, says nothing against the kernel."""
     with Heartbeat(store, INSTANT, SystemClock()):
         old_s = time.time() - 1000
         os.utime(tmp_path / HEARTBEAT, (old_s, old_s))
-        assert is_dead(store)
+        assert not is_dead(store)
+        ahead = FakeClock(SystemClock().now_ms() + 3_600_000)
+        assert not is_heartbeat_dead(store, INSTANT, ahead, DEFAULT_LIMITS)
+
+
+def test_a_writer_in_another_process_is_not_overruled_by_our_clock(tmp_path: Path) -> None:
+    """Its write is neither rolled back nor swept up by one whose clock is an hour ahead."""
+    location = StoreLocation.of(str(tmp_path / "table"))
+    SmallTable.create(location).write("insert", batch(range(2), 1))
+    ready = tmp_path / "ready"
+    task = WriterTask(location, "upsert", batch([0], 2), FaultPlan())
+    process = start(hold_a_write_open, task, str(ready))
+    deadline_s = time.monotonic() + 60
+    while not ready.exists() and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    ahead = SmallTable(location, FakeClock(SystemClock().now_ms() + 3_600_000))
+    assert ahead.lake().recover() == ()
+    assert ahead.write("insert", batch([7], 3)).rolled_back == ()
+    ready.unlink()
+    assert join(process) == 0
+    assert SmallTable(location).values() == [("k000", 2), ("k001", 1), ("k007", 3)]
 
 
 def test_a_heartbeat_that_lapsed_is_judged_by_its_age(tmp_path: Path, store: LocalStore) -> None:

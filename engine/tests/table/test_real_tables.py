@@ -20,6 +20,10 @@ pytestmark = pytest.mark.fixtures
 
 # The one table whose rows need its log files: base files alone show a deleted row.
 MERGED_ON_READ = "hudi-upgrade.mor-tables.hudi-v6-table-mor/data/hudi-v6-table-mor"
+OVERWRITTEN = (
+    "hudi-rs.mor-parquet.v6_simplekeygen_nonhivestyle_overwritetable/"
+    "data/v6_simplekeygen_nonhivestyle_overwritetable"
+)
 REFUSED_VERSIONS = ("3", "4", "5", "8", "9")
 
 
@@ -123,8 +127,7 @@ def test_log_files_hang_on_their_slices() -> None:
 
 
 def test_overwritten_groups_are_replaced() -> None:
-    (path,) = [path for path in READABLE if path.endswith("nonhivestyle_overwritetable")]
-    table = open_table(path)
+    table = open_table(OVERWRITTEN)
     timeline = table.timeline()
     replaced = table.replaced_groups(timeline)
     assert replaced
@@ -163,6 +166,7 @@ def test_plans_of_hudi_name_the_groups_they_are_about(tmp_path: Path) -> None:
     assert {group for group, _ in named} <= groups
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", paths_of(*REFUSED_VERSIONS))
 def test_other_table_versions_are_refused_by_name(path: str) -> None:
     with pytest.raises(UnsupportedTable, match=f"table version {hudi_tables()[path]} ") as caught:

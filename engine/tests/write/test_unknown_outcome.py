@@ -18,16 +18,15 @@ from tideline.errors import (
 )
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
-from tideline.storage.object_store import AlreadyExists, ObjectInfo, Written
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
+from tideline.testing.going_away_store import FOREVER, GoingAway
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import missing_files, open_fresh, unexplained_objects
 from tideline.timeline.instant import State
 from tideline.timeline.instant_time import InstantTime
 
 LONG_S = 3600.0
-FOREVER = 100_000
 LAST_CALLS = 14
 """Those of an insert from its last data file on."""
 ROWS = batch([10, 11], 2)
@@ -50,52 +49,11 @@ def table(prepared: SmallTable) -> Iterator[SmallTable]:
     copied.forget()
 
 
-class GoingAway(FaultyStore):
-    """A store that goes away at the completing write, for `calls` calls, having taken it or not.
-
-    With `before` it is away one call earlier: at the look at the inflight instant.
-    """
-
-    def __init__(
-        self,
-        table: SmallTable,
-        *,
-        takes_place: bool,
-        calls: int = FOREVER,
-        before: bool = False,
-        kernel_locks: bool = False,
-    ) -> None:
-        super().__init__(table.store(), kernel_locks=kernel_locks)
-        self._takes_place = takes_place
-        self._before = before
-        self._away_for = calls
-
-    def head(self, path: str) -> ObjectInfo | None:
-        if self._before and path.endswith(".inflight"):
-            self._go_away()
-        return super().head(path)
-
-    def put_if_absent(
-        self, path: str, body: bytes, *, token: str | None = None
-    ) -> Written | AlreadyExists:
-        if path.endswith(".commit") and self._away_for:
-            if self._takes_place:
-                self._inner.put_if_absent(path, body, token=token)
-            self._go_away()
-        return super().put_if_absent(path, body, token=token)
-
-    def _go_away(self) -> None:
-        if self._away_for:
-            first = self.calls + 1
-            self.plan = FaultPlan(unavailable_calls=frozenset(range(first, first + self._away_for)))
-            self._away_for = 0
-
-
 @pytest.mark.parametrize("takes_place", [True, False])
 def test_it_is_an_error_of_its_own_that_names_the_instant_and_who_to_ask(
     table: SmallTable, takes_place: bool
 ) -> None:
-    store = GoingAway(table, takes_place=takes_place)
+    store = GoingAway(table.store(), takes_place=takes_place)
     with pytest.raises(UnknownOutcome, match="Do not simply repeat it") as caught:
         table.write("insert", ROWS, store=store)
     error = caught.value
@@ -115,7 +73,7 @@ def test_the_write_settles_it_itself_once_the_store_is_back(
 ) -> None:
     for calls in range(1, 12):
         copied = table.copy()
-        store = GoingAway(copied, calls=calls, takes_place=takes_place)
+        store = GoingAway(copied.store(), calls=calls, takes_place=takes_place)
         report = copied.write("insert", ROWS, store=store)
         assert report.rows_inserted == 2
         assert copied.values() == NEW, calls
@@ -129,7 +87,7 @@ def test_the_write_settles_it_itself_once_the_store_is_back(
 def test_it_is_settled_under_a_new_lock_when_the_lease_ran_out(table: SmallTable) -> None:
     """Long after the lease and without a request that got through, the commit is made anew."""
     options = {"tideline.commit.settle.timeout.ms": "550000"}
-    store = GoingAway(table, calls=60, takes_place=False)
+    store = GoingAway(table.store(), calls=60, takes_place=False)
     began_s = table.clock.monotonic_s()
     table.write("insert", ROWS, store=store, options=options)
     assert table.clock.monotonic_s() - began_s > 120
@@ -139,7 +97,7 @@ def test_it_is_settled_under_a_new_lock_when_the_lease_ran_out(table: SmallTable
 def test_no_other_write_comes_between_while_it_is_settled(table: SmallTable) -> None:
     """Who committed on the same keys meanwhile makes the settled commit a conflict, not a loss."""
     options = {"tideline.commit.settle.timeout.ms": "30000"}
-    store = GoingAway(table, takes_place=False)
+    store = GoingAway(table.store(), takes_place=False)
     with pytest.raises(UnknownOutcome):
         table.write("upsert", batch([0], 5), store=store, options=options)
     table.fake_clock.advance(LONG_S)
@@ -152,7 +110,7 @@ def test_while_the_store_is_away_before_anything_was_sent_a_retry_is_safe(
     table: SmallTable, calls: int
 ) -> None:
     """The look at the inflight instant just before the completing write finds the store away."""
-    store = GoingAway(table, calls=calls, takes_place=False, before=True)
+    store = GoingAway(table.store(), calls=calls, takes_place=False, before=True)
     if calls < 3:
         table.write("insert", ROWS, store=store)
         assert table.values() == NEW
@@ -176,7 +134,7 @@ def test_an_insert_repeated_as_advised_is_there_once_wherever_the_store_goes_awa
         outage = FaultPlan(unavailable_calls=frozenset(range(call, FOREVER)))
         store = FaultyStore(copied.store(), outage)
         if call > rehearsal.calls:
-            store = GoingAway(copied, takes_place=True)
+            store = GoingAway(copied.store(), takes_place=True)
         unknown += repeat_as_advised(copied, store, token)
         assert copied.values() == NEW, f"away from call {call}"
         hoodie = open_fresh(copied.location)
@@ -217,7 +175,7 @@ def fate(table: SmallTable, time: InstantTime) -> str:
 def test_a_lost_reply_on_a_folder_is_settled_by_looking(tmp_path: Path, calls: int) -> None:
     """No request can be on its way to a folder: once it can be read, the outcome is known."""
     small = SmallTable.create(StoreLocation.of(str(tmp_path / "t")), FakeClock())
-    store = GoingAway(small, calls=calls, takes_place=True, kernel_locks=True)
+    store = GoingAway(small.store(), calls=calls, takes_place=True, kernel_locks=True)
     assert small.write("insert", ROWS, store=store).rows_inserted == 2
     assert small.values() == NEW[2:]
 
@@ -225,7 +183,9 @@ def test_a_lost_reply_on_a_folder_is_settled_by_looking(tmp_path: Path, calls: i
 def test_a_folder_that_stays_away_after_the_commit_is_unknown_too(tmp_path: Path) -> None:
     small = SmallTable.create(StoreLocation.of(str(tmp_path / "t")), FakeClock())
     with pytest.raises(UnknownOutcome):
-        small.write("insert", ROWS, store=GoingAway(small, takes_place=True, kernel_locks=True))
+        small.write(
+            "insert", ROWS, store=GoingAway(small.store(), takes_place=True, kernel_locks=True)
+        )
     assert small.values() == NEW[2:]
     assert small.write("upsert", ROWS).rows_updated == 2
 

@@ -13,7 +13,7 @@ from tideline.check.files import stats_by_path
 from tideline.check.finding import Finding, error, note
 from tideline.check.inspection import Inspection
 from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
-from tideline.formats.parquet_footer import BaseFileFooter
+from tideline.formats.parquet_footer import BaseFileFooter, check_columns
 from tideline.table.file_group import PARQUET
 
 NAME = "base files"
@@ -29,7 +29,8 @@ def check_base_files(seen: Inspection) -> Iterator[Finding]:
             continue
         try:
             with seen.table.store.open_reader(file.path) as stream:
-                metadata = pq.ParquetFile(stream).metadata
+                metadata = pq.read_metadata(stream)
+                check_columns(metadata, path=file.path)
                 footer = BaseFileFooter.from_metadata(metadata.metadata, path=file.path)
         except ObjectNotFound:
             continue  # cleaned since it was listed

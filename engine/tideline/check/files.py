@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tideline.check.finding import Finding, Repair, RepairKind, error, warning
+from tideline.check.finding import Finding, Repair, RepairKind, error, note, warning
 from tideline.check.inspection import Inspection, NewestSlice
-from tideline.errors import CorruptTable, ObjectNotFound
+from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
 from tideline.formats.avro import decode_container
+from tideline.storage.nested_tables import root_around
 from tideline.table.file_group import BaseFile, FileGroupId, LogFile, join_path, split_path
 from tideline.table.file_system_view import parse_data_file
 from tideline.timeline.commit_metadata import WriteStat
@@ -28,6 +29,7 @@ def check_files(seen: Inspection) -> Iterator[Finding]:
     yield from _savepoints(seen)
     yield from _uncommitted(seen)
     yield from _partitions(seen)
+    yield from _nested(seen)
 
 
 def stats_by_path(seen: Inspection) -> dict[str, WriteStat]:
@@ -85,7 +87,7 @@ def _savepoints(seen: Inspection) -> Iterator[Finding]:
         try:
             path = seen.table.timelines.path(savepoint)
             record = decode_container(seen.table.timelines.read(savepoint), path=path)
-        except (ObjectNotFound, CorruptTable):
+        except (ObjectNotFound, CorruptTable, UnsupportedTable):
             continue  # the timeline's check tells
         for partition, content in (record.get("partitionMetadata") or {}).items():
             for name in content.get("savepointDataFile") or ():
@@ -155,6 +157,28 @@ def _partitions(seen: Inspection) -> Iterator[Finding]:
             path=partition,
             repair=Repair(RepairKind.WRITE_PARTITION_METADATA, partition),
         )
+
+
+def _nested(seen: Inspection) -> Iterator[Finding]:
+    """Tables below this one, which nothing of this one touches, and what their folders hide."""
+    tables = seen.table.nested
+    hidden = {root_around(path, tables) for path in stats_by_path(seen)} if tables else set()
+    for root, format_name in sorted(tables.items()):
+        if root in hidden:
+            yield error(
+                NAME,
+                f"commits wrote files into the folder of a {format_name} table below this one, "
+                "where no reader of this table looks",
+                path=root,
+                advice="move that table out of this one's folder",
+            )
+        else:
+            yield note(
+                NAME,
+                f"a {format_name} table lies below this one; its files are left alone",
+                path=root,
+                advice="move it out of this table's folder: other engines may not leave it alone",
+            )
 
 
 def check_sidecars(seen: Inspection) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tideline.errors import CorruptTable, ObjectNotFound, TidelineError
+from tideline.errors import CorruptTable, ObjectNotFound, TidelineError, UnsupportedTable
 from tideline.storage.object_store import ObjectInfo
 from tideline.table.file_group import BaseFile, FileGroupId, LogFile, split_path
 from tideline.table.file_system_view import FileSystemView, parse_data_file
@@ -127,7 +127,7 @@ class Inspection:
             try:
                 if time in undone_instants(self.table.timelines.read_record(rollback)):
                     return True
-            except (ObjectNotFound, CorruptTable):
+            except (ObjectNotFound, CorruptTable, UnsupportedTable):
                 continue  # archived since it was listed, or the timeline's check tells
         return False
 
@@ -138,7 +138,7 @@ class Inspection:
 
 def inspect_table(table: HoodieTable) -> Inspection:
     """Read the table. Raises only for a store that does not answer."""
-    objects = {info.path: info for info in table.store.list()}
+    objects = {info.path: info for info in table.list_objects()}
     listing = table.timelines.listing()
     states, timeline = table.timelines.states_in(listing), table.timelines.timeline_of(listing)
     commits, unreadable = _read_commits(table, timeline)
@@ -165,7 +165,7 @@ def _read_commits(
             commits[instant] = table.timelines.read_commit(instant)
         except ObjectNotFound:
             continue  # archived or rolled back since it was listed
-        except CorruptTable as broken:
+        except (CorruptTable, UnsupportedTable) as broken:
             unreadable[instant] = broken.message
     return commits, unreadable
 
@@ -212,7 +212,7 @@ def _planned(
             groups = planned_groups(body, instant.action, path=path)
         except ObjectNotFound:
             continue
-        except CorruptTable as broken:
+        except (CorruptTable, UnsupportedTable) as broken:
             unreadable[instant] = str(broken)
             continue
         planned |= dict.fromkeys(groups, instant.time)

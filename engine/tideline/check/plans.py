@@ -12,7 +12,7 @@ from typing import Any
 
 from tideline.check.finding import Finding, Repair, RepairKind, error
 from tideline.check.inspection import Inspection
-from tideline.errors import CorruptTable, ObjectNotFound
+from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
 from tideline.services.cleaning.history import read_cleaning_plan
 from tideline.table.file_group import join_path
 from tideline.timeline.instant import Action, Instant, State
@@ -30,7 +30,7 @@ def check_plans(seen: Inspection) -> Iterator[Finding]:
             plan = seen.table.timelines.read_record(instant.in_state(State.REQUESTED))
         except ObjectNotFound:
             continue
-        except CorruptTable as broken:
+        except (CorruptTable, UnsupportedTable) as broken:
             yield _unreadable(instant, path, broken.message)
             continue
         if not plan and instant.action is not Action.REPLACECOMMIT:
@@ -51,13 +51,15 @@ def _cleans(seen: Inspection) -> Iterator[Finding]:
         path = seen.table.timelines.path(clean.in_state(State.REQUESTED))
         try:
             read_cleaning_plan(seen.table, clean)
-        except CorruptTable:
+        except (CorruptTable, UnsupportedTable) as broken:
             if path not in seen.objects or seen.table.store.head(path) is None:
                 continue  # executed since it was listed, or never requested
-            untouched = clean.state is State.REQUESTED
+            # What is merely too large may be sound: it is not deleted.
+            untouched = clean.state is State.REQUESTED and isinstance(broken, CorruptTable)
             yield error(
                 NAME,
-                f"the plan of {clean} cannot be read, which keeps all cleaning from going on",
+                f"the plan of {clean} cannot be read, which keeps all cleaning from going on: "
+                f"{broken.message}",
                 path=path,
                 instant=clean.time,
                 repair=Repair(RepairKind.DELETE_FILE, path) if untouched else None,

@@ -27,7 +27,7 @@ def check_properties(seen: Inspection) -> Iterator[Finding]:
     else:
         try:
             stored = parse_properties(seen.table.store.get(PROPERTIES_PATH))
-        except CorruptTable as broken:
+        except (CorruptTable, UnsupportedTable) as broken:
             yield error(NAME, str(broken), path=PROPERTIES_PATH, repair=_RESTORE)
             stored = {}
         written = stored.get(CHECKSUM)

@@ -7,17 +7,25 @@ it: whoever is writing meanwhile is then known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tideline.check.finding import Finding, Repair, RepairKind
 from tideline.check.run import check_table
+from tideline.errors import CorruptTable
 from tideline.services.archival.execute import finish_archival
 from tideline.services.rollback.execute import FailedWrites
 from tideline.services.rollback.sweep import sweep_leftovers
+from tideline.services.savepoint.record import savepointed_files
+from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.local import remove_unfinished
+from tideline.table.file_group import split_path
+from tideline.table.file_system_view import parse_data_file
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.partition_metadata import write_partition_metadata
 from tideline.table.properties import recover_table_properties
+from tideline.timeline.instant import Action
+
+_DELETING = (RepairKind.DELETE_FILE,)
 
 
 def plan_repairs(findings: Iterable[Finding]) -> tuple[Repair, ...]:
@@ -30,18 +38,73 @@ def plan_repairs(findings: Iterable[Finding]) -> tuple[Repair, ...]:
 def repair_table(
     table: HoodieTable, policy: FailedWrites, *, lock_timeout_s: float, keys: bool = False
 ) -> tuple[Repair, ...]:
-    """Check under the table lock and mend what is safe to mend; returns the repairs made."""
+    """Check under the table lock and mend what is safe to mend; returns the repairs made.
+
+    Raises CorruptTable naming a file whose deletion was refused and the reason; all other repairs
+    were made then.
+    """
     with table.lock().acquire(timeout_s=lock_timeout_s):
         repairs = plan_repairs(check_table(table, keys=keys))
+        refused = _delete(table, [one.path for one in repairs if one.kind in _DELETING])
         for repair in repairs:
             _execute(table, repair, policy)
+        if refused is not None:
+            raise refused
         return repairs
 
 
+def _delete(table: HoodieTable, paths: Sequence[str]) -> CorruptTable | None:
+    """Delete what may be deleted; the refusal of the rest."""
+    if not paths:
+        return None
+    try:
+        scope = _deletion_scope(table, paths)
+        refusals = scope.refusals(paths)
+        scope.remove_many(path for path in paths if path not in refusals)
+        scope.check(refusals)
+    except CorruptTable as refused:
+        return refused
+    return None
+
+
+def _deletion_scope(table: HoodieTable, paths: Iterable[str]) -> DeleteScope:
+    """Data files and sidecars of ones that are gone; never what a savepoint or a plan names.
+
+    Of the timeline only objects of cleans, which lose nothing that a plan made anew would keep.
+    """
+    timeline = table.timeline()
+    kept = savepointed_files(table, timeline)
+    planned = table.planned_groups(
+        timeline, Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMIT, Action.CLUSTERING
+    )
+
+    def objection(path: str) -> str | None:
+        partition, name = split_path(path)
+        is_sidecar = name.startswith(".") and name.endswith(".crc")
+        file = parse_data_file(partition, name[1:-4] if is_sidecar else name, 0)
+        if file is None:
+            return "it is no data file"
+        if is_sidecar:
+            return None
+        if name in kept.get(partition, ()):
+            return "a savepoint keeps it"
+        if file.group in planned and timeline.is_committed(file.instant):
+            return "a pending plan reads its file group"
+        return None
+
+    cleans = frozenset(path for path in paths if _is_clean(table, path))
+    return table.delete_scope("the repair", objection, control=cleans)
+
+
+def _is_clean(table: HoodieTable, path: str) -> bool:
+    directory, name = split_path(path)
+    layout = table.timelines.layout
+    instant = layout.parse(name) if directory == layout.directory else None
+    return instant is not None and instant.action is Action.CLEAN
+
+
 def _execute(table: HoodieTable, repair: Repair, policy: FailedWrites) -> None:
-    if repair.kind is RepairKind.DELETE_FILE:
-        table.store.delete(repair.path)
-    elif repair.kind is RepairKind.WRITE_PARTITION_METADATA:
+    if repair.kind is RepairKind.WRITE_PARTITION_METADATA:
         first = table.timeline().completed().first()
         if first is not None:
             write_partition_metadata(table.store, repair.path, first.time)

@@ -10,13 +10,14 @@ from importlib.util import find_spec
 
 from tideline.check.archive import check_archive
 from tideline.check.files import check_files, check_sidecars
-from tideline.check.finding import Finding, Severity, note
+from tideline.check.finding import Finding, Severity, error, note
 from tideline.check.inspection import Inspection, inspect_table
 from tideline.check.leftovers import check_leftovers
 from tideline.check.log_files import check_log_files
 from tideline.check.plans import check_plans
 from tideline.check.properties import check_properties
 from tideline.check.timeline import check_timeline
+from tideline.errors import CorruptTable, InvalidData, UnsupportedTable
 from tideline.table.hoodie_table import HoodieTable
 
 Check = Callable[[Inspection], Iterator[Finding]]
@@ -41,9 +42,19 @@ def check_table(table: HoodieTable, *, keys: bool = False) -> tuple[Finding, ...
     Raises only for a store that does not answer.
     """
     seen = inspect_table(table)
-    findings = [finding for check in (*CHECKS, *_arrow_checks(keys)) for finding in check(seen)]
+    checks = (*CHECKS, *_arrow_checks(keys))
+    findings = [finding for check in checks for finding in _as_far_as_possible(check, seen)]
     order = list(Severity)
     return tuple(sorted(findings, key=lambda finding: order.index(finding.severity)))
+
+
+def _as_far_as_possible(check: Check, seen: Inspection) -> Iterator[Finding]:
+    """What a check finds; where something that it needs cannot be read, that is a finding too."""
+    try:
+        yield from check(seen)
+    except (CorruptTable, UnsupportedTable, InvalidData) as broken:
+        name = check.__name__.removeprefix("check_").replace("_", " ")
+        yield error(name, f"this check could not go on: {broken}")
 
 
 def _arrow_checks(keys: bool) -> tuple[Check, ...]:

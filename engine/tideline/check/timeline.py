@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tideline.check.finding import Finding, Repair, RepairKind, error, note, warning
 from tideline.check.inspection import Inspection
-from tideline.errors import ConfigError, CorruptTable, ObjectNotFound
+from tideline.errors import ConfigError, CorruptTable, ObjectNotFound, UnsupportedTable
 from tideline.formats.avro import decode_container
 from tideline.services.cleaning.history import read_cleaning_plan
 from tideline.storage.heartbeat import is_heartbeat_dead
@@ -74,8 +74,10 @@ def _service_body(seen: Inspection, instant: Instant) -> Iterator[Finding]:
             yield warning(NAME, f"{instant} is empty", path=path, instant=instant.time)
     except ObjectNotFound:
         return
-    except CorruptTable as broken:
-        again = instant.action is Action.CLEAN and _has_plan(seen, instant)
+    except (CorruptTable, UnsupportedTable) as broken:
+        # What is merely too large may be sound: it is not deleted.
+        is_broken = isinstance(broken, CorruptTable)
+        again = is_broken and instant.action is Action.CLEAN and _has_plan(seen, instant)
         yield error(
             NAME,
             f"{instant} cannot be read: {broken.message}",
@@ -90,7 +92,7 @@ def _service_body(seen: Inspection, instant: Instant) -> Iterator[Finding]:
 def _has_plan(seen: Inspection, clean: Instant) -> bool:
     try:
         read_cleaning_plan(seen.table, clean)
-    except CorruptTable:
+    except (CorruptTable, UnsupportedTable):
         return False
     return True
 
@@ -163,5 +165,5 @@ def _is_plan(seen: Inspection, instant: Instant) -> bool:
         return seen.table.timelines.read_record(requested).get("clusteringPlan") is not None
     except ObjectNotFound:
         return False
-    except CorruptTable:
+    except (CorruptTable, UnsupportedTable):
         return True  # told with the plans

@@ -7,14 +7,14 @@ import click
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.options import parse_pairs
 from tideline.cli.output import print_json, print_line
-from tideline.errors import Conflict, StorageUnavailable
+from tideline.errors import Conflict
 from tideline.iceberg.maintenance.position_delete_plan import DeletePlan, delete_rewrite_options
 from tideline.iceberg.maintenance.position_delete_search import prepare_position_deletes
 from tideline.iceberg.maintenance.rewrite_position_deletes import (
     DeleteRewriteRun,
     execute_position_deletes,
 )
-from tideline.iceberg.table_operations import Unknown
+from tideline.iceberg.table_operations import Unknown, unknown_error
 from tideline.wording import size_text
 
 
@@ -65,11 +65,12 @@ def rewrite_deletes_command(
 
 
 def _refuse_failure(run: DeleteRewriteRun, table: str) -> None:
-    """Raises Conflict or StorageUnavailable when nothing at all was committed."""
+    """Raises Conflict or UnknownOutcome when nothing at all was certainly committed."""
     if not run.failures or run.files_removed:
         return
-    if any(isinstance(one, Unknown) for one in run.outcomes):
-        raise StorageUnavailable(f"It is unknown whether it was: {run.failures[0]}", table=table)
+    unknown = next((one for one in run.outcomes if isinstance(one, Unknown)), None)
+    if unknown is not None:
+        raise unknown_error(unknown, table=table, what="the deletes are rewritten")
     raise Conflict(f"Not committed: {run.failures[0]}", table=table)
 
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from tideline.errors import Conflict, StorageUnavailable
-from tideline.iceberg.table_operations import CommitOutcome, Committed, Conflicted, Unknown
+from tideline.errors import Conflict
+from tideline.iceberg.table_operations import (
+    CommitOutcome,
+    Committed,
+    Conflicted,
+    Unknown,
+    unknown_error,
+)
 
 
 def committed_location(outcome: CommitOutcome | None, *, table: str) -> str | None:
     """The new metadata's location, None when there was nothing to commit.
 
-    Raises Conflict when other writers were always first, StorageUnavailable when nobody knows.
+    Raises Conflict when other writers were always first, UnknownOutcome when nobody knows.
     """
     match outcome:
         case Committed(loaded):
             return loaded.metadata_location
         case Conflicted(reason):
             raise Conflict(f"Not committed: {reason}", table=table)
-        case Unknown(reason):
-            message = (
-                f"It is unknown whether the commit took place, so nothing was deleted: {reason}"
-            )
-            raise StorageUnavailable(message, table=table)
+        case Unknown() as unknown:
+            raise unknown_error(unknown, table=table, what="the commit took place")
     return None

@@ -20,9 +20,20 @@ from tideline.wording import size_text
 
 @click.command("show")
 @iceberg_table_options
-def show_command(source: TableSource, as_json: bool) -> None:
+@click.option(
+    "--snapshot", "snapshot_id", type=int, help="Only say whether this snapshot is part of it."
+)
+def show_command(source: TableSource, as_json: bool, snapshot_id: int | None) -> None:
     """Describe TABLE: what it is, its columns, how much there is."""
-    description = describe_table(source.open())
+    table = source.open()
+    if snapshot_id is not None:
+        is_there = table.metadata.snapshot(snapshot_id) is not None
+        if as_json:
+            print_json({"snapshot": str(snapshot_id), "is_there": is_there})
+        else:
+            print_line(f"Snapshot {snapshot_id} is {'' if is_there else 'not '}part of the table.")
+        return
+    description = describe_table(table)
     if as_json:
         print_json(description)
         return

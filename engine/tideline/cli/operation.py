@@ -24,7 +24,14 @@ from typing import TYPE_CHECKING
 
 from tideline.cli.output import print_line
 from tideline.cli.stop_signal import EXIT_CODE, StopSignal
+from tideline.errors import TidelineError
 from tideline.ingest.execute import execute_operation, failed_result, read_operation
+from tideline.ingest.executor_admission import (
+    EXECUTORS_REFUSED,
+    ExecutorsRefused,
+    KubernetesAccount,
+    check_executors,
+)
 from tideline.ingest.kubernetes_pods import (
     SPARK_PODS_VARIABLE,
     SparkPods,
@@ -108,10 +115,33 @@ class _Run:
         except Exception as error:
             traceback.print_exc()
             result = failed_result(self._operation.id, error)
+        if result.outcome is Outcome.FAILED:
+            result = self._with_refusal(result)
         if result.outcome is Outcome.FAILED and self._has_lost_java():
             reason = "Java ended, most likely for lack of memory (spec.resources.driver.memory)"
             return replace(result, error=WORKER_DIED, message=f"{reason}; {result.message}")
         return result
+
+    def _with_refusal(self, result: OperationResult) -> OperationResult:
+        """The failure in the cluster's words when it is that no executor is let in.
+
+        Spark gives up after some executors that failed, and then says only that it has stopped.
+        """
+        if not self.is_on_kubernetes or self._session is None or result.error == EXECUTORS_REFUSED:
+            return result
+        try:
+            self._check_executors()
+        except ExecutorsRefused as refusal:
+            return failed_result(result.id, refusal)
+        except TidelineError:
+            pass
+        return result
+
+    def _check_executors(self) -> tuple[SparkPods, ThisPod]:
+        pods = SparkPods.read(Path(self._environment[SPARK_PODS_VARIABLE]))
+        pod = ThisPod.of(self._environment)
+        check_executors(pods, pod, KubernetesAccount())
+        return pods, pod
 
     def _open_session(self, locations: Iterable[StoreLocation]) -> SparkSession:
         # Operations that move no rows run where Spark is not installed.
@@ -119,8 +149,7 @@ class _Run:
 
         name = f"tideline {self._operation.id}"
         if self.is_on_kubernetes:
-            pods = SparkPods.read(Path(self._environment[SPARK_PODS_VARIABLE]))
-            pod = ThisPod.of(self._environment)
+            pods, pod = self._check_executors()
             _print_progress(f"starting Spark with at most {pods.executors_max} executors")
             settings = spark_settings(pods, pod)
             session = get_session(name, master=pod.master, locations=locations, extra_conf=settings)

@@ -31,13 +31,14 @@ def read_schema_file(path: str) -> Any:
     Raises ConfigError naming the file when it is neither.
     """
     # Arrow is an optional dependency that only creating with a schema needs.
-    import pyarrow.parquet
+    import pyarrow
 
+    from tideline.formats.parquet_footer import read_schema
     from tideline.table.schema import avro_to_arrow, without_meta_fields
 
     try:
         if path.endswith(".parquet"):
-            return without_meta_fields(pyarrow.parquet.read_schema(path))
+            return without_meta_fields(read_schema(path, path=path))
         return without_meta_fields(avro_to_arrow(Path(path).read_text("utf-8")))
     except TidelineError as error:
         raise ConfigError(error.message, path=path, value=error.value) from error

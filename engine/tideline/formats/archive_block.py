@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from tideline.formats.avro import decode_records, encode_records, schema
+from tideline.formats.avro import admit_records, decode_records, encode_records, schema
 from tideline.formats.log_block import (
     BlockFrame,
     BlockKind,
@@ -54,7 +54,9 @@ def decode_archive_block(
         return []
     content = body[frame.content_offset : frame.content_offset + frame.content_size_bytes]
     datums = split_avro_content(content, path=path)
-    return decode_records(frame.headers.get(HeaderKey.SCHEMA, ""), datums, path=path)
+    schema_json = frame.headers.get(HeaderKey.SCHEMA, "")
+    admit_records(schema_json, datums, path=path)
+    return decode_records(schema_json, datums, path=path)
 
 
 @cache

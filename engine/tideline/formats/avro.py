@@ -21,8 +21,14 @@ from typing import Any
 import fastavro
 
 from tideline.errors import CorruptTable
+from tideline.formats.avro_blocks import MAGIC, admit_values, check_schema, open_blocks
+from tideline.formats.bounded import faults_named, parse_json
 
-MAGIC = b"Obj\x01"
+FASTAVRO_FAULTS: tuple[type[Exception], ...] = (Exception,)
+"""It raises whatever broken bytes lead it to, and errors of its own without a common base."""
+
+_UNREADABLE = "Avro file is truncated or unreadable"
+_MISFIT = "Avro records do not fit their schema"
 
 _LOGICAL_PROPERTIES = ("logicalType", "precision", "scale", "default", "doc")
 
@@ -49,18 +55,27 @@ def decode_container(
 
     With `schema_name` the record is resolved to that schema: fields of newer Hudi versions are
     dropped, missing ones get their default. Raises CorruptTable naming `path` when the bytes are
-    cut short, hold no record or do not fit the schema.
+    cut short, hold no record or do not fit the schema, UnsupportedTable beyond the limits.
     """
     wanted = None if schema_name is None else _parsed(schema_name)
-    try:
-        # Reading on past the first record checks the marker after its block.
-        records = list(fastavro.reader(BytesIO(body), reader_schema=wanted))
-    except Exception as error:  # fastavro raises whatever broken bytes lead it to
-        message = "Avro file is truncated or unreadable"
-        raise CorruptTable(message, path=path, value=repr(error)) from error
-    if not records or not isinstance(records[0], dict):
+    opened = open_blocks(body, path=path)
+    record: Any = None
+    # The later blocks are read too: a cut file lacks the marker of its last one.
+    for count, block in opened.blocks():
+        if record is None and count:
+            with faults_named(_UNREADABLE, path=path, also=FASTAVRO_FAULTS):
+                record = _first_record(block, count, json.dumps(opened.schema), wanted)
+    if not isinstance(record, dict):
         raise CorruptTable("Avro file holds no record", path=path)
-    return records[0]
+    return record
+
+
+def _first_record(block: bytes, count: int, schema_json: str, wanted: Any) -> Any:
+    source = BytesIO(block)
+    record = fastavro.schemaless_reader(source, _parsed_json(schema_json), wanted)
+    if count == 1 and source.tell() != len(block):
+        raise ValueError("the block does not end with its record")
+    return record
 
 
 def encode_records(schema_json: str, records: Iterable[Mapping[str, Any]]) -> list[bytes]:
@@ -92,12 +107,21 @@ def decode_records(
     sizes = encode_long(len(datums)), encode_long(len(block))
     header = _header(schema_json.encode())
     container = b"".join((MAGIC, header, marker, *sizes, block, marker))
-    try:
+    with faults_named(_MISFIT, path=path, also=FASTAVRO_FAULTS):
+        _parsed_json(schema_json)  # checks it
         found: list[Any] = list(fastavro.reader(BytesIO(container)))
-    except Exception as error:  # fastavro raises whatever broken bytes lead it to
-        message = "Avro records do not fit their schema"
-        raise CorruptTable(message, path=path, value=repr(error)) from error
+    if len(found) != len(datums):
+        raise CorruptTable(_MISFIT, path=path)
     return found
+
+
+def admit_records(schema_json: str, datums: Sequence[bytes], *, path: object = None) -> None:
+    """Let these records be decoded, all of them at the same time, as metadata is.
+
+    Raises CorruptTable naming `path` for a schema or records that are none, and UnsupportedTable
+    for more values than one object may have.
+    """
+    admit_values(_checked(schema_json), datums, path=path)
 
 
 def encode_long(value: int) -> bytes:
@@ -118,7 +142,7 @@ def physical_schema(schema_json: str) -> str:
     Logical types are gone: their values are plain numbers and bytes. A map is an array of records
     with the fields `key` and `value`.
     """
-    return json.dumps(_Physical().of(json.loads(schema_json)), separators=(",", ":"))
+    return json.dumps(_Physical().of(_checked(schema_json)), separators=(",", ":"))
 
 
 class _Physical:
@@ -153,7 +177,16 @@ class _Physical:
 
 @lru_cache(maxsize=64)
 def _parsed_json(schema_json: str) -> Any:
-    return fastavro.parse_schema(json.loads(schema_json))
+    with faults_named("not an Avro schema that can be read", also=FASTAVRO_FAULTS):
+        return fastavro.parse_schema(_checked(schema_json))
+
+
+def _checked(schema_json: str) -> Any:
+    """A schema that somebody wrote. Raises CorruptTable for one that is none or too much."""
+    with faults_named("not an Avro schema that can be read"):
+        parsed = parse_json(schema_json, what="Avro schema")
+        check_schema(parsed)
+    return parsed
 
 
 @cache

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
@@ -28,6 +28,7 @@ _FIXED_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 # How the bytes of a zigzag number look.
 _FIRST_BRANCH, _SECOND_BRANCH = 0, 2
 _NEGATIVE_OR_LONG = 0x81
+_SHIFT_MAX = 63
 _INTEGERS = ("int", "long", "enum")
 _SIZED = ("bytes", "string")
 
@@ -51,7 +52,10 @@ def compile_reader(
 
 
 def read_long(body: bytes, position: int) -> tuple[int, int]:
-    """A number in zigzag variable length form, and the position behind it."""
+    """A number in zigzag variable length form, and the position behind it.
+
+    Raises IndexError when cut short and ValueError for more than ten bytes.
+    """
     byte = body[position]
     position += 1
     if byte < 0x80:
@@ -64,6 +68,8 @@ def read_long(body: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), position
         shift += 7
+        if shift > _SHIFT_MAX:
+            raise ValueError("a number of more than 64 bits")
 
 
 class _Compiler:
@@ -339,7 +345,7 @@ def _skip_pairs(body: bytes, position: int) -> int:
                 position += 1 + (length >> 1)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _run_of_numbers(count: int) -> re.Pattern[bytes]:
     return re.compile(rb"(?:" + _VARINT + rb"){%d}" % count, re.DOTALL)
 

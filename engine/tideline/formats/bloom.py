@@ -199,6 +199,8 @@ class BloomFilter:
 
 _VERSION = -1
 _MURMUR = 1
+_HASHES_MAX = 1024
+"""A rate of errors of 1e-300 needs 997. Every key is hashed so many times."""
 
 
 class _Reader:
@@ -227,6 +229,8 @@ class _Reader:
         bit_count = self.integer()
         if bit_count <= 0 or hash_count <= 0:
             raise CorruptTable("bloom filter without bits", value=(hash_count, bit_count))
+        if hash_count > _HASHES_MAX:
+            raise CorruptTable("bloom filter with too many hashes", value=hash_count)
         if bit_count > self.remaining * 8:
             raise CorruptTable("bloom filter is truncated", value=len(self._body))
         return hash_count, bit_count

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.read_limits import admit
 
 MAGIC = b"#HUDI#"
 LOG_FORMAT_VERSION = 1
@@ -157,8 +158,15 @@ def split_avro_content(content: bytes, *, path: object = None) -> list[bytes]:
     datums = []
     position = 2 * _INT.size
     try:
-        for _ in range(_INT.unpack_from(content, _INT.size)[0]):
+        (count,) = _INT.unpack_from(content, _INT.size)
+        if not 0 <= count <= len(content) // _INT.size:
+            raise CorruptTable("record count of an Avro log block is wrong", path=path, value=count)
+        for _ in range(count):
             (length,) = _INT.unpack_from(content, position)
+            if length < 0:
+                raise CorruptTable(
+                    "a record of an Avro log block has a negative length", path=path, value=length
+                )
             position += _INT.size
             datums.append(content[position : position + length])
             position += length
@@ -224,7 +232,7 @@ def _read_frame(source: _Source, offset: int) -> BlockFrame:
         block_kind = BlockKind(kind)
     except ValueError as error:
         raise source.corrupt("log block of no known kind", kind) from error
-    headers, position = _read_headers(source, position + 2 * _INT.size)
+    headers, position = _read_headers(source, position + 2 * _INT.size, offset + size)
     length = source.long_at(position)
     position += _SIZE.size
     if not 0 <= length <= offset + size - position:
@@ -267,15 +275,19 @@ def _next_magic(source: _Source, start: int) -> int:
     return source.size_bytes
 
 
-def _read_headers(source: _Source, position: int) -> tuple[dict[HeaderKey, str], int]:
-    """The headers at `position`, and where they end."""
+def _read_headers(source: _Source, position: int, end: int) -> tuple[dict[HeaderKey, str], int]:
+    """The headers at `position` of a block that ends at `end`, and where they end."""
     headers: dict[HeaderKey, str] = {}
     count = source.int_at(position)
     position += _INT.size
+    if not 0 <= count <= (end - position) // (2 * _INT.size):
+        raise source.corrupt("log block with an impossible number of headers", count)
     for _ in range(count):
         number, length = source.int_at(position), source.int_at(position + _INT.size)
         position += 2 * _INT.size
-        text = source.read(position, length) if length >= 0 else b""
+        if 0 <= length <= end - position:
+            admit(length, path=source.path, what="header of a log block")
+        text = source.read(position, length) if 0 <= length <= end - position else b""
         if len(text) != length:
             raise source.corrupt("header of a log block is cut short", length)
         try:

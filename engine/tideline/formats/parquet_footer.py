@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tideline.errors import CorruptTable, UnsupportedTable
 from tideline.formats.bloom import BloomFilter, BloomFilterType
+from tideline.read_limits import too_many_columns
 
 BLOOM_FILTER_KEY = "org.apache.hudi.bloomfilter"
 # Written by Hudi before it was an Apache project.
@@ -78,6 +80,21 @@ def read_footer(source: str | BinaryIO | pq.FileMetaData, *, path: object = None
             raise
         raise CorruptTable("base file is no parquet file", path=named, value=error) from error
     return BaseFileFooter.from_metadata(metadata, path=named)
+
+
+def check_columns(metadata: pq.FileMetaData, *, path: object = None) -> None:
+    """Raise UnsupportedTable naming `path` for a file of more columns than are read."""
+    problem = too_many_columns(metadata.num_columns)
+    if problem is not None:
+        raise UnsupportedTable(problem, path=path)
+
+
+def read_schema(source: str | BinaryIO, *, path: object = None) -> pa.Schema:
+    """The Arrow schema of a file. Raises what Arrow raises, and UnsupportedTable for a file of more
+    columns than are read."""
+    with pq.ParquetFile(source) as file:
+        check_columns(file.metadata, path=path)
+        return file.schema_arrow
 
 
 def is_broken_footer(error: ValueError | OSError) -> bool:

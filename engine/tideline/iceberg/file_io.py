@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from tideline.errors import CorruptTable
+from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import AlreadyExists, ObjectInfo, ObjectStore, Written
 
@@ -82,26 +83,33 @@ class FileIO:
         for info in store.list(path):
             yield f"{folder}/{info.path[cut:]}", info
 
-    def delete_many(self, uris: Iterable[str]) -> None:
-        """Remove files; one that is not there is fine."""
+    def remove_written(self, uris: Iterable[str]) -> None:
+        """Remove files that this process wrote under names of its own (they hold a UUID).
+
+        For what metadata names there is `TableRoots`.
+        """
         paths: dict[StoreLocation, list[str]] = defaultdict(list)
         for uri in uris:
-            root, path = self._place(uri)
+            root, path = self.placed(uri)
             paths[root].append(path)
         for root, listed in paths.items():
-            self._store(root).delete_many(listed)
+            DeleteScope(self.store_at(root), "taking back new files").remove_many(listed)
 
     def place(self, uri: str) -> tuple[ObjectStore, str]:
         """The store and the path in it. Raises CorruptTable for what is no absolute location."""
-        root, path = self._place(uri)
-        return self._store(root), path
+        root, path = self.placed(uri)
+        return self.store_at(root), path
 
     def actual_uri(self, uri: str) -> str:
         """Where the file really is, as `file:///...` or `s3://...`."""
-        root, path = self._place(uri)
+        root, path = self.placed(uri)
         return f"{root.uri.removesuffix('/')}/{path}" if path else root.uri
 
-    def _place(self, uri: str) -> tuple[StoreLocation, str]:
+    def placed(self, uri: str) -> tuple[StoreLocation, str]:
+        """Where a file is: a store's location, the table's own if it is below that, and the path.
+
+        Raises CorruptTable for what is no absolute location.
+        """
         plain, recorded = normalised(uri), normalised(self.recorded)
         if plain == recorded:
             return self.location, ""
@@ -125,7 +133,8 @@ class FileIO:
         message = "A location in the metadata is relative, and does not name the table's folder"
         raise CorruptTable(message, table=self.location.uri, path=relative)
 
-    def _store(self, root: StoreLocation) -> ObjectStore:
+    def store_at(self, root: StoreLocation) -> ObjectStore:
+        """The store of a location that `placed` gave, opened once."""
         if root not in self._stores:
             self._stores[root] = root.open()
         return self._stores[root]

@@ -29,13 +29,14 @@ from contextlib import suppress
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ObjectNotFound, StorageUnavailable, TidelineError, UnsupportedTable
-from tideline.iceberg.commit.clean_up import remove_quietly
+from tideline.iceberg.commit.clean_up import remove_old_metadata
 from tideline.iceberg.commit.retry import RetryPolicy
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.metadata_log import dropped_from_log, with_logged
 from tideline.iceberg.metadata_update import MetadataUpdate, Requirement, apply_updates, unmet
 from tideline.iceberg.table_metadata import TableMetadata
 from tideline.iceberg.table_operations import CommitOutcome, Committed, Conflicted, Loaded, Unknown
+from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import AlreadyExists, ObjectStore
 
@@ -118,7 +119,8 @@ class FileSystemTable:
             if not self._is_followed_up(loaded, path):
                 return Conflicted(f"version {version} was published and removed before")
         if changed.properties.get("write.metadata.delete-after-commit.enabled") == "true":
-            remove_quietly(self._io_of(changed), dropped_from_log(changed, base.metadata))
+            dropped = dropped_from_log(changed, base.metadata)
+            remove_old_metadata(self._io_of(changed), changed, dropped)
         return Committed(loaded)
 
     def _create(self, path: str, body: bytes, checks: RetryPolicy) -> Conflicted | Unknown | None:
@@ -146,7 +148,7 @@ class FileSystemTable:
             log = self.load().metadata.metadata_log
             if any(entry.metadata_file == loaded.metadata_location for entry in log):
                 return True
-        self._store.delete(path)
+        DeleteScope(self._store, "taking back a metadata file").remove(path)
         return False
 
     def _newest(self) -> tuple[int, str]:

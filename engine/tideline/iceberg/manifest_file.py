@@ -20,6 +20,7 @@ from typing import Any
 
 from tideline.errors import CorruptTable
 from tideline.formats.avro_container import encode_records_container, open_container
+from tideline.formats.bounded import PARSER_FAULTS, faults_named
 from tideline.iceberg.avro_type import avro_name, avro_record, decimal_bytes, not_null
 from tideline.iceberg.field_type import Decimal, FieldType, StructType, type_json
 from tideline.iceberg.manifest import (
@@ -97,7 +98,7 @@ def read_manifest(
     for record in container.records(wanted):
         try:
             entry = reader.entry(record, next_row_id)
-        except (KeyError, TypeError, ValueError) as error:
+        except PARSER_FAULTS as error:
             message = "A manifest entry cannot be understood"
             raise CorruptTable(message, path=manifest.path, value=repr(error)) from error
         if next_row_id is not None and entry.is_live and not reader.names_row_id(record):
@@ -167,7 +168,8 @@ class _EntryReader:
     def of(
         cls, schema: Mapping[str, Any], manifest: ManifestFile, skipped: Set[int]
     ) -> _EntryReader:
-        try:
+        message = "A manifest lacks fields that the specification requires"
+        with faults_named(message, path=manifest.path):
             entry_fields = {field["field-id"]: field for field in schema["fields"]}
             file_fields = {f["field-id"]: f for f in not_null(entry_fields[2]["type"])["fields"]}
             partition = not_null(file_fields[102]["type"])
@@ -176,9 +178,6 @@ class _EntryReader:
                 (field["name"], _conversion(field["type"], defined))
                 for field in partition["fields"]
             )
-        except (KeyError, TypeError) as error:
-            message = "A manifest lacks fields that the specification requires"
-            raise CorruptTable(message, path=manifest.path, value=repr(error)) from error
         return cls(
             {field_id: field["name"] for field_id, field in entry_fields.items()},
             {

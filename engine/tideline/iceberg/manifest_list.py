@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tideline.errors import CorruptTable
 from tideline.formats.avro_container import encode_records_container, open_container
+from tideline.formats.bounded import faults_named
 from tideline.iceberg.avro_type import avro_record, not_null
 from tideline.iceberg.field_type import type_json
 from tideline.iceberg.manifest import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
@@ -27,13 +27,11 @@ class EncodedManifestList:
 def read_manifest_list(body: bytes, *, path: object = None) -> tuple[ManifestFile, ...]:
     """The manifests of a snapshot. Raises CorruptTable naming `path`."""
     container = open_container(body, path=path)
-    try:
+    message = "A manifest list lacks fields that the specification requires"
+    with faults_named(message, path=path):
         names = {field["field-id"]: field["name"] for field in container.schema["fields"]}
         summaries = _summary_names(container.schema, names)
         return tuple(_manifest(record, names, summaries) for record in container.records())
-    except (KeyError, TypeError, ValueError) as error:
-        message = "A manifest list lacks fields that the specification requires"
-        raise CorruptTable(message, path=path, value=repr(error)) from error
 
 
 def encode_manifest_list(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.formats.bounded import decompress_bounded, faults_named, parse_json
 from tideline.iceberg.partition_spec import (
     FIRST_PARTITION_FIELD_ID,
     PartitionField,
@@ -73,16 +74,12 @@ class TableMetadata:
     def parse(cls, body: bytes, *, path: object = None) -> TableMetadata:
         """From a metadata file, gzip or not.
 
-        Raises CorruptTable naming `path`, and UnsupportedTable for a version above 3 or a type
-        that Tideline refuses.
+        Raises CorruptTable naming `path`, and UnsupportedTable for a version above 3, a type that
+        Tideline refuses, and what exceeds the limits on metadata.
         """
-        try:
-            text = gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body
-            document = json.loads(text)
-        except (OSError, EOFError, ValueError) as error:
-            message = "Table metadata is truncated or no JSON"
-            raise CorruptTable(message, path=path, value=repr(error)) from error
-        return cls.of(document, path=path)
+        is_gzip = body[:2] == b"\x1f\x8b"
+        text = decompress_bounded("gzip", body, path=path) if is_gzip else body
+        return cls.of(parse_json(text, path=path, what="table metadata"), path=path)
 
     @classmethod
     def of(cls, document: Mapping[str, Any], *, path: object = None) -> TableMetadata:
@@ -93,13 +90,8 @@ class TableMetadata:
         if version not in FORMAT_VERSIONS:
             message = "Tideline reads Iceberg format versions 1 to 3"
             raise UnsupportedTable(message, path=path, value=f"format-version {version}")
-        try:
+        with faults_named("Table metadata lacks a field, or one is wrong", path=path):
             metadata = _parse(cls, document, version)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CorruptTable(f"Table metadata lacks {error}", path=path) from error
-        except (CorruptTable, UnsupportedTable) as error:
-            error.path = error.path or path
-            raise
         _check(metadata, path)
         return metadata
 
@@ -206,8 +198,8 @@ class TableMetadata:
         """`schema.name-mapping.default`, for data files without field ids. Raises CorruptTable."""
         text = self.properties.get("schema.name-mapping.default")
         try:
-            return None if text is None else json.loads(text)
-        except ValueError as error:
+            return None if text is None else parse_json(text)
+        except CorruptTable as error:
             message = "The property schema.name-mapping.default is no JSON"
             raise CorruptTable(message, table=self.location) from error
 

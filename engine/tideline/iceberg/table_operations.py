@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from tideline.errors import UnknownOutcome
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.metadata_update import MetadataUpdate, Requirement
 from tideline.iceberg.table_metadata import TableMetadata
@@ -43,9 +44,28 @@ class Conflicted:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The change may or may not be, or become, part of the table: nothing it needs may go."""
+    """The change may or may not be, or become, part of the table: nothing it needs may go.
+
+    `snapshot_id` is the snapshot that was made for it, if one was.
+    """
 
     reason: str
+    snapshot_id: int | None = None
+
+    def how_to_find_out(self, table: str) -> str:
+        """The command that says what became of it."""
+        named = f" --snapshot {self.snapshot_id}" if self.snapshot_id is not None else ""
+        return f"tideline iceberg show {table}{named}"
+
+
+def unknown_error(outcome: Unknown, *, table: str, what: str) -> UnknownOutcome:
+    """The error that says how to find out whether `what` took place."""
+    return UnknownOutcome(
+        f"it is unknown whether {what}, so nothing was deleted: {outcome.reason}. Do not simply "
+        f"repeat it; ask `{outcome.how_to_find_out(table)}`",
+        table=table,
+        instant=outcome.snapshot_id,
+    )
 
 
 CommitOutcome: TypeAlias = Committed | Conflicted | Unknown

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tideline.errors import CorruptTable
+from tideline.formats.bounded import PARSER_FAULTS, parse_json
 from tideline.ingest.landing import IDENTITY_BYTES, Landing, LandingFile, Position
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import COMMIT_ACTIONS, Instant
@@ -85,7 +86,7 @@ class Checkpoint:
     def decode(cls, text: str, *, name: str, instant: object = None) -> Checkpoint:
         """Raises CorruptTable naming the ingest and the instant when `text` is no checkpoint."""
         try:
-            content = json.loads(text)
+            content = parse_json(text, what="checkpoint")
             if content["version"] != _VERSION:
                 raise ValueError(f"version {content['version']}")
             taken = b64decode(content["taken"], validate=True)
@@ -103,7 +104,7 @@ class Checkpoint:
                 drained=None if content["drained"] is None else int(content["drained"]),
                 columns=tuple((str(name), str(kind)) for name, kind in content["columns"]),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (CorruptTable, *PARSER_FAULTS) as error:
             raise CorruptTable(
                 f"The checkpoint of ingest {name!r} cannot be read: {error}",
                 instant=instant,

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import ConfigError, TidelineError
+from tideline.errors import ConfigError, TidelineError, UnknownOutcome
 from tideline.ingest.maintain_iceberg import maintain_iceberg
 from tideline.ingest.operation import (
     CreateTable,
@@ -89,6 +89,7 @@ def failed_result(operation_id: str, error: Exception) -> OperationResult:
         message=str(error) if known else f"{type(error).__name__}: {error}",
         exit_code=error.exit_code if isinstance(error, TidelineError) else 1,
         error=type(error).__name__,
+        instant=str(error.instant) if isinstance(error, UnknownOutcome) else None,
     )
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from tideline.clock import Clock
-from tideline.errors import Conflict, ObjectNotFound, StorageUnavailable
+from tideline.errors import Conflict, ObjectNotFound, UnknownOutcome
 from tideline.iceberg.maintenance.expire_snapshots import ExpireRun, execute_expire
 from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
 from tideline.iceberg.maintenance.orphan_plan import OrphanFile
@@ -27,7 +27,7 @@ from tideline.iceberg.maintenance_arguments import (
 )
 from tideline.iceberg.service import IcebergService
 from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_operations import Committed, Conflicted, Unknown
+from tideline.iceberg.table_operations import Committed, Conflicted, Unknown, unknown_error
 from tideline.ingest.operation import MaintainIceberg, Operation, TableTarget
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline.ingest.table_access import Progress, SessionFactory
@@ -62,7 +62,7 @@ def maintain_iceberg(
     """Do what is due of one service.
 
     Raises Conflict when another writer got in the way, ConfigError, CorruptTable,
-    UnsupportedTable and StorageUnavailable.
+    UnsupportedTable, UnknownOutcome and StorageUnavailable.
     """
     try:
         table = open_iceberg_table(operation.table, clock)
@@ -112,6 +112,9 @@ def _rewrite(run: _Run) -> OperationResult:
     failures += [failed.reason for failed in report.failed_commits]
     notes = tuple(f"left undone: {reason}" for reason in failures[:_FAILURES_NAMED])
     if not report.files_rewritten:
+        open_ones = (failed.unknown for failed in report.failed_commits if failed.unknown)
+        if unknown := next(open_ones, None):
+            raise _unknown(run, unknown, "a part of the rewrite is committed")
         if failures:
             raise Conflict(f"No part of the rewrite was committed: {failures[0]}")
         return OperationResult(run.operation.id, Outcome.NOTHING, "no files are worth rewriting")
@@ -128,6 +131,10 @@ def _rewrite(run: _Run) -> OperationResult:
     )
 
 
+def _unknown(run: _Run, outcome: Unknown, what: str) -> UnknownOutcome:
+    return unknown_error(outcome, table=run.table.metadata.location, what=what)
+
+
 def _expire(run: _Run) -> OperationResult:
     options = expire_options(run.work.arguments, now_ms=run.clock.now_ms())
     done: ExpireRun = execute_expire(run.table.operations, options, clock=run.clock)
@@ -136,8 +143,8 @@ def _expire(run: _Run) -> OperationResult:
             return OperationResult(run.operation.id, Outcome.NOTHING, "no snapshot is old enough")
         case Conflicted(reason=reason):
             raise Conflict(f"Other writers were faster, again and again: {reason}")
-        case Unknown(reason=reason):
-            raise StorageUnavailable(f"The snapshots may be expired, no file was deleted: {reason}")
+        case Unknown() as unknown:
+            raise _unknown(run, unknown, "the snapshots are expired")
     plan = done.plan
     refs = f" and {counted(len(plan.refs), 'branch or tag')}" if plan.refs else ""
     return OperationResult(
@@ -157,8 +164,9 @@ def _rewrite_deletes(run: _Run) -> OperationResult:
     options = delete_rewrite_options(run.work.options, run.table.metadata.properties)
     done = execute_position_deletes(run.table.operations, options, clock=run.clock)
     if not done.files_removed:
-        if any(isinstance(outcome, Unknown) for outcome in done.outcomes):
-            raise StorageUnavailable(f"The deletes may be rewritten: {done.failures[0]}")
+        unknown = next((one for one in done.outcomes if isinstance(one, Unknown)), None)
+        if unknown is not None:
+            raise _unknown(run, unknown, "the deletes are rewritten")
         if done.failures:
             raise Conflict(f"The deletes were not rewritten: {done.failures[0]}")
         message = "no position deletes are worth rewriting"
@@ -185,8 +193,8 @@ def _manifests(run: _Run) -> OperationResult:
             return OperationResult(run.operation.id, Outcome.NOTHING, message)
         case Conflicted(reason=reason):
             raise Conflict(f"The manifests were not rewritten: {reason}")
-        case Unknown(reason=reason):
-            raise StorageUnavailable(f"The manifests may be rewritten: {reason}")
+        case Unknown() as unknown:
+            raise _unknown(run, unknown, "the manifests are rewritten")
         case Committed(loaded=loaded):
             created = len(done.created)
             return OperationResult(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from tideline.errors import ConfigError
+from tideline.errors import ConfigError, Conflict, StorageUnavailable, UnknownOutcome
 
 RESULT_BYTES_MAX = 4_096
 WORKER_DIED = "WorkerDied"
@@ -20,7 +20,11 @@ WORKER_DIED = "WorkerDied"
 STOPPED = "Stopped"
 """The `error` when whoever carried it out was told to stop."""
 
-_EXIT_CODES_SAFE_TO_RETRY = (3, 4)
+_EXIT_CODES_SAFE_TO_RETRY = (
+    Conflict.exit_code,
+    StorageUnavailable.exit_code,
+    UnknownOutcome.exit_code,
+)
 
 
 class Outcome(Enum):
@@ -78,7 +82,11 @@ class OperationResult:
 
     @property
     def is_safe_to_retry(self) -> bool:
-        """Whether doing the same again may help, and nobody has to correct anything first."""
+        """Whether doing the same again may help, and nobody has to correct anything first.
+
+        An unknown outcome is: an operation is bound to a checkpoint, or to a plan, that tells the
+        next attempt whether the commit took place.
+        """
         return self.exit_code in _EXIT_CODES_SAFE_TO_RETRY or self.error in (WORKER_DIED, STOPPED)
 
     def to_json_object(self) -> dict[str, Any]:

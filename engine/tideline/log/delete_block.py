@@ -26,6 +26,7 @@ from pyarrow import types
 
 from tideline.errors import CorruptTable, InvalidData, UnsupportedTable
 from tideline.formats.avro import decode_records, encode_records, physical_schema, schema
+from tideline.formats.bounded import faults_named
 from tideline.formats.log_block import BlockKind, HeaderKey, encode_block
 from tideline.log.data_block import decimals_of_bytes
 from tideline.timeline.instant_time import InstantTime
@@ -105,8 +106,9 @@ def decode_delete_block(content: bytes, *, path: object = None) -> tuple[DeleteR
     if len(datum) != length:
         raise CorruptTable("length in a delete block is wrong", path=path, value=length)
     records = decode_records(_read_schema(), [datum], path=path)[0]["deleteRecordList"]
-    rows = pa.array(records, _read_type())
-    return tuple(_by_type(rows, path))
+    with faults_named("delete block cannot be read", path=path):
+        rows = pa.array(records, _read_type())
+        return tuple(_by_type(rows, path))
 
 
 def _by_type(rows: pa.StructArray, path: object) -> Iterator[DeleteRecords]:

@@ -18,6 +18,7 @@ from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT
 
 METADATA_TABLE_PATH = ".hoodie/metadata"
+_METADATA_TABLE = (METADATA_TABLE_PATH,)
 
 
 def disable_metadata_table(table: HoodieTable) -> bool:
@@ -36,5 +37,6 @@ def disable_metadata_table(table: HoodieTable) -> bool:
         )
     exists = next(iter(table.store.list(METADATA_TABLE_PATH)), None) is not None
     if exists:
-        table.store.delete_prefix(METADATA_TABLE_PATH)
+        scope = table.delete_scope("switching off the metadata table", control=_METADATA_TABLE)
+        scope.remove_below(METADATA_TABLE_PATH)
     return bool(in_use) or exists

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
+from tideline.lock_timing import DEFAULT_TIMING, LockTiming
 from tideline.table.settings import Settings
 
 
@@ -16,17 +17,22 @@ class ServiceConfig:
     `settle_s` a run whose commit may be visible asks whether it is.
     """
 
-    lock_timeout_s: float = 60.0
+    lock_timing: LockTiming = DEFAULT_TIMING
     heartbeat: HeartbeatLimits = DEFAULT_LIMITS
     seconds_max: float | None = None
     settle_s: float = 60.0
+
+    @property
+    def lock_timeout_s(self) -> float:
+        """How long to wait for the table lock."""
+        return self.lock_timing.wait_s
 
     @classmethod
     def from_settings(cls, read: Settings) -> ServiceConfig:
         """Raises ConfigError naming the setting that cannot be read."""
         limit = "tideline.service.timeout.seconds"
         return cls(
-            lock_timeout_s=read.integer("hoodie.write.lock.wait_time_ms", 60_000) / 1000,
+            lock_timing=read.lock_timing(),
             heartbeat=read.heartbeat_limits(),
             seconds_max=read.decimal(limit, 1.0) if limit in read.properties else None,
             settle_s=read.integer("tideline.commit.settle.timeout.ms", 60_000) / 1000,

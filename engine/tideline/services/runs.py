@@ -199,7 +199,7 @@ class TableServices:
         Raises ConfigError for a service that is not scheduled apart from being run.
         """
         table, read = self.table, self.settings
-        with table.lock().acquire(timeout_s=self.config.lock_timeout_s):
+        with table.lock(self.config.lock_timing).acquire(timeout_s=self.config.lock_timeout_s):
             table.reload_config().check_writable()
             self._roll_back_failed_writes()
             match service:
@@ -224,7 +224,9 @@ class TableServices:
         self.table.reload_config().check_writable()
         match service:
             case Service.ROLLBACK:
-                with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s):
+                with self.table.lock(self.config.lock_timing).acquire(
+                    timeout_s=self.config.lock_timeout_s
+                ):
                     undone = self._roll_back_failed_writes(gives_up_unreadable=True)
                 nothing = None if undone else NotDue("no writer died")
                 return ServiceRun(service, tuple(map(UndoneWrite, undone)), nothing)
@@ -256,7 +258,7 @@ class TableServices:
         """Roll back a dead log compaction with its plan: what it appended stays in the logs."""
         if run.is_alive or run.instant.state is not State.INFLIGHT:
             return False
-        with self.table.lock().acquire(timeout_s=self.config.lock_timeout_s):
+        with self.table.lock(self.config.lock_timing).acquire(timeout_s=self.config.lock_timeout_s):
             now = self.table.timeline().find(run.instant.time)
             if now is not None and now.is_pending and not self._pending_run(now).is_alive:
                 execute_rollback(self.table, now)

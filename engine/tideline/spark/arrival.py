@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tideline.spark.batch import ARRIVAL
+from tideline.spark.quoting import column_named
 
 TEXT_FILES_MAX = 1 << 16
 _PATH = "_tideline_path"
@@ -34,7 +35,7 @@ def with_arrival(frame: DataFrame, uris: Sequence[str], places: Sequence[int]) -
 
     `places` are the files' places among all files of the batch.
     """
-    columns = [F.col(f"`{name}`") for name in frame.columns if name != ARRIVAL]
+    columns = [column_named(name) for name in frame.columns if name != ARRIVAL]
     is_parquet = "row_index" in _metadata_names(frame)
     position = F.col("_metadata.row_index") if is_parquet else _text_position()
     bits = _PARQUET_ROW_BITS if is_parquet else _TEXT_PART_BITS + _TEXT_ROW_BITS

@@ -18,7 +18,9 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 from tideline.errors import ConfigError, InvalidData
+from tideline.read_limits import too_many_columns
 from tideline.spark.keys import column_of, partition_path_column, record_key_column
+from tideline.spark.quoting import column_named
 from tideline.spark.routing_sources import RoutingSources
 from tideline.table.column_type import fits_in, stored_type
 from tideline.table.schema import EvolvedSchema, evolve, without_meta_fields
@@ -71,6 +73,9 @@ def prepare_batch(
     the key and partition columns and nothing else. Raises InvalidData when the schemas clash,
     ConfigError when a key field is missing.
     """
+    problem = too_many_columns(len(frame.columns))
+    if problem is not None:
+        raise InvalidData(problem)
     supplied = frame.drop(*[name for name in frame.columns if _is_meta(name)])
     user = supplied.drop(ARRIVAL)
     if deletes_only:
@@ -101,7 +106,7 @@ def prepare_batch(
     if deletes_only:
         columns += [_null(item).alias(item.name) for item in evolved.schema]
     else:
-        columns += [F.col(f"`{item.name}`") for item in evolved.schema]
+        columns += [column_named(item.name) for item in evolved.schema]
         sources = RoutingSources.of(keys, shaped.schema, evolved.schema)
     return PreparedBatch(shaped.select(*columns), evolved, flag is not None, sources)
 
@@ -193,7 +198,7 @@ def _delete_flag(frame: DataFrame, marker: DeleteMarker | None) -> Column | None
     if marker is not None:
         spelled = {name.lower(): name for name in frame.columns}
         if (name := spelled.get(marker.column.lower())) is not None:
-            flags.append(F.col(f"`{name}`").cast("string") == marker.text)
+            flags.append(column_named(name).cast("string") == marker.text)
     known = [F.coalesce(flag, F.lit(False)) for flag in flags]
     return reduce(Column.__or__, known) if known else None
 
@@ -238,7 +243,7 @@ def _cast_columns(frame: DataFrame, schema: pa.Schema) -> list[Column]:
         if name is None:
             columns.append(_null(wanted).alias(wanted.name))
             continue
-        column, target = F.col(f"`{name}`"), _spark_type(wanted)
+        column, target = column_named(name), _spark_type(wanted)
         same = frame.schema[name].dataType == target
         columns.append((column if same else column.cast(target)).alias(wanted.name))
     return columns
@@ -248,7 +253,7 @@ def _key_columns(names: Iterable[str], keys: KeyGenerator) -> list[Column]:
     """The columns among `names` that keys and partition paths are made of."""
     fields = [*keys.record_fields, *[part.field for part in keys.partition_fields]]
     wanted = {name.split(".")[0].lower() for name in fields}
-    return [F.col(f"`{name}`") for name in names if name.lower() in wanted]
+    return [column_named(name) for name in names if name.lower() in wanted]
 
 
 def _key_values(frame: DataFrame, incoming: pa.Schema, table_schema: pa.Schema) -> list[Column]:
@@ -260,7 +265,7 @@ def _key_values(frame: DataFrame, incoming: pa.Schema, table_schema: pa.Schema) 
     stored = {item.name.lower(): item for item in table_schema}
     columns = []
     for name, item in zip(frame.columns, incoming, strict=True):
-        column, wanted = F.col(f"`{name}`"), stored.get(name.lower())
+        column, wanted = column_named(name), stored.get(name.lower())
         kind = stored_type(item.type, name)
         if wanted is not None and kind != wanted.type and fits_in(kind, wanted.type):
             column = column.cast(_spark_type(wanted))

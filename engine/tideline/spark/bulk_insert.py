@@ -21,7 +21,6 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from tideline.spark.batch import (
     PARTITION_PATH,
@@ -29,6 +28,7 @@ from tideline.spark.batch import (
     refuse_bad_keys,
     refuse_bad_partitions,
 )
+from tideline.spark.quoting import column_named
 from tideline.spark.routing_sources import RoutingSources
 from tideline.spark.task_errors import carried_errors, raised_errors
 from tideline.spark.write_tasks import SPARK_STAT_SCHEMA, bind_to_task, handle_columns, stat_batch
@@ -57,7 +57,7 @@ def bulk_insert(
     computed = [name for name in (sources.partition, sources.key) if name.startswith("_hoodie_")]
     columns = [*computed, *flags, *context.schema.names]
     arranged = _arranged(batch.rows, sort_mode)
-    rows = arranged.select(*[F.col(f"`{name}`") for name in columns])
+    rows = arranged.select(*[column_named(name) for name in columns])
     task = BulkInsert(table.location, context, sources)
     with raised_errors():
         answers = rows.mapInArrow(task, SPARK_STAT_SCHEMA).collect()

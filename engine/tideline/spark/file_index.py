@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from tideline.spark.partition_values import PartitionLayout, split_by_certainty
+from tideline.spark.quoting import quoted
 from tideline.spark.s3a_connector import connect_s3a, s3a_settings
 from tideline.storage.location import StoreLocation
 from tideline.table.file_group import BaseFile
@@ -123,4 +124,4 @@ def java_map(jvm: Any, settings: Mapping[str, Any]) -> Any:
 
 
 def _quoted(schema: T.StructType) -> list[str]:
-    return [f"`{name.replace('`', '``')}`" for name in schema.names]
+    return [quoted(name) for name in schema.names]

@@ -83,7 +83,7 @@ def _answered(
         if failed is None:
             yield GroupResult(group.index, added)
         else:
-            io.delete_many(file.file_path for file in added)
+            io.remove_written(file.file_path for file in added)
             yield GroupFailed(group.index, failed)
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 
 from tideline.errors import ConfigError
 from tideline.spark.partition_time import epoch_micros, formatted_time
+from tideline.spark.quoting import quoted
 from tideline.write.key_generator import (
     DEFAULT_PARTITION,
     EMPTY_KEY,
@@ -65,7 +66,7 @@ def partition_path_column(keys: KeyGenerator, schema: T.StructType) -> Column:
 
 def column_of(name: str) -> Column:
     """A column, or a field nested in one, by its dotted name."""
-    return F.col(".".join(f"`{step}`" for step in name.split(".")))
+    return F.col(".".join(quoted(step) for step in name.split(".")))
 
 
 def field_type(schema: T.StructType, name: str) -> T.DataType:

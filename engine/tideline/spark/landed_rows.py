@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 
 from tideline.errors import ConfigError
 from tideline.spark.batch import ARRIVAL, DELETED_FLAG
+from tideline.spark.quoting import column_named
 from tideline.spark.sources import failure_reason, types_of
 
 SOURCE_VIEW = "source"
@@ -63,9 +64,9 @@ def fit_to_table(rows: DataFrame, table_schema: pa.Schema, *, is_text: bool) -> 
     known = types_of(table_schema)
     spelled = {name.lower(): name for name in rows.columns}
     columns = [
-        F.col(f"`{item.name}`").cast(known[item.name.lower()]).alias(item.name)
+        column_named(item.name).cast(known[item.name.lower()]).alias(item.name)
         if is_text and _is_cast(item.dataType, known.get(item.name.lower()))
-        else F.col(f"`{item.name}`")
+        else column_named(item.name)
         for item in rows.schema
     ]
     for column in table_schema:

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import types
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tideline.errors import ObjectNotFound
+from tideline.errors import ObjectNotFound, UnsupportedTable
+from tideline.formats.parquet_footer import read_schema
+from tideline.spark.quoting import column_named, quoted
 from tideline.storage.object_store import ObjectStore
 
 _READERS = 8
@@ -52,14 +53,14 @@ def nanos_to_timestamps(frame: DataFrame, schema: pa.Schema) -> DataFrame:
     if not zoned:
         return frame
     columns = [
-        _from_nanos(name, is_zoned=zoned[name]) if name in zoned else F.col(f"`{name}`")
+        _from_nanos(name, is_zoned=zoned[name]) if name in zoned else column_named(name)
         for name in frame.columns
     ]
     return frame.select(*columns)
 
 
 def _from_nanos(name: str, *, is_zoned: bool) -> Column:
-    micros = F.expr(f"(`{name}` - pmod(`{name}`, 1000)) div 1000")
+    micros = F.expr(f"({quoted(name)} - pmod({quoted(name)}, 1000)) div 1000")
     kind = "timestamp" if is_zoned else "timestamp_ntz"
     return F.timestamp_micros(micros).cast(kind).alias(name)
 
@@ -67,9 +68,11 @@ def _from_nanos(name: str, *, is_zoned: bool) -> Column:
 def _read_schema(store: ObjectStore, path: str) -> pa.Schema | str:
     try:
         with store.open_reader(path) as reader:
-            schema = pq.read_schema(reader).remove_metadata()
+            schema = read_schema(reader, path=path).remove_metadata()
     except ObjectNotFound:
         return "the file has gone"
+    except UnsupportedTable as error:
+        return error.message
     except (pa.ArrowException, OSError) as error:
         return " ".join(str(error).split())
     nested = next((item.name for item in schema if _holds_nanos(item.type)), None)

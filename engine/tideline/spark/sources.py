@@ -21,7 +21,6 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
@@ -32,6 +31,7 @@ from tideline.spark.parquet_source import (
     nanos_to_timestamps,
     read_parquet_schemas,
 )
+from tideline.spark.quoting import column_named
 from tideline.spark.text_schema import group_by_header, text_schemas
 from tideline.storage.location import StoreLocation
 from tideline.table.schema import EvolvedSchema, evolve
@@ -263,7 +263,7 @@ def _union(frames: list[DataFrame]) -> DataFrame:
 
 def _cast_scalar(item: T.StructField, target: Mapping[str, T.DataType]) -> Column:
     """The column in its merged type; the union itself fills in the parts of structs."""
-    column = F.col(f"`{item.name}`")
+    column = column_named(item.name)
     wanted = target[item.name.lower()]
     nested = isinstance(wanted, T.StructType | T.ArrayType | T.MapType)
     return column if nested or wanted == item.dataType else column.cast(wanted).alias(item.name)

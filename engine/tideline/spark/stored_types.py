@@ -21,10 +21,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import types
 
 from tideline.errors import CorruptTable, ObjectNotFound, TidelineError
+from tideline.formats.parquet_footer import read_schema
 from tideline.table.avro_schema import avro_to_arrow
 from tideline.table.column_type import is_list_like, stored_type
 from tideline.table.file_group import BaseFile
@@ -130,9 +130,9 @@ def _footer_schema(table: HoodieTable, file: BaseFile) -> pa.Schema:
     try:
         native = table.store.local_path(file.path)
         if native is not None:
-            return pq.read_schema(native)
+            return read_schema(native, path=file.path)
         with table.store.open_reader(file.path) as reader:
-            return pq.read_schema(reader)
+            return read_schema(reader, path=file.path)
     except (ObjectNotFound, FileNotFoundError) as error:
         raise CorruptTable(
             "base file is missing", table=table.uri, instant=file.instant, path=file.path

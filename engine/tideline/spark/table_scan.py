@@ -20,6 +20,7 @@ from tideline.spark.conversions import converted
 from tideline.spark.file_index import read_base_files
 from tideline.spark.file_slice_scan import read_file_slices
 from tideline.spark.partition_values import PartitionLayout, split_by_certainty
+from tideline.spark.quoting import quoted
 from tideline.spark.stored_types import StoredFiles, group_by_stored_types
 from tideline.table.file_group import PARQUET, BaseFile, FileSlice
 from tideline.table.hoodie_table import HoodieTable
@@ -153,4 +154,4 @@ def _within(commits: CommitRange) -> Column:
 
 
 def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+    return quoted(name)

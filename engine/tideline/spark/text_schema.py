@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, DataFrameReader
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tideline.spark.quoting import column_named
 from tideline.storage.object_store import ObjectStore
 
 _HEADER_BYTES_MAX = 64 * 1024
@@ -101,7 +102,7 @@ def _infer_missing(
 def _all_null(frame: DataFrame, names: Sequence[str]) -> list[str]:
     if not names:
         return []
-    (counts,) = frame.agg(*[F.count(F.col(f"`{name}`")) for name in names]).collect()
+    (counts,) = frame.agg(*[F.count(column_named(name)) for name in names]).collect()
     return [name for name, count in zip(names, counts, strict=True) if count == 0]
 
 

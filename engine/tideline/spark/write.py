@@ -22,6 +22,7 @@ from tideline.spark.batch import (
 )
 from tideline.spark.key_lookup import any_stored_key
 from tideline.spark.keys import column_of, partition_path_column
+from tideline.spark.quoting import column_named
 from tideline.spark.write_engine import SparkWriteEngine
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.schema import arrow_to_avro
@@ -110,7 +111,7 @@ def latest_per_key(batch: PreparedBatch, key: Sequence[str], ordering: Sequence[
     if is_repeated.isEmpty():
         return rows
     rank = F.struct(*[column_of(name) for name in ordering], F.col(ARRIVAL))
-    everything = F.struct(*[F.col(f"`{name}`") for name in rows.columns])
+    everything = F.struct(*[column_named(name) for name in rows.columns])
     latest = rows.groupBy(*key).agg(F.max_by(everything, rank).alias("_row"))
     return latest.select("_row.*")
 

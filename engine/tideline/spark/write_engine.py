@@ -25,6 +25,7 @@ from tideline.spark.bucket_hash import with_bucket_id
 from tideline.spark.bulk_insert import bulk_insert
 from tideline.spark.key_lookup import LOCATED_FILE, LookupSettings, locate_keys
 from tideline.spark.keys import column_of, field_type
+from tideline.spark.quoting import column_named
 from tideline.spark.task_errors import raised_errors
 from tideline.spark.write_tasks import BUCKET, ROWS_READ, SPARK_STAT_SCHEMA, WriteBuckets
 from tideline.table.file_group import FileSlice
@@ -142,7 +143,7 @@ class SparkWriteEngine:
         key = self._batch.sources.key
         order = [F.col(BUCKET)]
         if drops_duplicates:
-            order += [F.col(f"`{key}`"), *map(column_of, context.ordering_fields), F.col(ARRIVAL)]
+            order += [column_named(key), *map(column_of, context.ordering_fields), F.col(ARRIVAL)]
         computed = [key] if key == RECORD_KEY else []
         shuffled = (
             routed.where(F.col(BUCKET).isNotNull())
@@ -216,7 +217,7 @@ class SparkWriteEngine:
             F.col(RECORD_KEY).alias("_k"),
             F.col(PARTITION_PATH).alias("_p"),
             LOCATED_FILE,
-            *[F.col(f"`{name}`").alias(f"_stored_{name}") for name in ordering],
+            *[column_named(name).alias(f"_stored_{name}") for name in ordering],
         )
         if self._counts.rows <= BROADCAST_ROWS_MAX:
             located = F.broadcast(located)
@@ -369,4 +370,4 @@ def insert_bucket_column() -> Column:
 
 
 def _quoted(names: Sequence[str]) -> list[Column]:
-    return [F.col(f"`{name}`") for name in names]
+    return [column_named(name) for name in names]

@@ -8,9 +8,12 @@ file within the process stands in front of it.
 from __future__ import annotations
 
 import fcntl
+import logging
 import math
 import os
+import socket
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,7 +21,10 @@ from typing import Self
 from tideline.clock import Clock
 from tideline.errors import Conflict, StorageUnavailable
 
+_log = logging.getLogger(__name__)
 _POLL_S = 0.02
+_TOLD_EVERY_S = 5.0
+_NAME_BYTES_MAX = 200
 
 
 class FcntlLock:
@@ -29,17 +35,31 @@ class FcntlLock:
         self._clock = clock
 
     def acquire(self, *, timeout_s: float) -> FcntlLease:
-        deadline_s = self._clock.monotonic_s() + timeout_s
+        begun_s = told_s = self._clock.monotonic_s()
         while True:
             lease = self._try_acquire()
             if lease is not None:
                 return lease
-            remaining_s = deadline_s - self._clock.monotonic_s()
+            now_s = self._clock.monotonic_s()
+            remaining_s = begun_s + timeout_s - now_s
             if remaining_s <= 0:
-                raise Conflict(
-                    f"The table lock was not free within {timeout_s:g} s", path=self._file
+                message = f"the table lock is held by {self._holder()}; waited {timeout_s:g} s"
+                raise Conflict(message, path=self._file)
+            if now_s - told_s >= _TOLD_EVERY_S:
+                told_s = now_s
+                _log.warning(
+                    "Waiting for the table lock %s, held by %s", self._file, self._holder()
                 )
             self._clock.sleep(min(_POLL_S, remaining_s))
+
+    def _holder(self) -> str:
+        """Who says that it holds the lock."""
+        try:
+            with self._file.open("rb") as file:
+                name = file.read(_NAME_BYTES_MAX)
+        except OSError:
+            name = b""
+        return name.decode("utf-8", "replace").strip() or "another process"
 
     def _try_acquire(self) -> FcntlLease | None:
         try:
@@ -103,12 +123,20 @@ def _try_flock(file: Path) -> int | None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # The table, and this file with it, may have been removed since it was opened.
         if os.path.samestat(os.fstat(descriptor), file.stat()):
+            _sign(descriptor)
             return os.dup(descriptor)
     except (BlockingIOError, FileNotFoundError):
         pass
     finally:
         os.close(descriptor)
     return None
+
+
+def _sign(descriptor: int) -> None:
+    """Name this process in the file, for those who wait; a full disk is no reason to fail."""
+    name = f"process {os.getpid()} on {socket.gethostname()}".encode()
+    with suppress(OSError):
+        os.pwrite(descriptor, name.ljust(os.fstat(descriptor).st_size), 0)
 
 
 _process_locks: dict[str, threading.Lock] = {}

@@ -2,8 +2,9 @@
 
 `.hoodie/.heartbeat/<instant>` is an object rewritten at an interval; its age is the time since the
 store last saw it written. A writer whose heartbeat lapsed may be rolled back by anybody, so it must
-not complete its instant. On a local folder the kernel also says at once when a writer's process is
-gone; see `liveness`. Source: Hudi `HoodieHeartbeatClient`, `HeartbeatUtils`.
+not complete its instant. On a local folder the kernel knows better than any clock whether a
+writer's process is alive or gone; see `liveness`. Source: Hudi `HoodieHeartbeatClient`,
+`HeartbeatUtils`.
 
 The object holds the writer's name, or nothing: who can tell that this very process is gone need not
 wait. Before its completing request a writer takes the name back, because a request may outlive its
@@ -21,9 +22,10 @@ from tideline.clock import Clock
 from tideline.errors import ObjectNotFound, StorageUnavailable, TidelineError
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
 from tideline.storage.liveness import (
+    KernelWord,
     WriterLock,
+    ask_kernel,
     discard_writer_lock,
-    is_known_dead,
     list_writer_locks,
 )
 from tideline.storage.object_store import ObjectStore
@@ -176,11 +178,15 @@ def heartbeat_writer(store: ObjectStore, name: str) -> str:
 
 
 def is_heartbeat_dead(store: ObjectStore, name: str, clock: Clock, limits: HeartbeatLimits) -> bool:
-    """Whether the writer counts as dead: gone, silent for too long, or without a heartbeat."""
+    """Whether the writer counts as dead: gone, silent for too long, or without a heartbeat.
+
+    The kernel's word goes before the age, which is as right as the clocks it is measured by.
+    """
+    word = ask_kernel(store, name)
+    if word is not KernelWord.NOTHING:
+        return word is KernelWord.DEAD
     age_ms = heartbeat_age_ms(store, name, clock)
-    if age_ms is None or age_ms > limits.silent_s_max * 1000:
-        return True
-    return is_known_dead(store, name)
+    return age_ms is None or age_ms > limits.silent_s_max * 1000
 
 
 def list_heartbeats(store: ObjectStore) -> frozenset[str]:

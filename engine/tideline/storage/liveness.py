@@ -4,9 +4,11 @@ A live writer holds an `flock` on `.hoodie/.locks/writer-<instant>.lock`. The ke
 when the process dies, so a dead writer is recognised at once instead of after its heartbeat's age.
 The file names the running kernel (its boot id), because a lock says nothing to another machine:
 
-- held, or nobody can tell (no such file, another kernel, a file system without locks): the age of
-  the heartbeat decides;
-- free, and made under this kernel: the writer is dead.
+- held, and made under this kernel: the writer is alive, whatever any clock says. Should it have
+  slept, it notices by itself that its heartbeat expired, and undoes its write;
+- free, and made under this kernel: the writer is dead;
+- nobody can tell (no such file, another kernel, a file system without locks): the age of the
+  heartbeat decides.
 
 Beside the kernel's answer stands a list of the files that this very process holds: where `flock` is
 mapped to record locks (NFS) a process never meets its own.
@@ -18,6 +20,7 @@ import fcntl
 import os
 import threading
 from contextlib import suppress
+from enum import Enum
 from functools import cache
 from pathlib import Path
 
@@ -68,28 +71,38 @@ class WriterLock:
             os.close(self._descriptor)
 
 
-def is_known_dead(store: ObjectStore, name: str) -> bool:
-    """Whether the kernel knows that the writer `name` is gone. False says nothing."""
+class KernelWord(Enum):
+    """What the kernel knows of a writer."""
+
+    ALIVE = "alive"
+    DEAD = "dead"
+    NOTHING = "nothing"
+
+
+def ask_kernel(store: ObjectStore, name: str) -> KernelWord:
+    """Whether the writer `name` holds its lock, as far as this kernel can tell."""
     file = _lock_file(store, name)
     if file is None:
-        return False
+        return KernelWord.NOTHING
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return False
+        return KernelWord.NOTHING
     try:
         status = os.fstat(descriptor)
         with _held_guard:
             if any(os.path.samestat(status, ours) for ours in _held.values()):
-                return False
+                return KernelWord.ALIVE
         if not _running_kernel() or os.read(descriptor, 100) != _running_kernel():
-            return False
+            return KernelWord.NOTHING
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return KernelWord.ALIVE
     except OSError:
-        return False
+        return KernelWord.NOTHING
     finally:
         os.close(descriptor)
-    return True
+    return KernelWord.DEAD
 
 
 def discard_writer_lock(store: ObjectStore, name: str) -> None:

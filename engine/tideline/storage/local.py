@@ -2,8 +2,9 @@
 
 - A body goes to a `.tmp-<uuid>` file beside its target, is flushed to disk, and appears under its
   name in one step: a hard link where the name must be free, a rename where it may be replaced.
-  Empty objects (markers, heartbeats, requested instants) are not flushed: the file system's journal
-  keeps their order, and the next body that is flushed takes them along.
+  So are the names of new folders that hold it. Empty objects (markers, heartbeats, requested
+  instants) are not flushed: the file system's journal keeps their order, and the next body that is
+  flushed takes them along.
 - Whoever replaces or removes an existing object holds an `flock` on that very file meanwhile, so a
   compare-and-swap never interleaves with another write. A waiter that wakes up on a replaced file
   starts again with the new one.
@@ -11,6 +12,7 @@
   refuse the new one.
 - A process that dies in the middle leaves its `.tmp-` file, which no listing shows. While it lives
   it holds an `flock` on it, so `remove_unfinished` knows which ones nobody will finish.
+- Directory links never take a path out of the folder; see `real_path`.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
 
 from tideline.errors import InvalidData, ObjectNotFound, StorageUnavailable, TidelineError
+from tideline.read_limits import admit
 from tideline.storage.object_store import (
     TEMPORARY_PREFIX,
     AlreadyExists,
@@ -43,6 +46,7 @@ from tideline.storage.object_store import (
     checked_path,
     checked_prefix,
 )
+from tideline.storage.real_path import real_directory, real_path
 
 _BUFFER_SIZE_BYTES = 1024 * 1024
 _VANISHED_FOLDERS_MAX = 20
@@ -64,11 +68,13 @@ class LocalStore:
         return f"file://{self._root}"
 
     def get(self, path: str) -> bytes:
-        with self._reading(path):
-            return self._file(path).read_bytes()
+        with self._reading(path), self._file(path).open("rb") as file:
+            admit(os.fstat(file.fileno()).st_size, path=f"{self.uri}/{path}")
+            return file.read()
 
     def get_versioned(self, path: str) -> VersionedBody:
         with self._reading(path), self._file(path).open("rb") as file:
+            admit(os.fstat(file.fileno()).st_size, path=f"{self.uri}/{path}")
             body = file.read()
             return VersionedBody(body, _version(body, os.fstat(file.fileno())))
 
@@ -115,21 +121,21 @@ class LocalStore:
         while waiting:
             level = self.list_directory(waiting.pop())
             yield from level.objects
-            waiting.extend(
-                directory
-                for directory in reversed(level.directories)
-                if not self._is_loop(directory)
-            )
+            waiting.extend(reversed(level.directories))
 
     def list_directory(self, prefix: str = "") -> Listing:
         directory = checked_prefix(prefix)
         objects: list[ObjectInfo] = []
         directories: list[str] = []
+        real_directory(self._root, directory)
         try:
             with self._reading(directory), os.scandir(self._root / directory) as entries:
                 for entry in sorted(entries, key=lambda entry: entry.name):
                     path = f"{directory}/{entry.name}" if directory else entry.name
-                    if entry.is_dir():
+                    if entry.is_dir() and entry.is_symlink():
+                        # What a link leads to is listed under its own name, or not ours at all.
+                        real_directory(self._root, path)
+                    elif entry.is_dir():
                         directories.append(path)
                     elif not entry.name.startswith(TEMPORARY_PREFIX):
                         # A file may go between the listing and its stat.
@@ -207,7 +213,7 @@ class LocalStore:
         folder = self._file(path).parent
         temporary = folder / f"{TEMPORARY_PREFIX}{uuid.uuid4()}"
         try:
-            _make_folder(folder)
+            _make_folder(folder, flush=bool(body))
             with temporary.open("xb", buffering=0) as file, _held(file):
                 if body:
                     _write_all(file, body)
@@ -232,13 +238,9 @@ class LocalStore:
             _flush_folder(target.parent)
         return True
 
-    def _is_loop(self, directory: str) -> bool:
-        """Whether a listed directory is a symbolic link to one of its own ancestors."""
-        folder = self._root / directory
-        return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
-
     @contextmanager
     def _reading(self, path: str) -> Iterator[None]:
+        real_path(self._root, path)
         try:
             yield
         except _MISSING:
@@ -248,6 +250,7 @@ class LocalStore:
 
     @contextmanager
     def _writing(self, path: str) -> Iterator[None]:
+        real_path(self._root, path)
         try:
             yield
         except OSError as error:
@@ -366,16 +369,23 @@ def _flush_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _make_folder(folder: Path) -> None:
-    """Make it with all above it. One that others remove at that moment is there, and then is not,
-    for `mkdir`, which takes it for a file."""
+def _make_folder(folder: Path, *, flush: bool) -> None:
+    """Make it with all above it; `flush` the names of those that are new.
+
+    One that others remove at that moment is there, and then is not, for `mkdir`, which takes it for
+    a file.
+    """
+    missing = [folder, *folder.parents] if flush and not folder.exists() else []
+    missing = [above for above in missing if not above.exists()]
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            return
+            break
         except FileExistsError:
             if folder.is_file() or folder.is_symlink():
                 raise
+    for made in reversed(missing):
+        _flush_folder(made.parent)
 
 
 def _remove_tree(folder: Path) -> None:
@@ -440,7 +450,7 @@ class _Upload:
 
     def __enter__(self) -> BinaryIO:
         with self._store._writing(self._path):
-            _make_folder(self._file.parent)
+            _make_folder(self._file.parent, flush=True)
             _checksum_sidecar(self._file).unlink(missing_ok=True)
             self._stream = io.BufferedWriter(_File(self._file, "wb"), _BUFFER_SIZE_BYTES)
             return self._stream

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from tideline.clock import Clock
+from tideline.lock_timing import DEFAULT_TIMING, LockTiming
 from tideline.storage.fcntl_lock import FcntlLock
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.storage_lock import StorageLock
@@ -45,22 +46,22 @@ class TableLock(Protocol):
     """Not reentrant: a second acquire waits for the first lease, in the same thread too."""
 
     def acquire(self, *, timeout_s: float) -> Lease:
-        """Wait up to `timeout_s` for the lock.
+        """Wait up to `timeout_s` for the lock, or as long as the timing says.
 
-        Raises Conflict when somebody else kept it, StorageUnavailable when the store stayed away.
+        What it waits for is logged. Raises Conflict naming the holder when somebody else kept it,
+        StorageUnavailable when the store stayed away.
         """
         ...
 
 
 def open_table_lock(
-    store: ObjectStore, clock: Clock, *, validity_s: float = 300.0, renew_interval_s: float = 30.0
+    store: ObjectStore, clock: Clock, timing: LockTiming = DEFAULT_TIMING
 ) -> TableLock:
     """The lock of the table whose base is the store's root.
 
-    `validity_s` and `renew_interval_s` are Hudi's `hoodie.write.lock.storage.*` and matter only
-    where the lock is a lease.
+    The lease's times matter only where the lock is a lease.
     """
     path = store.local_path(LOCAL_LOCK_PATH)
     if path is not None:
         return FcntlLock(Path(path), clock)
-    return StorageLock(store, clock, validity_s=validity_s, renew_interval_s=renew_interval_s)
+    return StorageLock(store, clock, timing)

@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ObjectNotFound
+from tideline.read_limits import admit
 from tideline.storage.object_store import (
     AlreadyExists,
     Changed,
@@ -55,10 +56,10 @@ class MemoryStore:
         return f"memory://{self._name}" + (f"/{self._prefix}" if self._prefix else "")
 
     def get(self, path: str) -> bytes:
-        return self._object(path).body
+        return self._whole(path).body
 
     def get_versioned(self, path: str) -> VersionedBody:
-        found = self._object(path)
+        found = self._whole(path)
         return VersionedBody(found.body, str(found.version))
 
     def get_range(self, path: str, *, offset: int, length: int) -> bytes:
@@ -126,13 +127,18 @@ class MemoryStore:
                 del self._bucket.objects[key]
 
     def open_reader(self, path: str) -> BinaryIO:
-        return io.BytesIO(self.get(path))
+        return io.BytesIO(self._object(path).body)
 
     def open_writer(self, path: str) -> AbstractContextManager[BinaryIO]:
         return _Upload(self, checked_path(path))
 
     def local_path(self, path: str) -> str | None:  # noqa: ARG002
         return None
+
+    def _whole(self, path: str) -> _Object:
+        found = self._object(path)
+        admit(len(found.body), path=f"{self.uri}/{path}")
+        return found
 
     def _object(self, path: str) -> _Object:
         found = self._bucket.objects.get(self._key(path))

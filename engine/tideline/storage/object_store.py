@@ -83,11 +83,12 @@ class ObjectStore(Protocol):
         ...
 
     def get(self, path: str) -> bytes:
-        """The whole body. Raises ObjectNotFound."""
+        """The whole body, for metadata. Raises ObjectNotFound, and UnsupportedTable for an object
+        above the limit on metadata (`read_limits`), of which nothing is read."""
         ...
 
     def get_versioned(self, path: str) -> VersionedBody:
-        """The body together with its version. Raises ObjectNotFound."""
+        """The body together with its version. Raises what `get` raises."""
         ...
 
     def get_range(self, path: str, *, offset: int, length: int) -> bytes:

@@ -21,6 +21,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
 from tideline.errors import ObjectNotFound, StorageUnavailable
+from tideline.read_limits import admit
 from tideline.storage.object_store import (
     AlreadyExists,
     Changed,
@@ -91,11 +92,14 @@ class S3Store:
 
     def get(self, path: str) -> bytes:
         with self._requesting("read", path):
-            return bytes(obstore.get(self._client(), self._key(path)).bytes())
+            result = obstore.get(self._client(), self._key(path))
+            admit(result.meta["size"], path=self._uri(path))
+            return bytes(result.bytes())
 
     def get_versioned(self, path: str) -> VersionedBody:
         with self._requesting("read", path):
             result = obstore.get(self._client(), self._key(path))
+            admit(result.meta["size"], path=self._uri(path))
             return VersionedBody(bytes(result.bytes()), self._etag(result.meta))
 
     def get_range(self, path: str, *, offset: int, length: int) -> bytes:

@@ -7,7 +7,9 @@
    write, on the wall clock and on the monotonic one, and the shorter of the two holds: neither a
    clock set back nor a machine that slept makes it last longer than others believe.
 3. Release rewrites it as expired. It is never deleted.
-4. After a refused or unanswered write it is unclear who holds the lock. Acquiring never reads back
+4. Who finds it taken waits. When the time for that is over and the lease has not been renewed, its
+   holder may be dead: the wait goes on until the lease ends, or is seen to be renewed.
+5. After a refused or unanswered write it is unclear who holds the lock. Acquiring never reads back
    and goes on: should the lock turn out to be ours, it is released and acquiring starts again. A
    renewal does read back, and adopts its own version or gives up to a foreign owner.
 
@@ -19,9 +21,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import socket
 import threading
 import uuid
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
@@ -33,6 +38,7 @@ from tideline.errors import (
     StorageUnavailable,
     TidelineError,
 )
+from tideline.lock_timing import DEFAULT_TIMING, LockTiming
 from tideline.storage.object_store import ObjectStore, VersionedBody, Written
 from tideline.storage.renewal import RenewalThread
 
@@ -41,7 +47,7 @@ DRIFT_MS_MAX = 500
 
 _log = logging.getLogger(__name__)
 _POLL_S_MIN = 0.1
-_POLL_S_MAX = 1.0
+_TOLD_EVERY_S = 5.0
 _FAILURES_MAX = 3
 _RENEWAL_ATTEMPTS = 3
 
@@ -50,55 +56,45 @@ class StorageLock:
     """Hudi's storage lock (RFC-91) by conditional writes on `.hoodie/.locks/table_lock.json`."""
 
     def __init__(
-        self,
-        store: ObjectStore,
-        clock: Clock,
-        *,
-        validity_s: float = 300.0,
-        renew_interval_s: float = 30.0,
+        self, store: ObjectStore, clock: Clock, timing: LockTiming = DEFAULT_TIMING
     ) -> None:
         self._store = store
         self._clock = clock
-        self._validity_s = validity_s
-        self._renew_interval_s = renew_interval_s
+        self._timing = timing
         self._ghosts: set[str] = set()
 
     def acquire(self, *, timeout_s: float) -> StorageLease:
-        deadline_s = self._clock.monotonic_s() + timeout_s
+        waiting = _Waiting(self._store.uri, self._clock, self._timing, timeout_s)
         failures = 0
         poll_s = _POLL_S_MIN
         while True:
             try:
                 outcome = self._try_acquire()
                 failures = 0
-            except StorageUnavailable as error:
+            except StorageUnavailable:
                 failures += 1
-                outcome = error
-                if failures == _FAILURES_MAX:
+                outcome = None
+                if failures == _FAILURES_MAX or waiting.is_over(None):
                     raise
             if isinstance(outcome, StorageLease):
                 return outcome
-            remaining_s = deadline_s - self._clock.monotonic_s()
-            if remaining_s <= 0:
-                raise outcome
-            self._clock.sleep(min(poll_s, remaining_s))
-            poll_s = min(2 * poll_s, _POLL_S_MAX)
+            if waiting.is_over(outcome):
+                raise waiting.conflict(outcome)
+            self._clock.sleep(min(poll_s, waiting.remaining_s(outcome)))
+            poll_s = min(2 * poll_s, self._timing.poll_s_max)
 
-    def _try_acquire(self) -> StorageLease | TidelineError:
-        """One attempt: a lease, or the error to end with if time is up."""
+    def _try_acquire(self) -> StorageLease | _LockBody | None:
+        """One attempt: a lease, the holder, or None when another writer was first just now."""
         current = _read(self._store)
         if current is not None:
             holder = _LockBody.decode(current.body)
             if not holder.may_be_taken(self._clock.now_ms()):
                 if holder.owner in self._ghosts:
                     self._release_ghost(holder, current.version)
-                return Conflict(
-                    f"The table lock is held by {holder.owner} until {holder.valid_until_ms} ms",
-                    path=STORAGE_LOCK_PATH,
-                )
+                return holder
         # A new owner for every attempt, so that a ghost is never taken for a lease.
-        owner = str(uuid.uuid4())
-        term = _Term.starting(self._clock, self._validity_s)
+        owner = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4()}"
+        term = _Term.starting(self._clock, self._timing.validity_s)
         body = _LockBody(owner, term.valid_until_ms).encode()
         self._ghosts.add(owner)
         result = (
@@ -107,10 +103,10 @@ class StorageLock:
             else self._store.put_if_match(STORAGE_LOCK_PATH, body, version=current.version)
         )
         if not isinstance(result, Written):
-            return Conflict("Another writer took the table lock first", path=STORAGE_LOCK_PATH)
+            return None
         self._ghosts.discard(owner)
         lease = StorageLease(self._store, self._clock, owner, result.version, term)
-        lease.keep_renewed(self._validity_s, self._renew_interval_s)
+        lease.keep_renewed(self._timing.validity_s, self._timing.renew_interval_s)
         return lease
 
     def _release_ghost(self, ghost: _LockBody, version: str) -> None:
@@ -119,6 +115,61 @@ class StorageLock:
         )
         if isinstance(result, Written):
             self._ghosts.discard(ghost.owner)
+
+
+class _Waiting:
+    """How long one acquisition waits, and what it says meanwhile."""
+
+    def __init__(self, table: str, clock: Clock, timing: LockTiming, timeout_s: float) -> None:
+        self._table = table
+        self._clock = clock
+        self._timing = timing
+        self._begun_s = clock.monotonic_s()
+        self._deadline_s = self._begun_s + timeout_s
+        self._waits = timeout_s > 0
+        self._last_seen: _LockBody | None = None
+        self._outlasted: _LockBody | None = None
+        self._told_s = self._begun_s
+
+    def is_over(self, holder: _LockBody | None) -> bool:
+        """Whether to give up, now that `holder` has the lock."""
+        self._tell(holder)
+        before, self._last_seen = self._last_seen, holder or self._last_seen
+        if self._clock.monotonic_s() < self._deadline_s:
+            return False
+        if holder is None or not self._waits or not self._timing.outlasts_lease:
+            return True
+        if self._outlasted is None and before in (None, holder):
+            self._outlasted = holder
+        # Renewed, or taken by the next: somebody is alive.
+        return self._outlasted != holder or self._lease_s(holder) > self._timing.lease_end_s_max
+
+    def remaining_s(self, holder: _LockBody | None) -> float:
+        """Seconds until the next look is due at the latest."""
+        remaining_s = self._deadline_s - self._clock.monotonic_s()
+        if remaining_s > 0 or holder is None:
+            return max(remaining_s, 0.0)
+        return max(self._lease_s(holder), _POLL_S_MIN)
+
+    def conflict(self, holder: _LockBody | None) -> Conflict:
+        waited_s = self._clock.monotonic_s() - self._begun_s
+        if holder is None:
+            message = "another writer took the table lock first"
+        else:
+            message = f"the table lock is held by {holder}"
+        return Conflict(
+            f"{message}; waited {waited_s:.0f} s", table=self._table, path=STORAGE_LOCK_PATH
+        )
+
+    def _tell(self, holder: _LockBody | None) -> None:
+        now_s = self._clock.monotonic_s()
+        is_due = now_s - self._told_s >= _TOLD_EVERY_S
+        if holder is not None and is_due:
+            self._told_s = now_s
+            _log.warning("Waiting for the table lock of %s, held by %s", self._table, holder)
+
+    def _lease_s(self, holder: _LockBody) -> float:
+        return (holder.valid_until_ms + DRIFT_MS_MAX + 1 - self._clock.now_ms()) / 1000
 
 
 class StorageLease:
@@ -257,12 +308,16 @@ class _LockBody:
         try:
             fields = json.loads(body)
             return cls(str(fields["owner"]), int(fields["validUntil"]), bool(fields["expired"]))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
             raise CorruptTable(
                 "The table lock is not a storage lock of RFC-91; remove it once no writer runs",
                 path=STORAGE_LOCK_PATH,
                 value=body[:200],
             ) from error
+
+    def __str__(self) -> str:
+        until = datetime.fromtimestamp(self.valid_until_ms / 1000, UTC)
+        return f"{self.owner} until {until:%Y-%m-%dT%H:%M:%SZ}, unless renewed"
 
     def encode(self) -> bytes:
         fields = {"expired": self.expired, "validUntil": self.valid_until_ms, "owner": self.owner}

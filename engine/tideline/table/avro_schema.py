@@ -8,7 +8,6 @@ Source: Spark's SchemaConverters, Hudi's AvroConversionUtils and HoodieAvroUtils
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,11 +16,13 @@ import pyarrow as pa
 from pyarrow import types
 
 from tideline.errors import CorruptTable, InvalidData, UnsupportedTable
+from tideline.formats.bounded import faults_named, parse_json, shortened
 from tideline.table.column_type import ELEMENT, VALUE, stored_type
 
 AvroType = str | list[Any] | dict[str, Any]
 
 # Java's Avro takes any letter where the specification says ASCII.
+COLUMN_NAMES = "column names start with a letter or _ and hold only letters, digits and _"
 _FIELD_NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -29,6 +30,11 @@ def record_name(table_name: str) -> tuple[str, str]:
     """Name and namespace of a table's record; what Avro does not allow becomes `__`."""
     name = re.sub(r"[^A-Za-z0-9_]", "__", re.sub(r"^[^A-Za-z_]", "__", table_name))
     return f"{name}_record", f"hoodie.{name}"
+
+
+def is_column_name(name: str) -> bool:
+    """Whether a column, or a field nested in one, can have this name: Avro has no other."""
+    return _FIELD_NAME.fullmatch(name) is not None
 
 
 def arrow_to_avro(schema: pa.Schema, *, name: str, namespace: str) -> dict[str, Any]:
@@ -46,13 +52,11 @@ def avro_to_arrow(schema: str | Mapping[str, Any]) -> pa.Schema:
     Raises CorruptTable when it is no Avro record schema, UnsupportedTable naming a column whose
     type (a union of several types, a recursive record) has no Arrow form.
     """
-    try:
-        parsed = json.loads(schema) if isinstance(schema, str) else schema
-    except ValueError as error:
-        raise CorruptTable("schema is no JSON", value=schema) from error
+    parsed = parse_json(schema, what="Avro schema") if isinstance(schema, str) else schema
     if not isinstance(parsed, Mapping) or parsed.get("type") != "record":
-        raise CorruptTable("schema is no Avro record", value=schema)
-    return pa.schema(list(_Reader().read_record(parsed, "", "")))
+        raise CorruptTable("schema is no Avro record", value=shortened(schema))
+    with faults_named("schema is not understood"):
+        return pa.schema(list(_Reader().read_record(parsed, "", "")))
 
 
 def _record(struct: pa.StructType, name: str, namespace: str, path: str) -> dict[str, Any]:
@@ -60,11 +64,8 @@ def _record(struct: pa.StructType, name: str, namespace: str, path: str) -> dict
     fields = []
     for child in struct:
         child_path = f"{path}.{child.name}" if path else child.name
-        if not _FIELD_NAME.fullmatch(child.name):
-            raise InvalidData(
-                "column names start with a letter or _ and hold only letters, digits and _",
-                value=child_path,
-            )
+        if not is_column_name(child.name):
+            raise InvalidData(COLUMN_NAMES, value=child_path)
         avro = _optional(
             _avro_type(child.type, child.name, child_namespace, child_path), child.nullable
         )

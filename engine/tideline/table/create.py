@@ -20,7 +20,9 @@ from tideline.clock import Clock
 from tideline.errors import ConfigError, InvalidData
 from tideline.storage.object_store import AlreadyExists, ObjectStore
 from tideline.table import table_config as keys
+from tideline.table.avro_schema import COLUMN_NAMES, is_column_name
 from tideline.table.java_properties import format_properties
+from tideline.table.names import column_names
 from tideline.table.properties import has_table_metadata, table_checksum
 from tideline.table.schema import arrow_to_avro, is_meta_column, record_name, stored_schema
 from tideline.table.table_config import (
@@ -67,6 +69,11 @@ class TableDefinition:
     schema: pa.Schema | None = None
     merge_mode: MergeMode | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # A text is a sequence of texts as well: `"id"` would become the columns i and d, for good.
+        for role in ("record_key", "partition_by", "ordering"):
+            object.__setattr__(self, role, column_names(getattr(self, role)))
 
 
 def create_table(store: ObjectStore, definition: TableDefinition, clock: Clock) -> TableConfig:
@@ -138,6 +145,9 @@ def table_properties(definition: TableDefinition) -> dict[str, str]:
 def _check(definition: TableDefinition) -> None:
     if not definition.name.strip():
         raise ConfigError("a table needs a name", value=definition.name)
+    if not definition.name.isprintable():
+        message = "a table name with a control character, or one that is not valid Unicode"
+        raise ConfigError(message, value=ascii(definition.name))
     if definition.table_version != TABLE_VERSION:
         raise ConfigError(
             f"only tables of version {TABLE_VERSION} can be created",
@@ -165,6 +175,8 @@ def _check_columns(role: str, names: Iterable[str]) -> None:
     for name in names:
         if not name.strip() or "," in name:
             raise ConfigError(f"not a {role} column name", value=name)
+        if not all(is_column_name(part) for part in name.split(".")):
+            raise ConfigError(f"not a {role} column name: {COLUMN_NAMES}", value=name)
         if name in seen:
             raise ConfigError(f"{role} column named twice", value=name)
         seen.add(name)

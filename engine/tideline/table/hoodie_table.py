@@ -6,25 +6,34 @@ Opening reads `hoodie.properties` and nothing else. Everything here works withou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ObjectNotFound
+from tideline.lock_timing import LockTiming
+from tideline.storage.delete_scope import DeleteScope, no_objection
 from tideline.storage.location import StoreLocation
 from tideline.storage.lock import TableLock, open_table_lock
-from tideline.storage.object_store import ObjectStore
+from tideline.storage.nested_tables import HUDI, root_around
+from tideline.storage.object_store import ObjectInfo, ObjectStore
 from tideline.table.file_group import BaseFile, FileGroupId, LogFile, split_path
 from tideline.table.file_system_view import FileSystemView, parse_data_file
-from tideline.table.partition_metadata import find_partitions, is_table_metadata
+from tideline.table.folder_listing import FolderListing
+from tideline.table.partition_metadata import (
+    METADATA_DIRECTORY,
+    find_partitions,
+    is_table_metadata,
+)
 from tideline.table.pending_plan import planned_groups
 from tideline.table.properties import (
     TableConfig,
     load_table_config,
     update_table_properties,
 )
+from tideline.table.settings import Settings
 from tideline.timeline.active import ActiveTimeline, TimelineStore
 from tideline.timeline.archived import ArchivedTimeline
 from tideline.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
@@ -53,6 +62,8 @@ class HoodieTable:
         self.clock = clock
         self.writer = ""
         """What heartbeats of this process name it; see `tideline.storage.heartbeat`."""
+        self.nested: dict[str, str] = {}
+        """Tables below this one, by root with their format, as far as listings have shown them."""
         self.timelines = TimelineStore(store, LAYOUT_V1, clock)
         # Instants and their plans never change, so what was read of one is kept.
         self._replaced_by: dict[InstantTime, tuple[FileGroupId, ...]] = {}
@@ -84,9 +95,10 @@ class HoodieTable:
         in_memory = self.location.scheme == "memory"
         return self.location.uri if in_memory else self.location.spark_uri()
 
-    def lock(self) -> TableLock:
-        """The table's lock, not acquired yet."""
-        return open_table_lock(self.store, self.clock)
+    def lock(self, timing: LockTiming | None = None) -> TableLock:
+        """The table's lock, not acquired yet, with the table's own timing unless given."""
+        timing = timing or Settings(self.config.properties).lock_timing()
+        return open_table_lock(self.store, self.clock, timing)
 
     def reload_config(self) -> TableConfig:
         """Read the properties again: another engine may have changed them."""
@@ -119,6 +131,22 @@ class HoodieTable:
     def archived(self) -> ArchivedTimeline:
         """The instants that left the active timeline; nothing is read before it is asked for."""
         return ArchivedTimeline(self.store, self.config.archive_folder)
+
+    def delete_scope(
+        self,
+        operation: str,
+        objection: Callable[[str], str | None] = no_objection,
+        *,
+        control: Container[str] = frozenset(),
+    ) -> DeleteScope:
+        """What `operation` may delete here; never anything of a table below this one."""
+        return DeleteScope(self.store, operation, objection, control, self.nested)
+
+    def list_objects(self) -> tuple[ObjectInfo, ...]:
+        """Every object in the folder, `.hoodie` included, but none of a table below this one."""
+        listing = FolderListing.of(self.store.list())
+        self.nested.update(listing.nested)
+        return listing.objects
 
     def partitions(self) -> tuple[str, ...]:
         """The table's partitions, sorted, by a listing of the whole table."""
@@ -258,10 +286,14 @@ class HoodieTable:
 
     def _list_partition(self, partition: str) -> tuple[tuple[str, int], ...]:
         listing = self.store.list_directory(partition)
+        if partition and f"{partition}/{METADATA_DIRECTORY}" in listing.directories:
+            self.nested[partition] = HUDI
+        if root_around(partition, self.nested) is not None:
+            return ()
         return tuple((split_path(info.path)[1], info.size_bytes) for info in listing.objects)
 
     def _list_data(self) -> Iterator[tuple[str, int]]:
-        for info in self.store.list():
+        for info in self.list_objects():
             if not is_table_metadata(info.path):
                 yield info.path, info.size_bytes
 

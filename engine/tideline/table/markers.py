@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tideline.errors import CorruptTable
+from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import BaseFile, FileGroupId, LogFile, join_path, split_path
 from tideline.timeline.instant_time import InstantTime
@@ -86,7 +87,7 @@ def create_marker(store: ObjectStore, instant: InstantTime | str, marker: Marker
 
 def delete_marker(store: ObjectStore, instant: InstantTime | str, marker: Marker) -> None:
     """Take back a direct marker whose file is not going to be written."""
-    store.delete(f"{_directory(instant)}/{marker.marker_path}")
+    _scope(store, instant).remove(f"{_directory(instant)}/{marker.marker_path}")
 
 
 def list_markers(store: ObjectStore, instant: InstantTime | str) -> tuple[Marker, ...]:
@@ -126,7 +127,11 @@ def delete_markers(store: ObjectStore, instant: InstantTime | str) -> None:
     Call only once the instant is completed or its rollback is: after a crash in the middle the
     rest lies there unused until it is called again.
     """
-    store.delete_prefix(_directory(instant))
+    _scope(store, instant).remove_below(_directory(instant))
+
+
+def _scope(store: ObjectStore, instant: InstantTime | str) -> DeleteScope:
+    return DeleteScope(store, f"removing markers of {instant}", control=(_directory(instant),))
 
 
 def _directory(instant: InstantTime | str) -> str:

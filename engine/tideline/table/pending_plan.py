@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from tideline.formats.avro import decode_container
+from tideline.formats.bounded import parser
 from tideline.table.file_group import BaseFile, FileGroupId, LogFile
 from tideline.timeline.instant import Action
 from tideline.timeline.instant_time import InstantTime, is_instant_time
 
 
+@parser("a plan lacks a field, or one is wrong")
 def planned_groups(body: bytes, action: Action, *, path: str) -> tuple[FileGroupId, ...]:
     """The file groups that the body of a requested instant of `action` plans for.
 
@@ -38,6 +40,7 @@ def _group(item: Mapping[str, Any]) -> FileGroupId:
     return FileGroupId(item.get("partitionPath") or "", item.get("fileId") or "")
 
 
+@parser("a plan lacks a field, or one is wrong")
 def planned_slices(
     body: bytes, action: Action, *, path: str
 ) -> Mapping[FileGroupId, InstantTime | None]:

@@ -26,6 +26,7 @@ from uuid import uuid4
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import Conflict, CorruptTable, ObjectNotFound
+from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.object_store import AlreadyExists, ObjectStore
 from tideline.table.java_properties import format_properties, parse_properties
 from tideline.table.table_config import (
@@ -117,7 +118,7 @@ def update_table_properties(
                 table=store.uri,
                 path=PROPERTIES_PATH,
             )
-        store.delete(BACKUP_PATH)
+        _scope(store).remove(BACKUP_PATH)
     return config
 
 
@@ -199,7 +200,7 @@ def _recover(store: ObjectStore) -> Mapping[str, str]:
     _delete_sidecars(store)
     if believed.path == BACKUP_PATH:
         store.put(PROPERTIES_PATH, believed.body)
-    store.delete(BACKUP_PATH)
+    _scope(store).remove(BACKUP_PATH)
     return believed.properties
 
 
@@ -213,4 +214,8 @@ def _back_up(store: ObjectStore, body: bytes) -> None:
 
 def _delete_sidecars(store: ObjectStore) -> None:
     for path in CHECKSUM_SIDECARS:
-        store.delete(path)
+        _scope(store).remove(path)
+
+
+def _scope(store: ObjectStore) -> DeleteScope:
+    return DeleteScope(store, "a change of properties", control=(BACKUP_PATH, *CHECKSUM_SIDECARS))

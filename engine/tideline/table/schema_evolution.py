@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from tideline.errors import InvalidData
+from tideline.table.avro_schema import COLUMN_NAMES, is_column_name
 from tideline.table.column_type import (
     ELEMENT,
     VALUE,
@@ -88,6 +89,8 @@ class _Evolution:
         return fields + [self._add(item, _dotted(path, item.name)) for item in new]
 
     def _add(self, item: pa.Field, name: str) -> pa.Field:
+        if not is_column_name(item.name):
+            raise InvalidData(COLUMN_NAMES, value=name)
         self.added.append(name)
         stored = stored_field(item, name)
         if types.is_null(stored.type):

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tideline.errors import CorruptTable, ObjectNotFound, TidelineError
-from tideline.formats.parquet_footer import is_broken_footer
+from tideline.formats.parquet_footer import is_broken_footer, read_schema
 from tideline.storage.object_store import ObjectStore
 from tideline.table.avro_schema import avro_to_arrow
 from tideline.table.column_type import stored_type
@@ -41,7 +40,7 @@ def read_footer_schema(
     for path in base_file_paths:
         try:
             with store.open_reader(path) as reader:
-                footer = pq.read_schema(reader)
+                footer = read_schema(reader, path=path)
         except ObjectNotFound:
             continue
         except (ValueError, OSError) as error:

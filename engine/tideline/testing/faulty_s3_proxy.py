@@ -17,6 +17,8 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
+from tideline.testing.fault_counts import count_fault
+
 
 class ProxyFault(Enum):
     """What happens to one request."""
@@ -144,6 +146,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         proxy = self.server.proxy
         fault = proxy._next_fault(SeenRequest(self.command, self.path))
+        if fault is not None:
+            count_fault(f"on the wire {fault.name.lower().replace('_', ' ')}")
         match fault:
             case ProxyFault.DROP_REQUEST:
                 self.close_connection = True

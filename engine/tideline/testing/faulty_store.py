@@ -27,6 +27,7 @@ from tideline.storage.object_store import (
     VersionedBody,
     Written,
 )
+from tideline.testing.fault_counts import FaultClass, count_fault
 
 _T = TypeVar("_T")
 
@@ -160,6 +161,7 @@ class FaultyStore:
             self._require_alive()
             self.calls += 1
             if self.calls in self.plan.unavailable_calls:
+                count_fault(FaultClass.UNAVAILABLE)
                 raise StorageUnavailable("Injected: storage unavailable", path=self.uri)
 
     def _write(self, method: str, path: str, apply: Callable[[], _T]) -> _T:
@@ -168,10 +170,10 @@ class FaultyStore:
             self.writes = (*self.writes, RecordedWrite(method, path))
             number = len(self.writes)
             if number == self.plan.crash_before_write:
-                self._die()
+                self._die(FaultClass.CRASH_BEFORE_WRITE)
         result = apply()
         if number == self.plan.crash_after_write:
-            self._die()
+            self._die(FaultClass.CRASH_AFTER_WRITE)
         return result
 
     def _reply(self, path: str, result: _T, refused: _T) -> _T:
@@ -181,14 +183,17 @@ class FaultyStore:
         if not is_lost or not isinstance(result, Written):
             return result
         if self.plan.lost_reply is LostReply.REFUSED:
+            count_fault(FaultClass.REFUSED_REPLY)
             return refused
+        count_fault(FaultClass.LOST_REPLY)
         raise StorageUnavailable("Injected: the reply was lost", path=path)
 
     def _require_alive(self) -> None:
         if self.is_dead:
             raise SimulatedCrash("the process is dead")
 
-    def _die(self) -> NoReturn:
+    def _die(self, fault: FaultClass) -> NoReturn:
+        count_fault(fault)
         if self.plan.kill_process:
             os.kill(os.getpid(), signal.SIGKILL)
         self.is_dead = True

@@ -2,7 +2,7 @@
 
 `HudiPeer` starts one long-lived JVM in the peers' virtual environment (see `peer_environment`) and
 speaks to it line by line; rows go both ways as pyarrow tables. Everything it writes stays on table
-version 6 and is never upgraded. The pytest fixture `hudi_peer` shares one peer per test session.
+version 6 and is never upgraded. The pytest fixture `hudi_peer` shares one JVM per test run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 
 from tideline.testing.json_line_process import Reply
 from tideline.testing.peer_environment import PeerEnvironment, prepare_hudi_peer
-from tideline.testing.spark_peer import SMALL_DATA_SETTINGS, SparkPeer
+from tideline.testing.spark_peer import SMALL_DATA_SETTINGS, SparkPeer, folder_of_the_run
 
 VERSION_6 = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
 
@@ -59,9 +59,13 @@ class HudiPeer(SparkPeer):
         scratch: Path,
         *,
         spark_settings: Mapping[str, str] = SMALL_DATA_SETTINGS,
+        shared_in: Path | None = None,
     ) -> None:
-        """Start the JVM. `scratch` is an existing folder for rows on their way and for the log."""
-        super().__init__("hudi_peer_server", environment, scratch, spark_settings)
+        """Start the JVM, or share one (see `SparkPeer`).
+
+        `scratch` is an existing folder for rows on their way and for the log.
+        """
+        super().__init__("hudi_peer_server", environment, scratch, spark_settings, shared_in)
 
     def read(
         self,
@@ -152,6 +156,10 @@ class HudiPeer(SparkPeer):
 
 @pytest.fixture(scope="session")
 def hudi_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiPeer]:
-    """One Hudi for the whole test session."""
-    with HudiPeer(prepare_hudi_peer(), tmp_path_factory.mktemp("hudi-peer")) as peer:
+    """One Hudi for the whole test run; each of its workers has a session."""
+    scratch, shared = (
+        tmp_path_factory.mktemp("hudi-peer"),
+        folder_of_the_run(tmp_path_factory, "hudi"),
+    )
+    with HudiPeer(prepare_hudi_peer(), scratch, shared_in=shared) as peer:
         yield peer

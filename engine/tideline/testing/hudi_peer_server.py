@@ -16,7 +16,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from json_line_server import claim_standard_output, serve  # type: ignore[import-not-found]
+from json_line_server import (  # type: ignore[import-not-found]
+    Handler,
+    claim_standard_output,
+    serve,
+    serve_socket,
+)
 from pyspark.sql import DataFrame, SparkSession
 
 HUDI_SETTINGS = {
@@ -126,17 +131,27 @@ class HudiOperations:
 
 
 def main() -> None:
-    """Start Spark with the bundle and answer until standard input ends."""
+    """Start Spark with the bundle and answer until standard input, or the last client, ends."""
     replies = claim_standard_output()
     bundle, settings = sys.argv[1], json.loads(sys.argv[2])
     builder = SparkSession.Builder().config("spark.jars", bundle)
     for name, value in {**HUDI_SETTINGS, **settings}.items():
         builder = builder.config(name, value)
-    answers = Path.cwd() / "answers"
-    answers.mkdir()
-    operations = HudiOperations(builder.getOrCreate(), answers)
-    names = [name for name in dir(operations) if not name.startswith("_")]
-    serve({name: getattr(operations, name) for name in names}, replies)
+    spark, answers = builder.getOrCreate(), Path.cwd() / "answers"
+    answers.mkdir(exist_ok=True)
+
+    def handlers_of_a_client() -> dict[str, Handler]:
+        session: Any = spark.newSession()
+        # The data source asks for the session of the thread.
+        session._jvm.SparkSession.setActiveSession(session._jsparkSession)
+        operations = HudiOperations(session, answers)
+        names = [name for name in dir(operations) if not name.startswith("_")]
+        return {name: getattr(operations, name) for name in names}
+
+    if len(sys.argv) > 3:
+        serve_socket(handlers_of_a_client, sys.argv[3])
+    else:
+        serve(handlers_of_a_client(), replies)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ and speaks to it line by line; rows come back as pyarrow tables. SQL finds table
 `lake.<namespace>.<table>`, which are folders below `warehouse`; other requests name a table by its
 folder, and those of PyIceberg and DuckDB by its newest metadata file, which `metadata_file` finds.
 DuckDB has a process apart, started when it is first asked, because some tables end it. The pytest
-fixture `iceberg_peer` shares one peer per test session.
+fixture `iceberg_peer` shares one JVM per test run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pytest
 
 from tideline.testing.json_line_process import JsonLineProcess, PeerLost
 from tideline.testing.peer_environment import PeerEnvironment, prepare_iceberg_peer
-from tideline.testing.spark_peer import SMALL_DATA_SETTINGS, SparkPeer
+from tideline.testing.spark_peer import SMALL_DATA_SETTINGS, SparkPeer, folder_of_the_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,16 @@ class IcebergPeer(SparkPeer):
         scratch: Path,
         *,
         spark_settings: Mapping[str, str] = SMALL_DATA_SETTINGS,
+        shared_in: Path | None = None,
     ) -> None:
-        """Start the JVM. `scratch` is an existing folder for tables, rows on their way and a log.
+        """Start the JVM, or share one (see `SparkPeer`).
 
+        `scratch` is an existing folder for tables, rows on their way and a log.
         The catalog `lake` holds tables of any format version in the folder `warehouse`.
         """
         self._environment = environment
         self._duckdb: JsonLineProcess | None = None
-        super().__init__("iceberg_peer_server", environment, scratch, spark_settings)
+        super().__init__("iceberg_peer_server", environment, scratch, spark_settings, shared_in)
         self.add_catalog("lake", {"type": "hadoop", "warehouse": str(self.warehouse)})
 
     @property
@@ -210,6 +212,8 @@ def metadata_file(uri: str) -> str:
 
 @pytest.fixture(scope="session")
 def iceberg_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergPeer]:
-    """One Iceberg for the whole test session."""
-    with IcebergPeer(prepare_iceberg_peer(), tmp_path_factory.mktemp("iceberg-peer")) as peer:
+    """One Iceberg for the whole test run; each of its workers has a session and a warehouse."""
+    scratch = tmp_path_factory.mktemp("iceberg-peer")
+    shared = folder_of_the_run(tmp_path_factory, "iceberg")
+    with IcebergPeer(prepare_iceberg_peer(), scratch, shared_in=shared) as peer:
         yield peer

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from unittest.mock import patch
 
 from tideline.errors import StorageUnavailable
 from tideline.storage.object_store import ObjectStore
+from tideline.testing.fault_counts import FaultClass, count_fault
 from tideline.testing.faulty_store import SimulatedCrash
 from tideline.testing.stepping_store import Step, SteppingStore
 
@@ -62,6 +64,7 @@ class Simulation:
         self.is_pressing = is_pressing
         self.time_ms = float(_START_MS)
         self.history: list[str] = []
+        self.fired: Counter[FaultClass] = Counter()
         self.processes: list[SimulatedProcess] = []
         self._scheduler = threading.Semaphore(0)
 
@@ -206,26 +209,28 @@ class SimulatedProcess:
         if simulation.random.random() < hazards.sleep and not simulation.is_pressing(step):
             slept_s = simulation.random.uniform(1, hazards.sleep_s_max)
             until_ms += slept_s * 1000
-            self._say(step, f"sleeps {slept_s:.0f} s before")
+            self._suffer(FaultClass.DELAY, step, f"sleeps {slept_s:.0f} s before")
             self._sleeps = True
         self.wait(until_ms)
         chance = simulation.random.random()
         if chance < hazards.crash:
-            self._say(step, "dies before")
+            self._suffer(FaultClass.CRASH_BEFORE_WRITE, step, "dies before")
             self._is_dead = True
             raise SimulatedCrash(self.name)
         if chance < hazards.crash + hazards.unavailable:
-            self._say(step, "finds the store away at")
+            self._suffer(FaultClass.UNAVAILABLE, step, "finds the store away at")
             raise StorageUnavailable("Simulated: store away", path=step.path)
 
     def _maybe_lose_reply(self, step: Step) -> None:
         if not self._renewing and self.simulation.random.random() < (
             self.simulation.hazards.lost_reply
         ):
-            self._say(step, "loses the reply to")
+            self._suffer(FaultClass.LOST_REPLY, step, "loses the reply to")
             raise StorageUnavailable("Simulated: reply lost", path=step.path)
 
-    def _say(self, step: Step, what: str) -> None:
+    def _suffer(self, fault: FaultClass, step: Step, what: str) -> None:
+        count_fault(fault)
+        self.simulation.fired[fault] += 1
         self.simulation.say(f"{self.name} {what} {step.method} {step.path}")
 
     def _run(self) -> None:

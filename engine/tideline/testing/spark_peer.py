@@ -1,18 +1,26 @@
 """Another implementation on a Spark of its own: one long-lived JVM in a peer's environment.
 
 The server, a script of that environment, is spoken to line by line. It gets the path of the peer's
-jar and the Spark settings as arguments.
+jar and the Spark settings as arguments, and of a socket when several processes share it: each then
+has a Spark session of its own in the one JVM.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tideline.testing.json_line_process import JsonLineProcess
+import pytest
+
+from tideline.testing.json_line_process import (
+    JsonLineChannel,
+    JsonLineProcess,
+    connect_shared,
+)
 from tideline.testing.peer_environment import PeerEnvironment
 
 SMALL_DATA_SETTINGS = {
@@ -34,17 +42,27 @@ class SparkPeer:
         environment: PeerEnvironment,
         scratch: Path,
         spark_settings: Mapping[str, str],
+        shared_in: Path | None,
     ) -> None:
-        """Start the JVM. `scratch` is an existing folder for rows on their way and for the log."""
+        """Start the JVM, or use the one of all who name the folder `shared_in`.
+
+        `scratch` is an existing folder for rows on their way, and for the log of a JVM not shared.
+        """
         self._scratch = scratch
-        settings = {**spark_settings, "spark.local.dir": str(scratch)}
+        settings = {**spark_settings, "spark.local.dir": str(shared_in or scratch)}
         script = Path(__file__).with_name(f"{server}.py")
-        self._process = JsonLineProcess(
-            [str(environment.python), str(script), str(environment.jar), json.dumps(settings)],
-            log_path=scratch / f"{server}.log",
-            working_directory=scratch,
-            environment=environment.process_environment(),
-        )
+        command = [str(environment.python), str(script), str(environment.jar), json.dumps(settings)]
+        variables = environment.process_environment()
+        self._process: JsonLineChannel
+        if shared_in is None:
+            self._process = JsonLineProcess(
+                command,
+                log_path=scratch / f"{server}.log",
+                working_directory=scratch,
+                environment=variables,
+            )
+        else:
+            self._process = connect_shared(command, folder=shared_in, environment=variables)
 
     def __enter__(self) -> Self:
         return self
@@ -63,5 +81,11 @@ class SparkPeer:
         return self._process.pid
 
     def close(self) -> None:
-        """End the JVM."""
+        """End the JVM; one that is shared ends with its last user."""
         self._process.close()
+
+
+def folder_of_the_run(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
+    """A folder that all workers of a parallel test run have in common."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name

@@ -1,18 +1,20 @@
-"""pytest plugin: which test file runs when, and which part of the suite a slice is.
+"""pytest plugin: which worker runs which test file when, and which part of the suite a slice is.
 
-1. `file_seconds.json` beside the engine's tests says how many seconds of processor time each test
-   file took when it was last measured (`python -m tideline.testing.file_seconds`).
-2. Files that need a Spark session come first, the longest of them first; all others follow, the
-   longest last. The first worker of a parallel run takes files from the front, the second from the
-   back, so they meet among short ones and end together, and as a rule one of them starts Spark.
-3. `--slice K/N` keeps the files of one of N parts of about equal length. A file belongs to the same
+1. `file_seconds.json` beside the engine's tests says how many seconds each test file took when it
+   was last measured (`make seconds`).
+2. A worker of a parallel run stays with files of one kind as long as there are any, the longest
+   first: as a rule one worker starts Spark and another Kubernetes. Then it takes from the kind
+   that has most left, so that all end together.
+3. Tests named in `left_to_slow.txt`, beside it, are marked `slow`.
+4. `--slice K/N` keeps the files of one of N parts of about equal length. A file belongs to the same
    part on every machine.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from enum import Enum
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 FILE_SECONDS = Path(__file__).resolve().parents[2] / "tests" / "file_seconds.json"
+LEFT_TO_SLOW = FILE_SECONDS.with_name("left_to_slow.txt")
 SECONDS_UNLESS_MEASURED = 2.0
 
 
@@ -32,48 +35,68 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what is left to the slow tests."""
+    if {item.nodeid, item.nodeid.partition("[")[0]} & left_to_slow():
+        item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Drop what belongs to another slice; in a parallel run put files in their order."""
+    """Drop what belongs to another slice."""
     chosen = config.getoption("--slice")
     if chosen:
         _keep_slice(config, items, *_parsed(chosen))
-    if config.getoption("dist", "no") == "loadfile" or hasattr(config, "workerinput"):
-        items[:] = in_order(items)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
-    """Take files from both ends where whole files are dealt to workers."""
-    return TwoEnded(config, log) if config.getoption("dist") == "loadfile" else None
+    """Where whole files are dealt to workers, deal them by kind."""
+    return ByKind(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-class TwoEnded(LoadFileScheduling):  # type: ignore[misc]
-    """Deals whole files: from the front of the order to the first worker, else from its end."""
+class Kind(Enum):
+    """What a test file starts that takes long to start; the value is how its source shows it."""
+
+    SPARK = "mark.spark"
+    KUBERNETES = "mark.api_server"
+    OTHER = ""
+
+    @classmethod
+    def of(cls, file: Path) -> Kind:
+        source = file.read_text(encoding="utf-8") if file.is_file() else ""
+        return next(kind for kind in cls if kind.value in source)
+
+
+class ByKind(LoadFileScheduling):  # type: ignore[misc]
+    """Deals whole files to workers, each worker those of one kind while there are any."""
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
         super().__init__(config, log)
-        self.config.option.loadscopereorder = False
+        self._kinds: dict[WorkerController, Kind] = {}
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        from_the_end = self.nodes.index(node) % 2 == 1
-        if from_the_end:
-            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        left: dict[Kind, list[str]] = {}
+        for file in self.workqueue:
+            left.setdefault(self._kind_of(file), []).append(file)
+        kind = self._kinds.get(node)
+        if kind not in left:
+            kind = choose_kind(
+                {kind: sum(map(seconds_of, files)) for kind, files in left.items()},
+                taken=set(self._kinds.values()),
+            )
+            self._kinds[node] = kind
+        self.workqueue.move_to_end(max(left[kind], key=seconds_of), last=False)
         super()._assign_work_unit(node)
 
+    def _kind_of(self, file: str) -> Kind:
+        return _kind_of(self.config.rootpath / file)
 
-def in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Tests file by file: those with Spark, longest first, then the others, longest last."""
-    files: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(_file_of(item), []).append(item)
 
-    def place(file: str) -> tuple[bool, float, str]:
-        with_spark = any(item.get_closest_marker("spark") for item in files[file])
-        seconds = seconds_of(file)
-        return (not with_spark, -seconds if with_spark else seconds, file)
-
-    return [item for file in sorted(files, key=place) for item in files[file]]
+def choose_kind(seconds_left: Mapping[Kind, float], taken: Collection[Kind]) -> Kind:
+    """What a worker turns to that has nothing: a kind that no other has, else the longest."""
+    free = [kind for kind in seconds_left if kind not in taken]
+    return max(free or list(seconds_left), key=lambda kind: seconds_left[kind])
 
 
 def slices(files: Iterable[str], count: int, seconds: Mapping[str, float]) -> list[list[str]]:
@@ -87,9 +110,21 @@ def slices(files: Iterable[str], count: int, seconds: Mapping[str, float]) -> li
     return parts
 
 
+@cache
+def left_to_slow() -> frozenset[str]:
+    """Node ids of tests that run among the slow ones, without parameters where all of them do."""
+    lines = LEFT_TO_SLOW.read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
 def seconds_of(file: str) -> float:
     """Seconds of processor time of a test file, by its path in the repository."""
     return _measured().get(file, SECONDS_UNLESS_MEASURED)
+
+
+@cache
+def _kind_of(file: Path) -> Kind:
+    return Kind.of(file)
 
 
 @cache

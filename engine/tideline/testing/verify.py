@@ -26,7 +26,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 COUNTED = ("passed", "failed", "skipped")
-_COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped)\b")
+_COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|caught|survived|unproven)\b")
+_COUNTED_AS = {
+    "error": "failed",
+    "errors": "failed",
+    "caught": "passed",
+    "survived": "failed",
+    "unproven": "failed",
+}
 # What pip, Go and Maven keep, by the variable that says where, below the home.
 _CACHES = {
     "XDG_CACHE_HOME": ".cache",
@@ -72,10 +79,13 @@ PARTS = (
 
 
 def counts_in(line: str) -> dict[str, int]:
-    """What a summary line counts: `3 failed, 10 passed, 1 error in 2 s`; empty for other lines."""
+    """What a summary line counts, `3 failed, 10 passed, 1 error in 2 s`; empty for other lines.
+
+    A planted fault that a test caught has passed.
+    """
     found: dict[str, int] = {}
     for number, word in _COUNT.findall(line):
-        name = "failed" if word.startswith("error") else word
+        name = _COUNTED_AS.get(word, word)
         found[name] = found.get(name, 0) + int(number)
     return found
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import pyarrow as pa
 from tideline.errors import Conflict
 from tideline.storage.location import StoreLocation
 from tideline.table.markers import Marker, MarkerKind, create_marker
+from tideline.testing.fault_counts import FaultClass, count_fault
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
 from tideline.testing.small_table import SmallTable
 
@@ -116,6 +118,8 @@ def join(process: BaseProcess) -> int | None:
     """Wait for the process to end; its exit code, negative for a signal."""
     process.join(_JOIN_S_MAX)
     assert process.exitcode is not None, "the process did not end in time"
+    if process.exitcode == -signal.SIGKILL:
+        count_fault(FaultClass.KILL)
     return process.exitcode
 
 

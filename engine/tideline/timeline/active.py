@@ -16,6 +16,7 @@ from uuid import uuid4
 from tideline.clock import Clock
 from tideline.errors import Conflict, CorruptTable
 from tideline.formats.avro import decode_container
+from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.object_store import AlreadyExists, Listing, ObjectStore
 from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
@@ -265,7 +266,8 @@ class TimelineStore:
 
     def remove(self, instant: Instant) -> None:
         """Delete the instant's object in this one state; nothing happens when it is gone."""
-        self.store.delete(self.path(instant))
+        path = self.path(instant)
+        DeleteScope(self.store, "the timeline", control=(path,)).remove(path)
 
     def path(self, instant: Instant) -> str:
         """Where the instant's object is, relative to the table base."""

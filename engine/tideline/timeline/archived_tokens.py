@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tideline.errors import ObjectNotFound
+from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
+from tideline.formats.bounded import PARSER_FAULTS, parse_json
 from tideline.timeline.archived import ArchivedTimeline, ArchivePosition
 from tideline.timeline.instant import COMMIT_ACTIONS
 from tideline.timeline.instant_time import InstantTime
@@ -83,12 +84,12 @@ def _encode(tokens: ArchivedTokens) -> bytes:
 
 def _load(archived: ArchivedTimeline) -> ArchivedTokens:
     try:
-        content: dict[str, Any] = json.loads(archived.store.get(TOKENS_PATH))
+        content: dict[str, Any] = parse_json(archived.store.get(TOKENS_PATH))
         return ArchivedTokens(
             {str(token): InstantTime(str(time)) for token, time in content["tokens"].items()},
             bool(content["has_dropped"]),
             ArchivePosition(int(content["archive_number"]), int(content["archive_size_bytes"])),
         )
-    except (ObjectNotFound, ValueError, KeyError, TypeError, AttributeError):
+    except (ObjectNotFound, CorruptTable, UnsupportedTable, *PARSER_FAULTS):
         # It only repeats the archive, which is then read anew.
         return ArchivedTokens()

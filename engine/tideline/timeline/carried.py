@@ -20,7 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tideline.errors import ObjectNotFound
+from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
+from tideline.formats.bounded import PARSER_FAULTS, parse_json
 from tideline.timeline.archived import ArchivedTimeline, ArchiveFile, ArchivePosition
 from tideline.timeline.instant import COMMIT_ACTIONS
 
@@ -80,7 +81,7 @@ def _gather(archived: ArchivedTimeline, file: ArchiveFile, found: _Found) -> Non
 
 def _load(archived: ArchivedTimeline) -> _Remembered:
     try:
-        content: dict[str, Any] = json.loads(archived.store.get(REMEMBERED_PATH))
+        content: dict[str, Any] = parse_json(archived.store.get(REMEMBERED_PATH))
         found = {
             str(key): (str(time), str(value)) for key, (time, value) in content["found"].items()
         }
@@ -88,7 +89,7 @@ def _load(archived: ArchivedTimeline) -> _Remembered:
             int(content["archive_number"]), int(content["archive_size_bytes"])
         )
         return _Remembered(position, found)
-    except (ObjectNotFound, ValueError, KeyError, TypeError, AttributeError):
+    except (ObjectNotFound, CorruptTable, UnsupportedTable, *PARSER_FAULTS):
         # It only repeats the archive, which is then read anew.
         return _Remembered()
 
@@ -96,6 +97,6 @@ def _load(archived: ArchivedTimeline) -> _Remembered:
 def _rank(candidate: tuple[str, str]) -> tuple[int, str]:
     time, value = candidate
     try:
-        return int(json.loads(value)["generation"]), time
-    except (ValueError, KeyError, TypeError):
+        return int(parse_json(value)["generation"]), time
+    except (CorruptTable, UnsupportedTable, *PARSER_FAULTS):
         return -1, time

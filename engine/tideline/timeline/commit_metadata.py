@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.formats.bounded import faults_named, parse_json
 
 # What `prevCommit` says of a file group's first file (Hudi: HoodieWriteStat.NULL_COMMIT).
 NO_PREVIOUS_COMMIT = "null"
@@ -163,18 +164,16 @@ class CommitMetadata:
         """Read the JSON of any Hudi version.
 
         Raises CorruptTable naming `path` and `instant` when the body is cut short or no commit
-        metadata.
+        metadata, UnsupportedTable when it exceeds the limits on metadata.
         """
         try:
-            content = json.loads(body)
+            content = parse_json(body, path=path, what="commit metadata")
             if not isinstance(content, dict):
                 raise CorruptTable("commit metadata is no JSON object")
-            return _from_content(content)
-        except ValueError as error:
-            message = "commit metadata is truncated or no JSON"
-            raise CorruptTable(message, path=path, instant=instant, value=error) from error
-        except CorruptTable as error:
-            raise CorruptTable(
+            with faults_named("commit metadata is not understood"):
+                return _from_content(content)
+        except (CorruptTable, UnsupportedTable) as error:
+            raise type(error)(
                 error.message, path=path, instant=instant, value=error.value
             ) from error
 

@@ -20,7 +20,12 @@ from pyarrow import types
 
 from tideline.errors import CorruptTable, ObjectNotFound
 from tideline.formats.column_encoding import decoded, is_text
-from tideline.formats.parquet_footer import BaseFileFooter, is_broken_footer, read_footer
+from tideline.formats.parquet_footer import (
+    BaseFileFooter,
+    check_columns,
+    is_broken_footer,
+    read_footer,
+)
 from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import BaseFile
 from tideline.table.stored_value import converted_array
@@ -81,6 +86,7 @@ def open_stored_file(
                 path=base.path,
                 value=error,
             ) from error
+        check_columns(metadata, path=base.path)
         is_remote = store.local_path(base.path) is None
         read = meta_columns if ctx.populate_meta_fields else ()
         yield StoredFile(ctx, base, source, metadata, is_remote, read, keeps_dictionaries)

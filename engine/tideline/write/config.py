@@ -14,6 +14,7 @@ from enum import Enum
 from tideline.errors import ConfigError
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
 from tideline.index.index_type import IndexType
+from tideline.lock_timing import DEFAULT_TIMING, LockTiming
 from tideline.log.log_format import LogFormat
 from tideline.table.settings import Settings
 from tideline.write.upsert_partitioner import Sizing
@@ -123,8 +124,8 @@ class DeleteMarker:
 class WriteConfig:
     """All settings of one write.
 
-    A writer waits `lock_timeout_s` for the table lock. For up to `settle_s` it asks what became of
-    a commit whose reply was lost. `withdraws_clustering`: with updates allowed, a pending
+    A writer waits for the table lock as `lock_timing` says. What became of a commit whose reply was
+    lost it asks for up to `settle_s`. `withdraws_clustering`: with updates allowed, a pending
     clustering in their way is rolled back for good.
     """
 
@@ -133,7 +134,7 @@ class WriteConfig:
     logs: LogSettings = field(default_factory=LogSettings)
     bloom: BloomSettings = field(default_factory=BloomSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
-    lock_timeout_s: float = 60.0
+    lock_timing: LockTiming = DEFAULT_TIMING
     settle_s: float = 60.0
     conflict_retries: int = 0
     heartbeat: HeartbeatLimits = DEFAULT_LIMITS
@@ -150,6 +151,11 @@ class WriteConfig:
     withdraws_clustering: bool = False
     delete_marker: DeleteMarker | None = None
 
+    @property
+    def lock_timeout_s(self) -> float:
+        """How long to wait for the table lock."""
+        return self.lock_timing.wait_s
+
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> WriteConfig:
         """Typed settings from `hoodie.*` names; names of other concerns are left alone.
@@ -164,7 +170,7 @@ class WriteConfig:
             logs=_logs(read),
             bloom=_bloom(read),
             index=_index(read),
-            lock_timeout_s=read.integer("hoodie.write.lock.wait_time_ms", 60_000) / 1000,
+            lock_timing=read.lock_timing(),
             settle_s=read.integer("tideline.commit.settle.timeout.ms", 60_000) / 1000,
             conflict_retries=read.integer("hoodie.write.num.retries.on.conflict.failures", 0),
             heartbeat=read.heartbeat_limits(),

@@ -21,14 +21,14 @@ Source: Hudi `TransactionUtils`, `SimpleConcurrentFileWritesConflictResolutionSt
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from tideline.errors import CorruptTable, ObjectNotFound
+from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
 from tideline.formats.avro import decode_container
+from tideline.formats.bounded import PARSER_FAULTS, parse_json
 from tideline.index.bucket import bucket_of_file_id
 from tideline.table.file_group import FileGroupId
 from tideline.timeline.active import ActiveTimeline
@@ -330,8 +330,8 @@ def _faster_ingest(
 
 def _generation(checkpoint: str | None) -> int | None:
     try:
-        return int(json.loads(checkpoint or "")["generation"])
-    except (ValueError, KeyError, TypeError):
+        return int(parse_json(checkpoint or "")["generation"])
+    except (CorruptTable, UnsupportedTable, *PARSER_FAULTS):
         return None
 
 

@@ -9,10 +9,14 @@ another writer was faster to take. Source: Hudi's HoodieTable.finalizeWrite.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from tideline.errors import CorruptTable
 from tideline.formats.log_block import HeaderKey, read_frames
+from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.object_store import ObjectStore
+from tideline.table.file_group import BaseFile, split_path
+from tideline.table.file_system_view import parse_data_file
 from tideline.table.markers import Marker, MarkerKind, list_markers
 from tideline.timeline.commit_metadata import WriteStat
 from tideline.timeline.instant_time import InstantTime
@@ -32,9 +36,19 @@ def delete_unreported_files(
         for marker in list_markers(store, str(instant))
         if marker.path not in reported and not _belongs_to_others(store, instant, marker)
     )
+    scope = DeleteScope(store, f"the write {instant}", partial(_objection, instant))
     for path in leftover:
-        store.delete(path)
+        scope.remove(path)
     return leftover
+
+
+def _objection(instant: InstantTime, path: str) -> str | None:
+    file = parse_data_file(*split_path(path), 0)
+    if file is None:
+        return "it is no data file"
+    if isinstance(file, BaseFile) and file.instant != instant:
+        return f"instant {file.instant} wrote it"
+    return None
 
 
 def _belongs_to_others(store: ObjectStore, instant: InstantTime, marker: Marker) -> bool:

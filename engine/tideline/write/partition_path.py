@@ -10,9 +10,11 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from tideline.errors import InvalidData
+from tideline.storage.nested_tables import is_in_control_folder
 from tideline.storage.object_store import ObjectStore, checked_prefix
 from tideline.table.file_group import join_path, split_path
 from tideline.table.partition_metadata import METADATA_DIRECTORY, PARTITION_METADATA
+from tideline.table.table_config import PROPERTIES_PATH
 
 
 def check_partition_paths(paths: Iterable[str], *, table: str) -> None:
@@ -36,8 +38,12 @@ def check_new_partition(store: ObjectStore, path: str) -> None:
     while outer := split_path(outer)[0]:
         if store.head(join_path(outer, PARTITION_METADATA)) is not None:
             raise _nested(path, outer, store.uri)
+        if store.head(join_path(outer, PROPERTIES_PATH)) is not None:
+            raise _in_another_table(path, outer, store.uri)
     for info in store.list(path):
         inner, name = split_path(info.path)
+        if is_in_control_folder(info.path):
+            raise _in_another_table(path, inner.partition("/.hoodie")[0], store.uri)
         if inner != path and name.startswith(PARTITION_METADATA):
             raise _nested(inner, path, store.uri)
 
@@ -58,6 +64,15 @@ def _nested(inner: str, outer: str, table: str) -> InvalidData:
         "url-encode partition values that hold a slash",
         table=table,
         value=inner,
+    )
+
+
+def _in_another_table(partition: str, root: str, table: str) -> InvalidData:
+    return InvalidData(
+        f"partition {partition!r} and the other table in {root!r} would share a folder; "
+        "move that table",
+        table=table,
+        value=partition,
     )
 
 

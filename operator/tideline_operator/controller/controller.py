@@ -20,6 +20,7 @@ from tideline_operator.api_objects import (
     ApiRefused,
     ApiResource,
     ApiUnavailable,
+    LeadershipLost,
     Manifest,
 )
 from tideline_operator.controller import figures
@@ -39,6 +40,7 @@ from tideline_operator.controller.reflector import OnChange, Reflector
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.controller.settlement import Settler
 from tideline_operator.controller.status_writer import StaleStatus, StatusWriter
+from tideline_operator.controller.store_watch import StoreWatch
 from tideline_operator.controller.table_source import TableSource
 from tideline_operator.controller.work_queue import Key, WorkQueue
 from tideline_operator.controller.writer_fate import WriterFates
@@ -88,23 +90,8 @@ class Controller:
             launcher or JobLauncher(api, settings.launch),
             NamespaceAccess(api, clock, settings.launch.service_account),
         )
-        self._reconciler = TableReconciler(
-            Parts(
-                tables=self.tables,
-                source=source,
-                settler=Settler(api, self._jobs, self._pods, settings.start_deadline_s),
-                observer=Observer(clock, source.open_store, source.open_iceberg),
-                fates=WriterFates(api, self._pods),
-                starter=starter,
-                budgets=self.budgets,
-                writer=StatusWriter(api, self.tables),
-                events=self._events,
-                pacing=PollPacing(settings.idle_polls_per_s),
-                metrics=self.metrics,
-                clock=clock,
-                resync_s=settings.resync_s,
-            )
-        )
+        parts = self._parts(api, source, starter)
+        self._reconciler = TableReconciler(parts)
         self._deletion = Deletion(
             api,
             source,
@@ -112,14 +99,39 @@ class Controller:
             self._events,
             self._jobs,
             self._pods,
+            parts.writer,
+            parts.observer,
             clock,
             deadline_s=settings.deletion_deadline_s,
             last_resolved=self._reconciler.last_resolved,
         )
+        self._store_watch = StoreWatch(
+            api, self._stores, source.open_store, self._events, self.metrics, clock, self.queue.add
+        )
+        self._reconciler.on_resolved = self._store_watch.note
         self._reflectors = self._make_reflectors(api)
         self._workers: list[threading.Thread] = []
+        self._failing_since_ms: dict[Key, int] = {}
         self._stop = threading.Event()
         self.metrics.on_collect(self._collect)
+
+    def _parts(self, api: KubeApi, source: TableSource, starter: JobStarter) -> Parts:
+        settings, clock = self._settings, self._clock
+        return Parts(
+            tables=self.tables,
+            source=source,
+            settler=Settler(api, self._jobs, self._pods, settings.start_deadline_s),
+            observer=Observer(clock, source.open_store, source.open_iceberg),
+            fates=WriterFates(api, self._pods),
+            starter=starter,
+            budgets=self.budgets,
+            writer=StatusWriter(api, self.tables),
+            events=self._events,
+            pacing=PollPacing(settings.idle_polls_per_s),
+            metrics=self.metrics,
+            clock=clock,
+            resync_s=settings.resync_s,
+        )
 
     def start(self, *, timeout_s: float | None = None) -> bool:
         """Fill the caches, then begin; False when that did not come about in time."""
@@ -130,16 +142,18 @@ class Controller:
                 if self._stop.is_set() or timeout_s is not None:
                     return False
         for item in self.tables.all():
-            self._hold_place(item)
+            self._take_over(item)
         for number in range(self._settings.workers):
             thread = threading.Thread(target=self._work, name=f"worker {number}", daemon=True)
             thread.start()
             self._workers.append(thread)
+        self._store_watch.start()
         return True
 
     def stop(self, timeout_s: float = 20.0) -> None:
         """Take no more turns; those under way get `timeout_s`."""
         self._stop.set()
+        self._store_watch.stop()
         self.queue.close()
         for reflector in self._reflectors:
             reflector.stop()
@@ -185,7 +199,11 @@ class Controller:
         item = after or before
         if item is None or not self._workers:
             return
+        if before is not None and after is not None and _declared(before) == _declared(after):
+            return
         namespace, name = key_of(item)
+        if after is None:
+            self.metrics.forget(namespace=namespace, store=name)
         for table in self.tables.all():
             if key_of(table)[0] == namespace and name in _stores_named(table):
                 self.queue.add(key_of(table))
@@ -200,9 +218,13 @@ class Controller:
         if name:
             self.queue.add((key_of(item)[0], str(name)), urgent=True)
 
-    def _hold_place(self, item: Manifest) -> None:
-        """Count what was under way when this process began."""
+    def _take_over(self, item: Manifest) -> None:
+        """Begin where the process before ended: its gauges, and places for what is under way.
+
+        A table whose status does not change is never written, so nothing else would set them.
+        """
         status = parse_stored(LakeTableStatus, item.get("status") or {}) or LakeTableStatus()
+        figures.note_status(self.metrics, key_of(item), status)
         for entry in status.operations:
             if entry.phase in (OperationPhase.PENDING, OperationPhase.RUNNING):
                 self.budgets.hold(key_of(item), entry.memory_bytes)
@@ -227,9 +249,10 @@ class Controller:
         try:
             delay_s = self._turn(key, item)
             self.queue.succeeded(key)
+            self._failing_since_ms.pop(key, None)
             if delay_s is not None:
                 self.queue.wake_at(key, self._clock.monotonic_s() + delay_s)
-        except StaleStatus:
+        except (StaleStatus, LeadershipLost):
             result = "stale"
             self.queue.retry(key)
         except ApiUnavailable as error:
@@ -241,7 +264,7 @@ class Controller:
             delay_s = self.queue.retry(key)
             _log.exception("tries again in %.0f s", delay_s, extra={"table": table})
             if item is not None:
-                self._tell_failure(item, error)
+                self._record_failure(key, item, error)
         taken_s = self._clock.monotonic_s() - started_s
         self.metrics.add(figures.RECONCILES, result=result)
         self.metrics.observe(figures.RECONCILE_SECONDS, taken_s, bounds=TURN_BOUNDS_S)
@@ -249,6 +272,7 @@ class Controller:
     def _turn(self, key: Key, item: Manifest | None) -> float | None:
         if item is None:
             self._reconciler.forget(key)
+            self._store_watch.forget(key)
             self.queue.forget(key)
             return None
         if item["metadata"].get("deletionTimestamp"):
@@ -258,10 +282,11 @@ class Controller:
             self.tables.put(aligned)
         return self._reconciler.reconcile(key, without_managed_fields(aligned))
 
-    def _tell_failure(self, item: Manifest, error: Exception) -> None:
+    def _record_failure(self, key: Key, item: Manifest, error: Exception) -> None:
         note = f"the operator could not take a turn for this table: {error}"
-        subject = f"{type(error).__name__} {error}"
-        self._events.tell(item, TableEvent("ReconcileFailed", subject, note, is_warning=True))
+        since_ms = self._failing_since_ms.setdefault(key, self._clock.now_ms())
+        subject = f"{type(error).__name__}@{since_ms}"
+        self._events.record(item, TableEvent("ReconcileFailed", subject, note, is_warning=True))
 
     def _collect(self) -> None:
         """Bring the figures of the process up to date."""
@@ -301,6 +326,11 @@ def _short(item: Manifest) -> Manifest:
 def _condition(item: Manifest) -> tuple[object, object]:
     """What of a Job or pod matters here."""
     return item.get("status"), item["metadata"].get("deletionTimestamp")
+
+
+def _declared(item: Manifest) -> tuple[object, object]:
+    """What of a LakeStore matters to its tables: not its status."""
+    return item["metadata"].get("uid"), item["metadata"].get("generation")
 
 
 def _stores_named(table: Manifest) -> set[str]:

@@ -2,13 +2,20 @@
 
 Only such a table carries our finalizer; with Retain there is nothing to wait for.
 
-1. Stop the table's Jobs, and wait until their pods are gone.
-2. Delete the objects below its location, some at a time. Nothing is started for it: no Job could be
-   in a namespace that is being deleted. Stores and Secrets that are gone already are remembered.
-3. Take the finalizer away.
+1. Note in the status when this was seen. The deadline counts from there, however long nobody was
+   there to see it.
+2. Stop the table's Jobs, and wait until their pods are gone.
+3. Find out whose data it is. Only the table that this resource created, or found to be as declared
+   (`status.owned`), is deleted, and only while the same table still lies there: by its identity,
+   and by its timeline, which must hold the newest instant that was seen. Else the data is kept.
+4. Delete the table's own files (table_removal.py), some at a time. Nothing is started for it: no
+   Job could be in a namespace that is being deleted. Stores and Secrets that are gone already are
+   remembered.
+5. Take the finalizer away.
 
-A place that is another table's is left alone. What cannot be deleted by the deadline is given up,
-with an event: the deletion of a table, or of a namespace, never hangs on us.
+Landing prefixes, places of other LakeTables, tables below this one and files that are not the
+table's stay, and an event says so. What cannot be deleted by the deadline is given up, with an
+event: the deletion of a table, or of a namespace, never hangs on us.
 """
 
 from __future__ import annotations
@@ -16,33 +23,80 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
-from tideline.errors import TidelineError
-from tideline_operator.api_objects import LAKE_TABLES, NAMESPACES, ApiRefused, Manifest
+from tideline.errors import ObjectNotFound, TidelineError
+from tideline.ingest.operation import OperationKind
+from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
+from tideline.table.hoodie_table import HoodieTable
+from tideline.timeline.instant_time import InstantTime, is_instant_time
+from tideline.wording import counted
+from tideline_operator.api_objects import (
+    LAKE_TABLES,
+    NAMESPACES,
+    ApiRefused,
+    LeadershipLost,
+    Manifest,
+)
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.job_starter import JobStarter
-from tideline_operator.controller.object_cache import ObjectCache
-from tideline_operator.controller.status_writer import StaleStatus
-from tideline_operator.controller.table_source import (
-    LOCATION_TAKEN,
-    TableSource,
-    Unresolved,
-    declared_table,
-)
+from tideline_operator.controller.object_cache import ObjectCache, without_managed_fields
+from tideline_operator.controller.status_writer import StaleStatus, StatusWriter
+from tideline_operator.controller.table_removal import Kept, TableRemoval
+from tideline_operator.controller.table_source import TableSource, declared_table
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.kube import KubeApi
+from tideline_operator.observation import Observer
+from tideline_operator.observed import LOCATION_TAKEN
+from tideline_operator.planner import difference_of
 from tideline_operator.resources.lake_table import DeletionPolicy
+from tideline_operator.resources.parsing import parse_stored
 from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.status import DeletionStatus, LakeTableStatus
+from tideline_operator.status import owned_table
+from tideline_operator.table_identity import identity_of
 
 FINALIZER = "tideline.dev/delete-data"
 RETRY_S = 5.0
-_OBJECTS_AT_ONCE = 1_000
 _TURN_S = 20.0
 _ENDED = ("Complete", "Failed")
+_LEFT_NAMED = 3
+_LEFT_COUNTED = 1_000
+_MADE_HERE = (OperationKind.CREATE.value, OperationKind.INGEST.value)
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _ToDo:
+    """The deletion is not done: what is left."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """Nothing is left to do: `reason` of the event that says how it ended, and its note."""
+
+    reason: str
+    note: str
+    kept: Kept | None = None
+
+
+_Outcome = _ToDo | _Done
+
+
+@dataclass(slots=True)
+class _Case:
+    """One table that is to go. `item` is the object as it was last read or written."""
+
+    key: Key
+    item: Manifest
+    status: LakeTableStatus
+    deletion: DeletionStatus
 
 
 class Deletion:
@@ -56,6 +110,8 @@ class Deletion:
         events: EventRecorder,
         jobs: ObjectCache,
         pods: ObjectCache,
+        writer: StatusWriter,
+        observer: Observer,
         clock: Clock,
         *,
         deadline_s: float,
@@ -67,9 +123,12 @@ class Deletion:
         self._events = events
         self._jobs = jobs
         self._pods = pods
+        self._writer = writer
+        self._observer = observer
         self._clock = clock
         self._deadline_s = deadline_s
         self._last_resolved = last_resolved
+        self._removals: dict[str, TableRemoval] = {}
 
     def align(self, item: Manifest) -> Manifest:
         """See to it that a table carries the finalizer if its policy is Delete, and only then."""
@@ -87,63 +146,140 @@ class Deletion:
         """
         if FINALIZER not in _finalizers(item):
             return None
+        case = self._begin(key, item)
         try:
-            left = self._delete(key, item)
+            outcome = self._delete(case)
+        except LeadershipLost:
+            raise
         except TidelineError as error:
-            left = str(error)
-        if left is None:
-            self._let_go(item)
-            return None
-        _log.info("deletes data: %s", left, extra={"table": "/".join(key)})
-        if self._is_overdue(item):
-            note = f"gave up deleting the data of {item['spec'].get('location')}: {left}"
-            self._events.tell(item, TableEvent("DeletionGaveUp", "", note, is_warning=True))
-            self._let_go(item)
-            return None
-        return RETRY_S
-
-    def _delete(self, key: Key, item: Manifest) -> str | None:
-        """What is still to do; None when nothing is."""
-        busy = self._stop_jobs(key)
-        if busy:
-            return busy
-        status = item.get("status") or {}
-        declared = declared_table(item, status.get("lastValidSpec") or {})
-        table: ResolvedTable | None = None
-        if declared.table is not None:
-            found = self._source.resolve(item, declared.table)
-            if isinstance(found, Unresolved):
-                if found.reason == LOCATION_TAKEN:
-                    note = f"nothing is deleted: {found.message}"
-                    self._events.tell(item, TableEvent("DataKept", "", note, is_warning=True))
-                    return None
-                declared_problem = found.message
-            else:
-                table, declared_problem = found, ""
-        else:
-            declared_problem = str(declared.problem)
-        table = table or self._last_resolved(key)
-        if table is None:
-            if self._namespace_ends(key[0]):
-                note = f"its data stays, and the namespace goes: {declared_problem}"
-                self._events.tell(item, TableEvent("DeletionGaveUp", "", note, is_warning=True))
-                return None
-            return declared_problem
-        return self._delete_objects(item, table)
-
-    def _delete_objects(self, item: Manifest, table: ResolvedTable) -> str | None:
-        store = self._source.open_store(table, table.location)
-        until_s = self._clock.monotonic_s() + _TURN_S
-        deleted = 0
-        paths = (found.path for found in store.list())
-        while batch := list(itertools.islice(paths, _OBJECTS_AT_ONCE)):
-            store.delete_many(batch)
-            deleted += len(batch)
-            if self._clock.monotonic_s() > until_s:
-                return f"{deleted:,} objects deleted in this turn, more are left"
-        note = f"deleted the data at {table.location.uri}"
-        self._events.tell(item, TableEvent("DataDeleted", "", note))
+            outcome = _ToDo(str(error))
+        if isinstance(outcome, _ToDo):
+            _log.info("deletes data: %s", outcome.message, extra={"table": "/".join(key)})
+            if not self._is_overdue(case):
+                self._note(case, message=outcome.message)
+                return RETRY_S
+            location = item["spec"].get("location")
+            note = f"gave up deleting the data of {location}: {outcome.message}"
+            outcome = _Done("DeletionGaveUp", note)
+        self._end(case, outcome)
         return None
+
+    def _begin(self, key: Key, item: Manifest) -> _Case:
+        """Note when this was seen, before anything is done about it."""
+        status = parse_stored(LakeTableStatus, item.get("status") or {}) or LakeTableStatus()
+        seen_at = Timestamp(self._clock.now_ms())
+        case = _Case(key, item, status, status.deletion or DeletionStatus(seen_at=seen_at))
+        if status.deletion is None:
+            self._note(case)
+        return case
+
+    def _note(self, case: _Case, *, message: str | None = None, is_verified: bool = False) -> None:
+        """Write into the status how far this has come."""
+        before = case.deletion
+        case.deletion = replace(
+            before,
+            message=before.message if message is None else message,
+            is_verified=before.is_verified or is_verified,
+        )
+        case.status = replace(case.status, deletion=case.deletion)
+        case.item = self._writer.write(without_managed_fields(case.item), case.status)
+
+    def _end(self, case: _Case, done: _Done) -> None:
+        is_warning = done.reason != "DataDeleted"
+        self._events.record(case.item, TableEvent(done.reason, "", done.note, is_warning))
+        if done.kept is not None and done.kept.count:
+            event = TableEvent("DataKept", "files", str(done.kept), is_warning=True)
+            self._events.record(case.item, event)
+        self._removals.pop(str(case.item["metadata"].get("uid")), None)
+        self._let_go(case.item)
+
+    def _delete(self, case: _Case) -> _Outcome:
+        busy = self._stop_jobs(case.key)
+        if busy:
+            return _ToDo(busy)
+        declared = declared_table(case.item, case.status.last_valid_spec)
+        problem = str(declared.problem)
+        if declared.table is not None:
+            found = self._source.resolve(case.item, declared.table)
+            if isinstance(found, ResolvedTable):
+                return self._delete_table(case, found)
+            if found.reason == LOCATION_TAKEN:
+                return _kept(found.message)
+            problem = found.message
+        table = self._last_resolved(case.key)
+        if table is not None:
+            return self._delete_table(case, table)
+        if self._namespace_ends(case.key[0]):
+            note = f"its data stays, and the namespace goes: {problem}"
+            return _Done("DeletionGaveUp", note)
+        return _ToDo(problem)
+
+    def _delete_table(self, case: _Case, table: ResolvedTable) -> _Outcome:
+        place = table.location
+        store = self._source.open_store(table, place)
+        location = StoreLocation.of(place.uri, dict(place.options))
+        try:
+            hoodie = HoodieTable.open(location, self._clock, store)
+        except ObjectNotFound:
+            return _without_table(store, place.uri)
+        if not case.deletion.is_verified:
+            objection = self._objection(case, table, hoodie)
+            if objection is not None:
+                return _kept(f"{objection}; the data at {place.uri} stays")
+            self._note(case, is_verified=True)
+        elif not _is_owned(case.status, table, hoodie):
+            return _kept(f"another table lies at {place.uri} by now; it stays")
+        return self._remove(case, table, store)
+
+    def _objection(self, case: _Case, table: ResolvedTable, hoodie: HoodieTable) -> str | None:
+        """Why the table that lies there is not one to delete."""
+        status = case.status
+        if status.owned is None:
+            return self._adopt(case, table, hoodie)
+        if not _is_owned(status, table, hoodie):
+            return "the table that lies there is not the one this resource looked after"
+        newest = status.timeline.latest
+        if newest is None or not is_instant_time(newest):
+            return None
+        time = InstantTime(newest)
+        if time in {one.time for one in hoodie.timeline().completed()}:
+            return None
+        if hoodie.archived().find(frozenset({time})):
+            return None
+        return f"the table that lies there does not hold {newest}, the newest instant seen of it"
+
+    def _adopt(self, case: _Case, table: ResolvedTable, hoodie: HoodieTable) -> str | None:
+        """A table that was never looked at: ours if we were about to make it, and as declared."""
+        never = "this resource never found a table of its own there"
+        if all(entry.kind not in _MADE_HERE for entry in case.status.operations):
+            return never
+        seen = self._observer.observe(table, case.status)
+        if seen.problem is not None or seen.table is None:
+            return f"{never}: {seen.problem.message if seen.problem else 'it cannot be read'}"
+        difference = difference_of(table.spec, seen.table)
+        if difference is not None:
+            return difference
+        owned = owned_table(table, identity_of(hoodie.config))
+        case.status = replace(case.status, owned=owned)
+        return None
+
+    def _remove(self, case: _Case, table: ResolvedTable, store: ObjectStore) -> _Outcome:
+        until_s = self._clock.monotonic_s() + _TURN_S
+
+        def may_go_on() -> bool:
+            self._api.check_may_write()
+            return self._clock.monotonic_s() < until_s
+
+        uid = str(case.item["metadata"].get("uid"))
+        removal = self._removals.get(uid)
+        if removal is None:
+            others = self._source.others_below(case.key, table)
+            removal = self._removals[uid] = TableRemoval(store, others, may_go_on)
+        removal.store, removal.may_go_on = store, may_go_on
+        if not removal.run():
+            return _ToDo(f"{removal.deleted:,} objects deleted, more are left")
+        note = f"deleted the table at {table.location.uri}: {counted(removal.deleted, 'object')}"
+        return _Done("DataDeleted", note, removal.kept)
 
     def _stop_jobs(self, key: Key) -> str | None:
         """Stop what runs for the table; what is still running."""
@@ -163,9 +299,9 @@ class Deletion:
         ]
         return f"waits for {', '.join(busy)} to end" if busy else None
 
-    def _is_overdue(self, item: Manifest) -> bool:
-        since = datetime.fromisoformat(str(item["metadata"]["deletionTimestamp"]))
-        return self._clock.now_ms() / 1000 - since.timestamp() > self._deadline_s
+    def _is_overdue(self, case: _Case) -> bool:
+        waited_ms = self._clock.now_ms() - case.deletion.seen_at.ms
+        return waited_ms > self._deadline_s * 1000
 
     def _namespace_ends(self, namespace: str) -> bool:
         found = self._api.get(NAMESPACES, namespace)
@@ -186,6 +322,25 @@ class Deletion:
                 raise StaleStatus(error.message) from error
             raise
         return item if changed is None else changed
+
+
+def _kept(reason: str) -> _Done:
+    return _Done("DataKept", f"nothing is deleted: {reason}")
+
+
+def _without_table(store: ObjectStore, uri: str) -> _Done:
+    """There is no table: whatever lies there is not ours, or is what was kept before."""
+    left = [found.path for found in itertools.islice(store.list(), _LEFT_COUNTED)]
+    if not left:
+        return _Done("DataDeleted", f"there is nothing at {uri}")
+    number = f"{counted(len(left), 'file')}" + (" or more" if len(left) == _LEFT_COUNTED else "")
+    named = ", ".join(left[:_LEFT_NAMED])
+    more = "" if len(left) <= _LEFT_NAMED else " and others"
+    return _kept(f"there is no table at {uri}; {number} stay: {named}{more}")
+
+
+def _is_owned(status: LakeTableStatus, table: ResolvedTable, hoodie: HoodieTable) -> bool:
+    return status.owned == owned_table(table, identity_of(hoodie.config))
 
 
 def _finalizers(item: Manifest) -> list[str]:

@@ -3,12 +3,18 @@
 1. Read the Lease. None there: create it. Creating and replacing are conditional, so one wins.
 2. Held by another: wait. It counts as dropped when it has not changed for as long as it says, by
    our own clock from when we saw it change. Nobody's clock is compared with another's.
-3. Held by us: renew it well before it ends. Renewing that fails for `RENEW_DEADLINE_S` is a loss.
-4. On a clean end the Lease is given back, so that another takes over at once.
+3. Held by us: one thread renews it well before it ends, another watches the first. A term lasts
+   `RENEW_DEADLINE_S` from the moment the last renewal that was confirmed was *sent*; a renewal that
+   hangs does not prolong it. Others wait `LEASE_S` from when they saw that renewal, which is later.
+4. A term that ended is never taken up again. Every write of the controller asks `check_term` first
+   (`KubeApi.before_write`), so a process that was stopped or starved for longer than its term
+   writes nothing when it goes on.
+5. On a clean end the Lease is renewed until the turns under way have ended, and then given back, so
+   that another takes over at once.
 
-A lease keeps two controllers from working against each other; it fences nothing. What protects
-tables is that operations are written with compare-and-swap, and that a Job's name is that of its
-operation.
+What the check cannot call back is a request that is on the wire when the term ends. Tables are
+safe from it all the same: an operation is noted by compare-and-swap before it starts, and a Job's
+name is that of its operation.
 """
 
 from __future__ import annotations
@@ -21,12 +27,13 @@ from datetime import UTC, datetime
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline_operator.api_objects import LEASES, Created, Manifest, Replaced
+from tideline_operator.api_objects import LEASES, Created, LeadershipLost, Manifest, Replaced
 from tideline_operator.kube import KubeApi
 
 LEASE_S = 15
 RENEW_DEADLINE_S = 10.0
 RETRY_S = 2.0
+_WATCH_S = 0.1
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +53,8 @@ class Election:
         renew_deadline_s: float = RENEW_DEADLINE_S,
         retry_s: float = RETRY_S,
     ) -> None:
-        self._api = api
+        # Connecting and reading have this limit each, so one that hangs leaves time for another.
+        self._api = api.bounded(renew_deadline_s / 4)
         self._namespace = namespace
         self._name = name
         self._identity = identity
@@ -57,42 +65,56 @@ class Election:
         self._seen: tuple[str, float] | None = None
         self._held_lease: Manifest | None = None
         self._is_taken = False
-        self._stop = threading.Event()
-        self.is_leader = False
+        self._gives_up = threading.Event()
+        self._stops_renewing = threading.Event()
+        self._term = threading.Lock()
+        self._ends_s: float | None = None
         self.heard_s = clock.monotonic_s()
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether our term goes on."""
+        with self._term:
+            return self._ends_s is not None and self._clock.monotonic_s() < self._ends_s
+
+    def check_term(self) -> None:
+        """Raises LeadershipLost unless our term goes on: ask before every write."""
+        if not self.is_leader:
+            raise LeadershipLost("this process does not lead any more: nothing is written")
 
     def wait_to_lead(self) -> bool:
         """Block until we lead; False when told to stop instead."""
-        while not self._stop.is_set():
-            if self._attempt():
-                self.is_leader = True
+        while not self._gives_up.is_set():
+            sent_s = self._clock.monotonic_s()
+            if self._attempt() and self._begin_term(sent_s):
                 _log.info("leads as %s", self._identity)
                 return True
-            self._stop.wait(self._retry_s * random.uniform(0.8, 1.2))
+            self._gives_up.wait(self._retry_s * random.uniform(0.8, 1.2))
         return False
 
     def keep_leading(self, on_loss: Callable[[str], None]) -> None:
-        """Renew until stopped. Calls `on_loss` once, with the reason, when the Lease is lost."""
-        renewed_s = self._clock.monotonic_s()
-        while not self._stop.wait(self._retry_s):
-            if self._attempt():
-                renewed_s = self._clock.monotonic_s()
-            elif self._is_taken or self._clock.monotonic_s() - renewed_s > self._renew_deadline_s:
-                self.is_leader = False
-                reason = "another took the lease" if self._is_taken else "could not renew the lease"
-                on_loss(reason)
-                return
+        """Renew until released. Calls `on_loss` once, with the reason, when the term has ended."""
+        renewing = threading.Thread(target=self._renew_often, name="lease renewal", daemon=True)
+        renewing.start()
+        while not self._stops_renewing.wait(_WATCH_S):
+            if not self._is_taken and self.is_leader:
+                continue
+            self._end_term()
+            reason = "another took the lease" if self._is_taken else "could not renew the lease"
+            on_loss(reason)
+            return
 
     def stop(self) -> None:
-        """Contend no more."""
-        self._stop.set()
+        """Contend no more. Who leads goes on leading until `release`."""
+        self._gives_up.set()
 
     def release(self) -> None:
         """Give the Lease back if it is ours, so that another can take it at once."""
-        self._stop.set()
+        self._gives_up.set()
+        self._stops_renewing.set()
         if not self.is_leader:
             return
-        self.is_leader = False
+        self._end_term()
         try:
             lease = self._api.get(LEASES, self._name, self._namespace)
             if lease is not None and lease["spec"].get("holderIdentity") == self._identity:
@@ -100,6 +122,32 @@ class Election:
                 self._api.replace(LEASES, lease, self._namespace)
         except TidelineError as error:
             _log.warning("could not give the lease back: %s", error)
+
+    def _renew_often(self) -> None:
+        while not self._stops_renewing.wait(self._retry_s):
+            sent_s = self._clock.monotonic_s()
+            is_renewed = self._attempt()
+            if self._is_taken or not self._prolong_term(sent_s, is_renewed=is_renewed):
+                return
+
+    def _begin_term(self, sent_s: float) -> bool:
+        """Whether there is a term: not when the answer took longer than one."""
+        with self._term:
+            self._ends_s = sent_s + self._renew_deadline_s
+        return self.is_leader
+
+    def _prolong_term(self, sent_s: float, *, is_renewed: bool) -> bool:
+        """Whether the term goes on. A renewal that was confirmed after its end came too late."""
+        with self._term:
+            if self._ends_s is None or self._clock.monotonic_s() >= self._ends_s:
+                return False
+            if is_renewed:
+                self._ends_s = sent_s + self._renew_deadline_s
+            return True
+
+    def _end_term(self) -> None:
+        with self._term:
+            self._ends_s = None
 
     def _attempt(self) -> bool:
         """Take or renew the Lease; whether it is ours now."""

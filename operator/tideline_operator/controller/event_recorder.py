@@ -1,12 +1,21 @@
-"""Kubernetes events of tables, each told once.
+"""Kubernetes events of tables and stores: one object for each series, counted as it goes on.
 
-An event's name is made from what it says (table, reason, subject), so telling it again, also after
-a restart, finds it there. Events are for people: one that cannot be written is logged and gone.
+1. An event belongs to a series: object, reason and subject. The series has one Event, whose name is
+   made from them, so that another process finds it there and goes on with it.
+2. What happens at moments (an attempt that failed) names its `occurrence`. One that was recorded
+   before changes nothing, so a turn that is taken twice counts once; a new one raises `count` and
+   moves `lastTimestamp`.
+3. What lasts (a bucket that is missing) names none. It counts again every `REPEAT_MS` while it is
+   seen, often enough that the API server, which forgets events after an hour, does not lose it.
+4. A recurrence after a recovery is another series: callers put into the subject since when.
+
+Events are for people: one that cannot be written is logged and gone.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +23,11 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 
 from tideline.errors import TidelineError
-from tideline_operator.api_objects import EVENTS, LAKE_TABLES, Manifest
+from tideline_operator.api_objects import EVENTS, Exists, Manifest
 from tideline_operator.kube import FIELD_MANAGER, KubeApi
 
+REPEAT_MS = 600_000
+_OCCURRENCE = "tideline.dev/occurrence"
 _NOTE_LENGTH_MAX = 1_000
 _REMEMBERED = 5_000
 
@@ -25,54 +36,101 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TableEvent:
-    """What happened to a table: `subject` tells events of one reason apart."""
+    """What happened: `subject` tells series of one reason apart, `occurrence` what is in one."""
 
     reason: str
     subject: str
     note: str
     is_warning: bool = False
+    occurrence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """What is known of a series: as its Event has it."""
+
+    count: int
+    occurrence: str
+    last_ms: int
+
+    def is_news(self, event: TableEvent, now_ms: int) -> bool:
+        if event.occurrence:
+            return event.occurrence != self.occurrence
+        return now_ms - self.last_ms >= REPEAT_MS
 
 
 class EventRecorder:
-    """Writes events. `now_ms` is the time they are given."""
+    """Writes events. `now_ms` is the time they are given. For any number of threads."""
 
     def __init__(self, api: KubeApi, instance: str, now_ms: Callable[[], int]) -> None:
         self._api = api
         self._instance = instance
         self._now_ms = now_ms
-        self._told: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, _Series] = OrderedDict()
 
-    def tell(self, table: Manifest, event: TableEvent) -> None:
-        """Write `event` about the LakeTable `table` unless it was told before."""
-        name = _name(table, event)
-        if name in self._told:
+    def record(self, item: Manifest, event: TableEvent) -> None:
+        """Write `event` about the object `item`, or count it, unless it was recorded before."""
+        name, now_ms = _name(item, event), self._now_ms()
+        with self._lock:
+            known = self._known.get(name)
+        if known is not None and not known.is_news(event, now_ms):
             return
-        self._told[name] = None
-        if len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
-        namespace = table["metadata"]["namespace"]
-        level = logging.WARNING if event.is_warning else logging.INFO
-        _log.log(
-            level,
-            event.note,
-            extra={"table": f"{namespace}/{table['metadata']['name']}", "reason": event.reason},
-        )
         try:
-            self._api.create(EVENTS, self._manifest(name, table, event), namespace)
+            series = self._write(name, item, event, known, now_ms)
         except TidelineError as error:
             _log.warning("cannot write an event: %s", error)
+            # Not asked for again at once: a server that refuses events refuses the next as well.
+            series = _Series(known.count if known else 0, event.occurrence, now_ms)
+        with self._lock:
+            self._known[name] = series
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
 
-    def _manifest(self, name: str, table: Manifest, event: TableEvent) -> Manifest:
-        metadata = table["metadata"]
-        moment = datetime.fromtimestamp(self._now_ms() / 1000, UTC)
-        seconds = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    def _write(
+        self, name: str, item: Manifest, event: TableEvent, known: _Series | None, now_ms: int
+    ) -> _Series:
+        """The series as it is then."""
+        namespace = item["metadata"]["namespace"]
+        if known is None:
+            made = self._api.create(
+                EVENTS, self._manifest(name, item, event, now_ms, count=1), namespace
+            )
+            if not isinstance(made, Exists):
+                _tell(item, event)
+                return _Series(1, event.occurrence, now_ms)
+            found = self._api.get(EVENTS, name, namespace)
+            known = _Series(0, "", 0) if found is None else _series_of(found)
+            if not known.is_news(event, now_ms):
+                return known
+        _tell(item, event)
+        count = known.count + 1
+        change: Manifest = {
+            "metadata": {"annotations": {_OCCURRENCE: event.occurrence}},
+            "count": count,
+            "lastTimestamp": _moment(now_ms),
+            "message": event.note[:_NOTE_LENGTH_MAX],
+        }
+        if self._api.patch(EVENTS, name, change, namespace) is None:
+            manifest = self._manifest(name, item, event, now_ms, count=count)
+            self._api.create(EVENTS, manifest, namespace)
+        return _Series(count, event.occurrence, now_ms)
+
+    def _manifest(
+        self, name: str, item: Manifest, event: TableEvent, now_ms: int, *, count: int
+    ) -> Manifest:
+        metadata = item["metadata"]
         return {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
-            "metadata": {"name": name, "namespace": metadata["namespace"]},
+            "metadata": {
+                "name": name,
+                "namespace": metadata["namespace"],
+                "annotations": {_OCCURRENCE: event.occurrence},
+            },
             "involvedObject": {
-                "apiVersion": LAKE_TABLES.api_version,
-                "kind": LAKE_TABLES.kind,
+                "apiVersion": item["apiVersion"],
+                "kind": item["kind"],
                 "namespace": metadata["namespace"],
                 "name": metadata["name"],
                 "uid": metadata.get("uid", ""),
@@ -84,14 +142,33 @@ class EventRecorder:
             "source": {"component": FIELD_MANAGER},
             "reportingComponent": FIELD_MANAGER,
             "reportingInstance": self._instance,
-            "firstTimestamp": seconds,
-            "lastTimestamp": seconds,
-            "count": 1,
+            "firstTimestamp": _moment(now_ms),
+            "lastTimestamp": _moment(now_ms),
+            "count": count,
         }
 
 
-def _name(table: Manifest, event: TableEvent) -> str:
-    metadata = table["metadata"]
+def _tell(item: Manifest, event: TableEvent) -> None:
+    """The event as a line of the log."""
+    level = logging.WARNING if event.is_warning else logging.INFO
+    about = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
+    _log.log(level, event.note, extra={"table": about, "reason": event.reason})
+
+
+def _series_of(event: Manifest) -> _Series:
+    """What an Event of ours says of its series."""
+    annotations = event["metadata"].get("annotations") or {}
+    last = datetime.fromisoformat(str(event.get("lastTimestamp") or "1970-01-01T00:00:00Z"))
+    count = int(event.get("count") or 1)
+    return _Series(count, str(annotations.get(_OCCURRENCE, "")), int(last.timestamp() * 1000))
+
+
+def _moment(now_ms: int) -> str:
+    return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _name(item: Manifest, event: TableEvent) -> str:
+    metadata = item["metadata"]
     digest = blake2b(digest_size=8)
     for part in (str(metadata.get("uid", "")), event.reason, event.subject):
         digest.update(len(part).to_bytes(4, "big") + part.encode())

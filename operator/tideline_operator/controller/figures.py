@@ -16,6 +16,7 @@ QUARANTINED = "tideline_table_quarantined_files"
 TABLE_FILES = "tideline_table_files"
 TABLE_BYTES = "tideline_table_bytes"
 LOG_FILES = "tideline_table_log_files"
+STORE_READY = "tideline_store_ready"
 OPERATIONS = "tideline_operations_total"
 OPERATION_SECONDS = "tideline_operation_duration_seconds"
 OPERATIONS_RUNNING = "tideline_operations_running"
@@ -43,6 +44,7 @@ _MEANINGS = {
     TABLE_FILES: ("gauge", "Base files of a table's latest snapshot."),
     TABLE_BYTES: ("gauge", "Size of a table's latest snapshot."),
     LOG_FILES: ("gauge", "Log files of a table that wait for compaction."),
+    STORE_READY: ("gauge", "1 while all buckets of a LakeStore are reached and keep promises."),
     OPERATIONS: ("counter", "Operations that ended, by kind and result."),
     OPERATION_SECONDS: ("histogram", "From the start of an operation's Job to its end."),
     OPERATIONS_RUNNING: ("gauge", "Operations under way."),

@@ -1,33 +1,57 @@
-"""Who claims which place: no two LakeTables share one, and none lies inside another's.
+"""Who claims which place: no table lies in, around or at a place of another LakeTable.
 
-Every claim is known under its own address and under all addresses above it, so that a conflict is
-found without looking at every table. Of those in conflict the one that has worked there is in the
-right, then the oldest resource, then, within the second that Kubernetes tells apart, the one that
-claimed it first.
+A LakeTable claims its location and the landing prefixes of its ingests. A location stands alone;
+landing prefixes may be shared, since many tables may read one. Every place is known under its own
+address and under all addresses above it, so that a conflict is found without looking at every
+table.
+
+Of two places in conflict that one is in the right whose resource has worked there, then that of the
+older resource, then, within the second that Kubernetes tells apart, the one that was claimed first.
 """
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from tideline.ingest.operation import Place
 from tideline_operator.controller.work_queue import Key
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimedPlace:
+    """One place of a table. `field` names it in the spec, `shown` is how people know it."""
+
+    address: str
+    field: str
+    shown: str
+    is_landing: bool = False
+    has_worked_there: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
-    """A table's place, and what orders it among those who want the same."""
+    """The places of a table, and what orders it among those who want the same."""
 
     key: Key
-    address: str
-    has_worked_there: bool
+    places: tuple[ClaimedPlace, ...]
     created_at: str
 
 
-def address_of(place: Place) -> str:
-    """Server and path, the same for all spellings of a place."""
-    return f"{dict(place.options).get('endpoint', '')}|{place.uri.rstrip('/')}"
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A place that another table holds: `own` is in conflict with `elder`, a place of `key`."""
+
+    key: Key
+    own: ClaimedPlace
+    elder: ClaimedPlace
+
+
+class _Held(NamedTuple):
+    """A place and whose it is."""
+
+    key: Key
+    place: ClaimedPlace
 
 
 class Locations:
@@ -36,63 +60,96 @@ class Locations:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._claims: dict[Key, Claim] = {}
-        self._at: dict[str, set[Key]] = {}
-        self._below: dict[str, set[Key]] = {}
+        self._at: dict[str, set[_Held]] = {}
+        self._below: dict[str, set[_Held]] = {}
         self._arrivals: dict[tuple[Key, str], int] = {}
         self._arrived = 0
 
-    def claim(self, claim: Claim) -> tuple[Key | None, tuple[Key, ...]]:
-        """Register a claim: who is in its way, and whom to ask again because something moved."""
+    def claim(self, claim: Claim) -> tuple[Taken | None, tuple[Key, ...]]:
+        """Register a claim: what is in its way, and whom to ask again because something moved."""
         with self._lock:
             before = self._claims.get(claim.key)
-            freed: tuple[Key, ...] = ()
+            freed: set[Key] = set()
             if before != claim:
                 freed = self._drop(claim.key)
-                if before is not None and before.address != claim.address:
-                    del self._arrivals[claim.key, before.address]
+                self._forget_arrivals(claim.key, {place.address for place in claim.places})
                 self._add(claim)
-            rivals = self._rivals(claim)
-            own = self._seniority(claim.key)
-            elders = [key for key in rivals if self._seniority(key) < own]
-            first = min(elders, key=self._seniority, default=None)
-            juniors = tuple(rivals - set(elders)) if before != claim else ()
-            return first, (*freed, *juniors)
+            elders, juniors = self._rivals(claim)
+            moved = freed | juniors if before != claim else set()
+            elders.sort(key=lambda taken: self._seniority(taken.key, taken.elder))
+            return next(iter(elders), None), tuple(sorted(moved))
 
     def release(self, key: Key) -> tuple[Key, ...]:
         """A table is gone: whom to ask again."""
         with self._lock:
-            claim = self._claims.get(key)
-            if claim is not None:
-                del self._arrivals[key, claim.address]
-            return self._drop(key)
+            freed = self._drop(key)
+            self._forget_arrivals(key, set())
+            return tuple(sorted(freed))
 
-    def _seniority(self, key: Key) -> tuple[bool, str, int]:
-        claim = self._claims[key]
-        return not claim.has_worked_there, claim.created_at, self._arrivals[key, claim.address]
+    def others_in(self, key: Key, address: str) -> tuple[Taken, ...]:
+        """Places of other tables at or below `address`, whoever is in the right."""
+        with self._lock:
+            held = self._at.get(address, set()) | self._below.get(address, set())
+            own = ClaimedPlace(address, "", "")
+            return tuple(Taken(one.key, own, one.place) for one in held if one.key != key)
+
+    def _seniority(self, key: Key, place: ClaimedPlace) -> tuple[bool, str, int]:
+        created_at = self._claims[key].created_at
+        return not place.has_worked_there, created_at, self._arrivals[key, place.address]
 
     def _add(self, claim: Claim) -> None:
         self._claims[claim.key] = claim
-        if (claim.key, claim.address) not in self._arrivals:
-            self._arrived += 1
-            self._arrivals[claim.key, claim.address] = self._arrived
-        self._at.setdefault(claim.address, set()).add(claim.key)
-        for above in _above(claim.address):
-            self._below.setdefault(above, set()).add(claim.key)
+        for place in claim.places:
+            if (claim.key, place.address) not in self._arrivals:
+                self._arrived += 1
+                self._arrivals[claim.key, place.address] = self._arrived
+            held = _Held(claim.key, place)
+            self._at.setdefault(place.address, set()).add(held)
+            for above in _above(place.address):
+                self._below.setdefault(above, set()).add(held)
 
-    def _drop(self, key: Key) -> tuple[Key, ...]:
-        claim = self._claims.pop(key, None)
+    def _drop(self, key: Key) -> set[Key]:
+        """Take a claim out; those it was in conflict with."""
+        claim = self._claims.get(key)
         if claim is None:
-            return ()
-        _discard(self._at, claim.address, key)
-        for above in _above(claim.address):
-            _discard(self._below, above, key)
-        return tuple(self._rivals(claim))
+            return set()
+        rivals = {one.key for place in claim.places for one in self._conflicts(key, place)}
+        del self._claims[key]
+        for place in claim.places:
+            held = _Held(key, place)
+            _discard(self._at, place.address, held)
+            for above in _above(place.address):
+                _discard(self._below, above, held)
+        return rivals
 
-    def _rivals(self, claim: Claim) -> set[Key]:
-        found = self._at.get(claim.address, set()) | self._below.get(claim.address, set())
-        for above in _above(claim.address):
+    def _forget_arrivals(self, key: Key, kept: set[str]) -> None:
+        for known in [known for known in self._arrivals if known[0] == key]:
+            if known[1] not in kept:
+                del self._arrivals[known]
+
+    def _rivals(self, claim: Claim) -> tuple[list[Taken], set[Key]]:
+        """What is in the right against `claim`, and who has to give way to it."""
+        elders: list[Taken] = []
+        juniors: set[Key] = set()
+        for place in claim.places:
+            own = self._seniority(claim.key, place)
+            for key, other in self._conflicts(claim.key, place):
+                if self._seniority(key, other) < own:
+                    elders.append(Taken(key, place, other))
+                else:
+                    juniors.add(key)
+        return elders, juniors
+
+    def _conflicts(self, key: Key, place: ClaimedPlace) -> set[_Held]:
+        """Places of others that `place` cannot be beside."""
+        found = self._at.get(place.address, set()) | self._below.get(place.address, set())
+        for above in _above(place.address):
             found = found | self._at.get(above, set())
-        return found - {claim.key}
+        return {
+            one
+            for one in found
+            if one.key != key and not (one.place.is_landing and place.is_landing)
+        }
 
 
 def _above(address: str) -> list[str]:
@@ -103,9 +160,9 @@ def _above(address: str) -> list[str]:
     return [f"{server}|{scheme}{separator}{'/'.join(parts[:end])}" for end in range(1, len(parts))]
 
 
-def _discard(index: dict[str, set[Key]], address: str, key: Key) -> None:
-    keys = index.get(address)
-    if keys is not None:
-        keys.discard(key)
-        if not keys:
+def _discard(index: dict[str, set[_Held]], address: str, held: _Held) -> None:
+    found = index.get(address)
+    if found is not None:
+        found.discard(held)
+        if not found:
             del index[address]

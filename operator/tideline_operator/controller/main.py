@@ -1,8 +1,9 @@
 """`tideline-operator controller`: lead, work, end.
 
 The process contends for the Lease, works while it leads, and ends when it loses it: whoever leads
-then starts from what the cluster says. On SIGTERM the turns under way are finished and the Lease is
-given back.
+then starts from what the cluster says. Until the process has ended, the client refuses to write. On
+SIGTERM the turns under way are finished, the Lease being renewed meanwhile, and then it is given
+back.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class ControllerProcess:
             identity=f"{settings.pod_name}_{secrets.token_hex(4)}",
             clock=self._clock,
         )
+        api.before_write = self._election.check_term
         self._controller: Controller | None = None
 
     def run(self) -> int:
@@ -101,6 +103,9 @@ class ControllerProcess:
         return verdict(["the lease cannot be reached"] if silent_s > LEASE_SILENT_S else [])
 
     def _figures(self) -> tuple[int, str]:
+        if self._controller is not None and not self._controller.is_ready:
+            # Without the gauges of all tables an alert that is firing would end.
+            return verdict(["the caches are being filled"])
         self._metrics.set(figures.LEADER, float(self._election.is_leader))
         return 200, self._metrics.text()
 

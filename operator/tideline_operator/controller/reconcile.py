@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tideline.clock import Clock
 from tideline.ingest.operation_result import OperationResult
-from tideline_operator.actions import Action, Start, Wait, WaitKind
+from tideline_operator.actions import Action, Blocked, Start, Wait, WaitKind
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.budgets import Admitted, Budgets, Full, TooLarge
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
@@ -33,13 +34,14 @@ from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.poll_pacing import PollPacing
 from tideline_operator.controller.settlement import Settlement, Settler, refused
 from tideline_operator.controller.status_writer import StatusWriter
-from tideline_operator.controller.table_events import events_of
+from tideline_operator.controller.table_events import events_of, series_of
 from tideline_operator.controller.table_source import (
     Declared,
     TableSource,
     Unresolved,
     declared_table,
 )
+from tideline_operator.controller.troubles import Troubles
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.controller.writer_fate import WriterFates
 from tideline_operator.launcher.driver_job import job_name
@@ -57,6 +59,7 @@ from tideline_operator.resources.status import (
     OperationStatus,
 )
 from tideline_operator.status import (
+    not_looked_at,
     observed_status,
     operation_finished,
     operation_started,
@@ -96,6 +99,7 @@ class _Memory:
     status: tuple[str, LakeTableStatus] | None = None
     declared: tuple[object, Declared] | None = None
     resolved: ResolvedTable | None = None
+    troubles: Troubles = field(default_factory=Troubles)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +126,7 @@ class TableReconciler:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self.on_resolved: Callable[[Key, ResolvedTable], None] = lambda *_: None
         self._memories: dict[Key, _Memory] = {}
 
     def forget(self, key: Key) -> None:
@@ -144,13 +149,20 @@ class TableReconciler:
 
         Raises StaleStatus, ApiUnavailable, ApiRefused: take the turn again.
         """
-        parts = self._parts
         turn = self._begin(key, item)
+        troubles = self._memories[key].troubles
+        troubles.begin_turn()
+        delay_s = self._take(turn)
+        troubles.end_turn()
+        return delay_s
+
+    def _take(self, turn: _Turn) -> float:
+        parts, key, item = self._parts, turn.key, turn.item
         declared = self._declared(turn)
         turn.spec_problem = declared.problem
         if declared.problem is not None:
             note = f"spec is not valid: {declared.problem}"
-            parts.events.tell(item, TableEvent("SpecInvalid", declared.problem, note, True))
+            self._report_trouble(turn, "SpecInvalid", declared.problem, note)
         settled = parts.settler.settle(key, turn.status, turn.now_ms)
         self._report_ends(turn, settled)
         if declared.table is None:
@@ -162,6 +174,7 @@ class TableReconciler:
         if isinstance(resolved, Unresolved):
             return self._rest(turn, settled, resolved)
         self._memories[key].resolved = resolved
+        self.on_resolved(key, resolved)
         return self._work(turn, settled, resolved)
 
     def _begin(self, key: Key, item: Manifest) -> _Turn:
@@ -191,9 +204,9 @@ class TableReconciler:
         return declared
 
     def _report_ends(self, turn: _Turn, settled: Settlement) -> None:
-        """Take the ends into the status, and tell them.
+        """Take the ends into the status, and record their events.
 
-        Told before it is written: telling twice changes nothing, and a death in between loses none.
+        Recorded before it is written: twice changes nothing, and a death in between loses none.
         """
         turn.status = settled.status
         parts = self._parts
@@ -203,8 +216,8 @@ class TableReconciler:
             parts.budgets.release(turn.key)
         turn.ended = settled.ended
         for entry, result in settled.ended:
-            for event in events_of(entry, result):
-                parts.events.tell(turn.item, event)
+            for event in events_of(entry, result, turn.status):
+                parts.events.record(turn.item, event)
 
     def _count_ends(self, turn: _Turn) -> None:
         """The ends are in the status now: count them, once."""
@@ -231,6 +244,9 @@ class TableReconciler:
         self._note_polls(turn, table, observed)
         status = observed_status(table, before, observed, actions, turn.now_ms)
         turn.status = self._with_notes(turn, settled, status)
+        for action in actions:
+            if isinstance(action, Blocked) and action.exit_code:
+                self._report_trouble(turn, action.reason, action.subject, str(action))
         start = _chosen(actions, settled)
         half_started = settled.pending if settled.is_half_started else None
         if half_started is not None and (start is None or start.operation.id != half_started.id):
@@ -282,8 +298,10 @@ class TableReconciler:
             turn.status = operation_finished(turn.status, result, turn.now_ms)
             self._note_ready(turn, "OperationFailed", outcome.message)
             note = f"{operation.kind} {operation.subject}".strip() + f": {outcome.message}"
-            event = TableEvent("OperationRefused", f"{operation.id}-{start.attempt}", note, True)
-            parts.events.tell(turn.item, event)
+            series = series_of(turn.status.operations[-1], turn.status)
+            occurrence = f"{operation.id}-{start.attempt}"
+            event = TableEvent("OperationRefused", series, note, True, occurrence)
+            parts.events.record(turn.item, event)
             return
         started = replace(turn.status.operations[-1], phase=OperationPhase.RUNNING)
         turn.status = with_entry(turn.status, started)
@@ -301,13 +319,9 @@ class TableReconciler:
             parts.budgets.release(turn.key)
         generation = int(turn.item["metadata"].get("generation") or 0)
         status = replace(turn.status, observed_generation=generation)
-        is_spec = unresolved.reason == "SpecInvalid"
-        status = with_condition(
-            status, ConditionType.READY, False, unresolved.reason, unresolved.message, turn.now_ms
-        )
-        if not is_spec:
-            event = TableEvent(unresolved.reason, unresolved.message, unresolved.message, True)
-            parts.events.tell(turn.item, event)
+        status = not_looked_at(status, unresolved.reason, unresolved.message, turn.now_ms)
+        if unresolved.reason != "SpecInvalid":
+            self._report_trouble(turn, unresolved.reason, unresolved.message, unresolved.message)
         turn.status = self._with_spec_condition(turn, status)
         self._publish(turn)
         if unresolved.may_heal:
@@ -320,9 +334,25 @@ class TableReconciler:
         turn.status = self._with_spec_condition(turn, status)
         if settled.stuck is not None:
             self._note_ready(turn, "OperationStuck", settled.stuck)
-            event = TableEvent("OperationStuck", settled.stuck, settled.stuck, is_warning=True)
-            self._parts.events.tell(turn.item, event)
+            self._record_stuck(turn, settled)
         return turn.status
+
+    def _record_stuck(self, turn: _Turn, settled: Settlement) -> None:
+        """An event for the attempt that does not get on, and once more when it is given up."""
+        entry = settled.stuck_entry
+        if entry is None or settled.stuck is None:
+            return
+        occurrence = f"{entry.id}-{entry.attempt}" + ("-given-up" if settled.is_given_up else "")
+        series = series_of(entry, turn.status)
+        event = TableEvent("OperationStuck", series, settled.stuck, True, occurrence)
+        self._parts.events.record(turn.item, event)
+
+    def _report_trouble(self, turn: _Turn, reason: str, subject: str, note: str) -> None:
+        """An event for what lasts until somebody, or time, puts it right."""
+        troubles = self._memories[turn.key].troubles
+        since_ms = troubles.since_ms(reason, subject, turn.reported, turn.now_ms)
+        event = TableEvent(reason, f"{subject}@{since_ms}", note, is_warning=True)
+        self._parts.events.record(turn.item, event)
 
     def _with_spec_condition(self, turn: _Turn, status: LakeTableStatus) -> LakeTableStatus:
         """SpecValid, and Ready with it: who waits for Ready has asked for the newest spec."""
@@ -361,6 +391,7 @@ class TableReconciler:
         parts = self._parts
         turn.status = redated(turn.status, turn.reported, turn.now_ms)
         if _without_looks(turn.status) == _without_looks(turn.reported):
+            note_status(parts.metrics, turn.key, turn.status)
             return
         turn.item = parts.writer.write(turn.item, turn.status)
         turn.reported = turn.status

@@ -60,8 +60,8 @@ class Settlement:
 
     `running` are the ids of operations under way, `pending` one that is still to be started;
     `is_half_started` when its Job is there already. `late_at_ms` is when one whose pods do not come
-    is given up. `stuck` says what keeps one from getting on. `attempts` are the highest attempts
-    whose Jobs exist, by operation.
+    is given up. `stuck` says what keeps `stuck_entry` from getting on; `is_given_up` when its Job
+    is being taken away for it. `attempts` are the highest attempts whose Jobs exist, by operation.
     """
 
     status: LakeTableStatus
@@ -70,6 +70,8 @@ class Settlement:
     is_half_started: bool = False
     ended: list[tuple[OperationStatus, OperationResult]] = field(default_factory=list)
     stuck: str | None = None
+    stuck_entry: OperationStatus | None = None
+    is_given_up: bool = False
     late_at_ms: int | None = None
     attempts: dict[str, int] = field(default_factory=dict)
     memory_bytes: int = 0
@@ -228,6 +230,7 @@ def _note_running(found: Settlement, entry: OperationStatus, outcome: Active) ->
     found.running.add(entry.id)
     found.memory_bytes = entry.memory_bytes
     if outcome.is_stuck:
+        found.stuck_entry, found.is_given_up = running, message.startswith(_GIVEN_UP)
         found.stuck = f"{entry.kind} {entry.subject}".strip() + f": {outcome.message}"
 
 

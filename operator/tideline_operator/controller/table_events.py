@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tideline.errors import Conflict, UnknownOutcome
 from tideline.ingest.operation import OperationKind
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline.wording import counted, size_text
 from tideline_operator.controller.event_recorder import TableEvent
-from tideline_operator.resources.status import OperationStatus
+from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
 
-_CONFLICT = 3
+_FAILURES = {Conflict.exit_code: "Conflict", UnknownOutcome.exit_code: "OutcomeUnknown"}
 _REASONS = {
     OperationKind.CREATE: "TableCreated",
     OperationKind.INGEST: "Committed",
@@ -19,27 +20,51 @@ _REASONS = {
 _FILES_NAMED = 3
 
 
-def events_of(entry: OperationStatus, result: OperationResult) -> tuple[TableEvent, ...]:
-    """What to tell of an operation that ended with `result`."""
+def series_of(entry: OperationStatus, status: LakeTableStatus) -> str:
+    """What tells failures in a row of one kind of operation from those after a success.
+
+    The row goes on when other files, or a changed spec, made another operation of it.
+    """
+    kept = [item for item in status.operations if item.id != entry.id]
+    good = next((item.id for item in reversed(kept) if _is_good(item, entry)), "")
+    return f"{entry.kind} {entry.subject} {good} {entry.attempt - entry.failures}"
+
+
+def _is_good(item: OperationStatus, entry: OperationStatus) -> bool:
+    is_same = (item.kind, item.subject) == (entry.kind, entry.subject)
+    return is_same and item.phase is OperationPhase.SUCCEEDED
+
+
+def events_of(
+    entry: OperationStatus, result: OperationResult, status: LakeTableStatus
+) -> tuple[TableEvent, ...]:
+    """What to record of an operation that ended with `result`; `status` is the table's."""
     name = f"{entry.kind} {entry.subject}".strip()
     events: list[TableEvent] = []
     attempt = f"{entry.id}-{entry.attempt}"
     if result.outcome is Outcome.FAILED:
-        reason = "Conflict" if result.exit_code == _CONFLICT else "OperationFailed"
-        note = f"{name} failed (attempt {entry.attempt}): {result.message}"
-        events.append(TableEvent(reason, attempt, note, is_warning=True))
+        reason = _FAILURES.get(result.exit_code, "OperationFailed")
+        is_unknown = result.exit_code == UnknownOutcome.exit_code
+        ended = "has an unknown outcome" if is_unknown else "failed"
+        note = f"{name} {ended} (attempt {entry.attempt}): {result.message}"
+        events.append(TableEvent(reason, series_of(entry, status), note, True, attempt))
     elif result.outcome is Outcome.SUCCEEDED:
         reason = _REASONS.get(OperationKind(entry.kind), "ServiceRan")
-        events.append(TableEvent(reason, result.instant or attempt, _done(name, result)))
+        events.append(_once(reason, result.instant or attempt, _done(name, result)))
     if result.rolled_back and OperationKind(entry.kind) is not OperationKind.ROLLBACK:
         instants = ", ".join(result.rolled_back)
-        events.append(TableEvent("RolledBack", instants, f"{name} rolled back {instants} first"))
+        events.append(_once("RolledBack", instants, f"{name} rolled back {instants} first"))
     if result.skipped:
         named = "; ".join(f"{file.path}: {file.reason}" for file in result.skipped[:_FILES_NAMED])
         more = len(result.skipped) - _FILES_NAMED
         note = f"{name} set aside {named}" + (f"; and {more} more" if more > 0 else "")
-        events.append(TableEvent("Quarantined", attempt, note, is_warning=True))
+        events.append(TableEvent("Quarantined", attempt, note, True, attempt))
     return tuple(events)
+
+
+def _once(reason: str, subject: str, note: str) -> TableEvent:
+    """What happens once under its subject, however often it is recorded."""
+    return TableEvent(reason, subject, note, occurrence=subject)
 
 
 def _done(name: str, result: OperationResult) -> str:

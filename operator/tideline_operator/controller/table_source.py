@@ -15,21 +15,21 @@ from tideline.errors import ConfigError
 from tideline.ingest.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline_operator.addresses import address_of
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import Connections, SecretProblem
-from tideline_operator.controller.locations import Claim, Locations, address_of
+from tideline_operator.controller.locations import Claim, ClaimedPlace, Locations, Taken
 from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.iceberg_source import IcebergSource, open_source
 from tideline_operator.launcher.driver_job import CA_BUNDLE_PATH
+from tideline_operator.observed import LOCATION_TAKEN
 from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.parsing import parse_object
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.resolving import S3_SCHEMES, resolve_table, store_names
-
-LOCATION_TAKEN = "LocationTaken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +136,16 @@ class TableSource:
         credentials = self._catalogs.credentials(namespace, table.spec.catalog)
         return open_source(table, open_store, clock, credentials)
 
+    def others_below(self, key: Key, table: ResolvedTable) -> dict[str, str]:
+        """Places that other LakeTables claim below a table's location, by path, with the owner."""
+        address = claimed_address(table)
+        found = self._locations.others_in(key, address)
+        return {
+            one.elder.address.removeprefix(address).strip("/"): "/".join(one.key)
+            for one in found
+            if one.elder.address != address
+        }
+
     def forget(self, key: Key) -> None:
         """The table is gone: its place is free."""
         for other in self._locations.release(key):
@@ -173,24 +183,68 @@ class TableSource:
 
     def _claim(self, item: Manifest, table: ResolvedTable) -> Unresolved | None:
         created_at = str(item["metadata"].get("creationTimestamp", ""))
-        address = address_of(Place(table.address, table.location.options))
-        claim = Claim(key_of(item), address, _has_worked_there(item), created_at)
-        elder, moved = self._locations.claim(claim)
+        claim = Claim(key_of(item), claimed_places(item, table), created_at)
+        taken, moved = self._locations.claim(claim)
         for other in moved:
             self._wake(other)
-        if elder is None:
-            return None
-        return Unresolved(
-            LOCATION_TAKEN,
-            f"spec.location: {table.address} belongs to LakeTable {elder[0]}/{elder[1]}, or "
-            "one lies inside the other; one table has one LakeTable",
+        return None if taken is None else Unresolved(LOCATION_TAKEN, _taken_message(taken))
+
+
+def claimed_places(item: Manifest, table: ResolvedTable) -> tuple[ClaimedPlace, ...]:
+    """The location and the landing prefixes of a table, as `item` declares them."""
+    namespace = table.resource.metadata.namespace
+    worked = _worked_at(item)
+    spec = table.resource.spec
+    location = ClaimedPlace(
+        claimed_address(table),
+        "spec.location" if spec.catalog is None else "spec.catalog",
+        table.address,
+        has_worked_there=item["spec"].get("location") in worked,
+    )
+    landings = (
+        ClaimedPlace(
+            address_of(table.landings[ingest.name], namespace),
+            f"spec.ingest[{position}].source.path",
+            table.landings[ingest.name].uri,
+            is_landing=True,
+            has_worked_there=ingest.source.path in worked,
         )
+        for position, ingest in enumerate(spec.ingest)
+    )
+    return location, *landings
 
 
-def _has_worked_there(item: Manifest) -> bool:
-    """Whether this resource has been at work, or found its table, at the place it declares."""
+def claimed_address(table: ResolvedTable) -> str:
+    """The address of the table itself."""
+    namespace = table.resource.metadata.namespace
+    return address_of(Place(table.address, table.location.options), namespace)
+
+
+def _taken_message(taken: Taken) -> str:
+    owner, own, elder = "/".join(taken.key), taken.own, taken.elder
+    if own.is_landing:
+        return (
+            f"{own.field}: {own.shown} and the table of LakeTable {owner} at {elder.shown} "
+            "overlap; files that wait to be taken in must lie outside of tables"
+        )
+    if elder.is_landing:
+        return (
+            f"{own.field}: {own.shown} and the landing prefix {elder.shown} of LakeTable {owner} "
+            "overlap; a table must lie outside of landing prefixes"
+        )
+    return (
+        f"{own.field}: {own.shown} belongs to LakeTable {owner}, or one lies inside the other; one "
+        "table has one LakeTable"
+    )
+
+
+def _worked_at(item: Manifest) -> set[object]:
+    """Where this resource has been at work, or found its table, as its spec spells the places."""
     status = item.get("status") or {}
     refused = any(one.get("reason") == LOCATION_TAKEN for one in status.get("conditions") or ())
-    before = (status.get("lastValidSpec") or {}).get("location")
     has_worked = bool(status.get("operations") or status.get("table"))
-    return has_worked and not refused and before == item["spec"].get("location")
+    if refused or not has_worked:
+        return set()
+    before = status.get("lastValidSpec") or {}
+    sources = (ingest.get("source") or {} for ingest in before.get("ingest") or ())
+    return {before.get("location"), *(source.get("path") for source in sources)}

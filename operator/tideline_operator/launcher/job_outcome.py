@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -199,6 +200,8 @@ def _without_pod(job: Manifest, events: Sequence[Manifest]) -> Active:
         return Active("waits for its pod", is_started=False, waits_since_ms=since_ms)
     newest = max(warnings, key=_happened_at)
     text = _joined(newest.get("reason", ""), newest.get("note") or newest.get("message", ""))
+    # Each pod that is refused has a name of its own, and the reason would look new each time.
+    text = re.sub(re.escape(job["metadata"]["name"]) + "-[a-z0-9]{5}\\b", "its pod", text)
     return Active(_short(f"has no pod: {text}"), False, is_stuck=True, waits_since_ms=since_ms)
 
 

@@ -64,6 +64,8 @@ _TABLE_COLUMNS = (
 _STORE_COLUMNS = (
     Column("Endpoint", ".spec.endpoint", "URL of the S3 endpoint."),
     Column("Region", ".spec.region", "Region requests are signed for."),
+    Column("Ready", f"{_READY}.status", "Whether its buckets are reached and keep their promises."),
+    Column("Reason", f"{_READY}.reason", "Why it is ready or not.", priority=1),
 )
 
 

@@ -12,11 +12,15 @@ from dataclasses import dataclass
 import yaml
 
 from tideline.errors import ConfigError
+from tideline.read_limits import INTEGER_BITS_MAX
 
 FieldPath = tuple[str | int, ...]
 
 _VALUES_MAX = 100_000
 _DEPTH_MAX = 64
+_CHARACTERS_MAX = 4_000_000
+_SHOWN_CHARACTERS = 100
+_MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,15 @@ def read_documents(text: str, *, file: str) -> tuple[Document, ...]:
 
     Raises ConfigError naming file, line and column when the text is no YAML.
     """
-    loader = yaml.SafeLoader(text)
+    if len(text) > _CHARACTERS_MAX:
+        raise ConfigError(
+            f"{file}: longer than {_CHARACTERS_MAX:,} characters, which no resource is"
+        )
     documents = []
     number = 0
+    loader: _ShallowLoader | None = None
     try:
+        loader = _ShallowLoader(text)
         while loader.check_node():
             number += 1
             reader = _NodeReader(loader, file)
@@ -63,8 +72,27 @@ def read_documents(text: str, *, file: str) -> tuple[Document, ...]:
     except yaml.YAMLError as error:
         raise ConfigError(f"{file}: no valid YAML: {_one_line(error)}") from error
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
     return tuple(documents)
+
+
+class _ShallowLoader(yaml.SafeLoader):
+    """Stops at the first node that is nested too deeply, instead of in the middle of Python."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self._depth += 1
+        if self._depth > _DEPTH_MAX + 1:
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=mark)
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
 
 
 class _NodeReader:
@@ -92,9 +120,13 @@ class _NodeReader:
                 for position, item in enumerate(node.value)
             ]
         try:
-            return self._loader.construct_object(node)
-        except ValueError as error:
-            raise self._error(node, f"{node.value!r} is no valid value: {error}") from error
+            value: object = self._loader.construct_object(node)
+        except (ValueError, ArithmeticError, LookupError, TypeError) as error:
+            shown = f"{node.value[:_SHOWN_CHARACTERS]!r}"
+            raise self._error(node, f"{shown} is no valid value: {error}") from error
+        if isinstance(value, int) and value.bit_length() > INTEGER_BITS_MAX:
+            raise self._error(node, "a number of too many digits")
+        return value
 
     def _read_mapping(
         self, node: yaml.MappingNode, path: FieldPath, depth: int
@@ -106,10 +138,24 @@ class _NodeReader:
             if key.value in written:
                 raise self._error(key, f"{key.value!r} is there twice")
             written.add(key.value)
+        if self._merged(node, {}) > _VALUES_MAX:
+            raise self._error(node, "the document is too large or nested too deeply")
         self._loader.flatten_mapping(node)
         return {
             key.value: self.read(value, (*path, key.value), depth + 1) for key, value in node.value
         }
+
+    def _merged(self, node: yaml.Node, known: dict[int, int]) -> int:
+        """How many keys a mapping has once `<<` has brought in those of others."""
+        if isinstance(node, yaml.SequenceNode):
+            return sum(self._merged(item, known) for item in node.value)
+        if not isinstance(node, yaml.MappingNode):
+            return 1
+        if id(node) not in known:
+            known[id(node)] = 1  # while it is counted: one that brings in itself
+            merges = (value for key, value in node.value if key.tag == _MERGE_TAG)
+            known[id(node)] = len(node.value) + sum(self._merged(item, known) for item in merges)
+        return known[id(node)]
 
     def _error(self, node: yaml.Node, message: str) -> ConfigError:
         return ConfigError(f"{self._file}, line {node.start_mark.line + 1}: {message}")

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.metadata import NAME_RULE, ObjectMeta
+from tideline_operator.resources.store_status import LakeStoreStatus
 
 _SECRET_KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
@@ -67,3 +68,6 @@ class LakeStore:
 
     metadata: ObjectMeta = described("Standard metadata.")
     spec: LakeStoreSpec = described("The connection.")
+    status: LakeStoreStatus = described(
+        "Observed state; written by Tideline.", default_factory=LakeStoreStatus
+    )

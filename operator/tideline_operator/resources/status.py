@@ -140,6 +140,7 @@ class OperationStatus:
         "Next attempt, if it failed.", default=None, length_max=40
     )
     exit_code: int = described("0, or the exit code of its failure.", default=0)
+    error: str = described("The class of its failure.", default="", length_max=64)
     is_safe_to_retry: bool = described("Whether trying again may help by itself.", default=False)
     memory_bytes: int = described("Memory its pods may ask for together.", default=0)
     pod_uid: str = described("Its driver's pod.", default="", length_max=64)
@@ -167,6 +168,29 @@ class IngestStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedTable:
+    """A table that this resource created, or found to be as it declares."""
+
+    location: str = described("Server and path of its place.", length_max=4096)
+    identity: str = described("Which table it is, from what never changes in it.", length_max=64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionStatus:
+    """How far the deletion of the data has come."""
+
+    seen_at: Timestamp = described(
+        "When the operator saw that the resource is to go: its deadline counts from here.",
+        length_max=40,
+    )
+    is_verified: bool = described(
+        "Whether the table was found to be the owned one before anything was deleted.",
+        default=False,
+    )
+    message: str = described("What is still to do.", default="", length_max=_MESSAGE_LENGTH_MAX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LakeTableStatus:
     """Observed state of one table."""
 
@@ -184,6 +208,10 @@ class LakeTableStatus:
     )
     timeline: TimelineStatus = described("Timeline.", default_factory=TimelineStatus)
     table: TableStatus | None = described("Files.", default=None)
+    owned: OwnedTable | None = described(
+        "The table that deletionPolicy: Delete is about. No other is ever deleted.", default=None
+    )
+    deletion: DeletionStatus | None = described("The deletion under way.", default=None)
     services: Mapping[str, ServiceStatus] = described(
         "Table services by name.", default_factory=dict, items_max=16
     )

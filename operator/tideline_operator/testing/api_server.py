@@ -120,10 +120,16 @@ class ApiServer:
         """The administrator's."""
         return self.kubeconfig_of(ADMIN)
 
-    def kubeconfig_of(self, user: str) -> Path:
-        """A kubeconfig of one of USERS."""
-        path = self._folder / f"{user.replace(':', '-')}.kubeconfig"
-        cluster = {"server": self.url, "certificate-authority": str(self._authority)}
+    @property
+    def port(self) -> int:
+        return self._port
+
+    def kubeconfig_of(self, user: str, port: int | None = None) -> Path:
+        """A kubeconfig of one of USERS; `port` is that of a proxy before the server."""
+        name = user.replace(":", "-") + (f"-{port}" if port else "")
+        path = self._folder / f"{name}.kubeconfig"
+        url = f"https://127.0.0.1:{port or self._port}"
+        cluster = {"server": url, "certificate-authority": str(self.authority)}
         content = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -136,9 +142,13 @@ class ApiServer:
         path.write_text(json.dumps(content), "utf-8")
         return path
 
-    def api(self, user: str = ADMIN) -> KubeApi:
-        """A client that is signed in as `user`."""
-        return KubeApi.from_environment(self.kubeconfig_of(user))
+    def token_of(self, user: str) -> str:
+        """What one of USERS signs in with."""
+        return self._tokens[user]
+
+    def api(self, user: str = ADMIN, port: int | None = None) -> KubeApi:
+        """A client that is signed in as `user`, and reaches the server by the `port` of a proxy."""
+        return KubeApi.from_environment(self.kubeconfig_of(user, port))
 
     def request(
         self,
@@ -158,7 +168,7 @@ class ApiServer:
         }
         body = None if content is None else json.dumps(content).encode()
         request = urllib.request.Request(self.url + path, data=body, headers=headers, method=method)
-        trust = ssl.create_default_context(cafile=str(self._authority))
+        trust = ssl.create_default_context(cafile=str(self.authority))
         try:
             with urllib.request.urlopen(request, timeout=30, context=trust) as response:
                 return Answer(response.status, _content(response.read()))
@@ -176,7 +186,7 @@ class ApiServer:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
-    def _authority(self) -> Path:
+    def authority(self) -> Path:
         """The certificate the server made for itself, with its authority."""
         return self._folder / "certificates" / "apiserver.crt"
 
@@ -204,7 +214,7 @@ class ApiServer:
             f"--etcd-servers={etcd_url}",
             "--bind-address=127.0.0.1",
             f"--secure-port={self._port}",
-            f"--cert-dir={self._authority.parent}",
+            f"--cert-dir={self.authority.parent}",
             f"--token-auth-file={tokens}",
             "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",

@@ -27,7 +27,9 @@ from tideline_operator.resources.status import LakeTableStatus
 
 NOW_MS = 1_800_000_000_000
 FILES = tuple(LandingFile(f"f{number}.parquet", 10, number) for number in range(5))
-TABLE = ObservedTable(("id",), ("city",), ("ts",), "COPY_ON_WRITE", latest="20260101000000000")
+TABLE = ObservedTable(
+    ("id",), ("city",), ("ts",), "COPY_ON_WRITE", latest="20260101000000000", identity="hudi-1"
+)
 EMPTY = LakeTableStatus()
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TypeVar
 
-from tideline.errors import CorruptTable
 from tideline.formats.avro_container import open_container
+from tideline.formats.bounded import faults_named
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.manifest import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from tideline.iceberg.manifest_file import read_manifest
@@ -49,18 +50,16 @@ def live_paths(io: FileIO, manifest: ManifestFile) -> Iterator[str]:
     Raises as `manifests_of` does.
     """
     container = open_container(io.read(manifest.path), path=manifest.path)
-    try:
+    message = "A manifest lacks fields that the specification requires"
+    with faults_named(message, path=manifest.path):
         names = {field["field-id"]: field for field in container.schema["fields"]}
         status, file = names[_STATUS]["name"], names[_DATA_FILE]
         fields = file["type"]["fields"]
         path = next(field["name"] for field in fields if field["field-id"] == _FILE_PATH)
-    except (KeyError, TypeError, StopIteration) as error:
-        message = "A manifest lacks fields that the specification requires"
-        raise CorruptTable(message, path=manifest.path, value=repr(error)) from error
-    wanted = (_STATUS, _DATA_FILE, _FILE_PATH)
-    for record in container.records(lambda field: field.get("field-id") in wanted):
-        if record[status] != EntryStatus.DELETED:
-            yield record[file["name"]][path]
+        wanted = (_STATUS, _DATA_FILE, _FILE_PATH)
+        for record in container.records(lambda field: field.get("field-id") in wanted):
+            if record[status] != EntryStatus.DELETED:
+                yield record[file["name"]][path]
 
 
 def in_parallel(work: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
@@ -69,7 +68,9 @@ def in_parallel(work: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
     if len(listed) < 2:
         return [work(item) for item in listed]
     with ThreadPoolExecutor(min(WORKERS, len(listed))) as pool:
-        return list(pool.map(work, listed))
+        # Each in a context like the caller's, which the limits on reading belong to.
+        begun = [pool.submit(copy_context().run, work, item) for item in listed]
+        return [one.result() for one in begun]
 
 
 def _unlisted(io: FileIO, path: str, snapshot: Snapshot) -> ManifestFile:
@@ -79,10 +80,12 @@ def _unlisted(io: FileIO, path: str, snapshot: Snapshot) -> ManifestFile:
     """
     body = io.read(path)
     header = open_container(body, path=path).metadata
+    with faults_named("A manifest's header is not understood", path=path):
+        spec_id = int(header.get("partition-spec-id", "0"))
     return ManifestFile(
         path=path,
         length_bytes=len(body),
-        spec_id=int(header.get("partition-spec-id", "0")),
+        spec_id=spec_id,
         content=ManifestContent.DATA,
         sequence_number=0,
         min_sequence_number=0,

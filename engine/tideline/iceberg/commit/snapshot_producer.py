@@ -39,6 +39,7 @@ from tideline.iceberg.table_operations import (
     Conflicted,
     Loaded,
     TableOperations,
+    Unknown,
 )
 
 
@@ -97,6 +98,8 @@ def commit_snapshot(
     elif isinstance(outcome, Committed):
         remove_unused(operations.io, writer, outcome.loaded.metadata)
         return Committed(outcome.loaded, writer.snapshot_id)
+    elif isinstance(outcome, Unknown):
+        return replace(outcome, snapshot_id=writer.snapshot_id)
     return outcome
 
 

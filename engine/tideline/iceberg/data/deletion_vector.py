@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tideline.errors import CorruptTable
+from tideline.formats.bounded import faults_named
+from tideline.read_limits import read_limits, too_large
 
 Positions = npt.NDArray[np.int64]
 """Row numbers in a data file, ascending and distinct."""
@@ -29,6 +31,9 @@ _COOKIE_PLAIN, _COOKIE_RUNS = 12346, 12347
 _NO_OFFSETS_BELOW = 4
 _ARRAY_MAX = 4096
 _BITMAP_BYTES = 8192
+_CONTAINERS_MAX = _CONTAINER_MAX = 65_536
+_POSITION_BYTES = 2
+"""Of the limit for one position, which takes 8 in memory: 128 million by default."""
 
 
 def decode_deletion_vector(blob: bytes, *, path: str) -> Positions:
@@ -43,10 +48,8 @@ def decode_deletion_vector(blob: bytes, *, path: str) -> Positions:
         raise CorruptTable("A deletion vector lacks its magic number", path=path)
     if crc32(body) != checksum:
         raise CorruptTable("A deletion vector's checksum does not fit", path=path)
-    try:
+    with faults_named("A deletion vector cannot be read", path=path):
         return _Reader(memoryview(body)[4:]).positions()
-    except (struct.error, ValueError) as error:
-        raise CorruptTable(f"A deletion vector cannot be read: {error}", path=path) from error
 
 
 def encode_deletion_vector(positions: Positions) -> bytes:
@@ -68,6 +71,7 @@ class _Reader:
     def __init__(self, data: memoryview) -> None:
         self._data = data
         self._at = 0
+        self._left = read_limits().object_bytes_max // _POSITION_BYTES
 
     def positions(self) -> Positions:
         (count,) = self._unpack("<Q")
@@ -85,9 +89,11 @@ class _Reader:
             is_run = np.unpackbits(flags, bitorder="little")[:containers].astype(bool)
         elif cookie == _COOKIE_PLAIN:
             (containers,) = self._unpack("<I")
-            is_run = np.zeros(containers, dtype=bool)
+            is_run = np.zeros(min(containers, _CONTAINERS_MAX), dtype=bool)
         else:
             raise ValueError(f"unknown cookie {cookie}")
+        if containers > _CONTAINERS_MAX:
+            raise ValueError(f"{containers:,} containers")
         header = self._take(4 * containers, np.dtype("<u2")).reshape(-1, 2).astype(np.int64)
         if cookie == _COOKIE_PLAIN or containers >= _NO_OFFSETS_BELOW:
             self._at += 4 * containers
@@ -100,11 +106,23 @@ class _Reader:
         if is_run:
             (count,) = self._unpack("<H")
             runs = self._take(4 * count, np.dtype("<u2")).reshape(-1, 2).astype(np.int64)
-            return _ranges(runs[:, 0], runs[:, 1] + 1)
+            lengths = runs[:, 1] + 1
+            self._admit(int(lengths.sum()))
+            return _ranges(runs[:, 0], lengths)
+        self._admit(cardinality)
         if cardinality <= _ARRAY_MAX:
             return self._take(2 * cardinality, np.dtype("<u2")).astype(np.int64)
         bits = np.unpackbits(self._take(_BITMAP_BYTES, np.uint8), bitorder="little")
         return np.flatnonzero(bits).astype(np.int64)
+
+    def _admit(self, count: int) -> None:
+        """Four bytes of runs can be 65,536 positions."""
+        self._left -= count
+        if count > _CONTAINER_MAX:
+            raise ValueError(f"a container of {count:,} positions")
+        if self._left < 0:
+            limit_bytes = read_limits().object_bytes_max
+            raise too_large("what a deletion vector expands to", limit_bytes)
 
     def _unpack(self, form: str) -> tuple[int, ...]:
         values = struct.unpack_from(form, self._data, self._at)

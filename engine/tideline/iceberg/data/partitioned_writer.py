@@ -89,7 +89,7 @@ class _PartitionedWriter:
     def abandon(self, error: BaseException) -> None:
         for writer in self._open.values():
             writer.abandon(error)
-        self._io.delete_many(file.file_path for file in self._finished)
+        self._io.remove_written(file.file_path for file in self._finished)
 
     def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
         if self._splitter is not None:

@@ -17,6 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.formats.bounded import faults_named, parse_json
+from tideline.read_limits import read_limits
 
 MAGIC = b"PFA1"
 _FOOTER_END_BYTES = 12
@@ -73,13 +75,13 @@ def read_blobs(body: bytes, *, path: str) -> tuple[Blob, ...]:
     payload = body[-_FOOTER_END_BYTES - size : -_FOOTER_END_BYTES]
     if flags & ~_IS_COMPRESSED:
         raise UnsupportedTable("A Puffin file has unknown flags", path=path, value=flags)
-    try:
+    if size < 0 or size > len(body) - _FOOTER_END_BYTES:
+        raise CorruptTable("A Puffin file's footer is longer than the file", path=path, value=size)
+    with faults_named("A Puffin file's footer cannot be read", path=path, also=(OSError,)):
         if flags & _IS_COMPRESSED:
             with pa.input_stream(pa.BufferReader(payload), compression="lz4") as stream:
-                payload = stream.read()
-        return tuple(Blob.parse(blob) for blob in json.loads(payload)["blobs"])
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise CorruptTable(f"A Puffin file's footer cannot be read: {error}", path=path) from error
+                payload = stream.read(read_limits().object_bytes_max + 1)
+        return tuple(Blob.parse(blob) for blob in parse_json(payload, path=path)["blobs"])
 
 
 def encode_puffin(

@@ -40,6 +40,8 @@ from tideline.iceberg.table_operations import (
     Loaded,
     TableOperations,
 )
+from tideline.iceberg.table_roots import TableRoots
+from tideline.wording import counted
 
 _BATCH_FILES = 1000
 
@@ -104,8 +106,9 @@ def execute_expire(
     try:
         after = operations.load().metadata
         files = search.find(_expired(plan, base.metadata, after), base.metadata, after)
+        roots = TableRoots.of(operations.io, after)
         for batch in _batches(files):
-            operations.io.delete_many(file.location for file in batch)
+            roots.remove_many((file.location for file in batch), "the expiry")
             deleted.add(batch)
     except TidelineError as error:
         left = (f"the deletion of files was given up: {error}",)
@@ -164,8 +167,10 @@ def _reasons(search: ExpiredFiles) -> tuple[str, ...]:
     if search.unreadable:
         named = ", ".join(search.unreadable[:3])
         reasons.append(f"{len(search.unreadable)} expired lists or manifests are gone: {named}")
-    if search.foreign_count:
-        reasons.append(f"{search.foreign_count} files lie outside of the folder of this copy")
+    reasons += [f"{location}: {reason}" for location, reason in search.left_alone.items()]
+    unnamed = search.foreign_count - len(search.left_alone)
+    if unnamed:
+        reasons.append(f"{counted(unnamed, 'more file')} that are not this table's to delete")
     return tuple(reasons)
 
 

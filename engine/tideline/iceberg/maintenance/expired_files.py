@@ -14,16 +14,17 @@ Memory is bounded: with many candidates, step 2 is done for one share of them af
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeVar
 from zlib import crc32
 
-from tideline.errors import ObjectNotFound
+from tideline.errors import CorruptTable, ObjectNotFound
 from tideline.iceberg.commit.manifest_reading import WORKERS, in_parallel, manifests_of
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.maintenance.file_place import FilePlaces
 from tideline.iceberg.maintenance.reachable_file import (
+    CONTENT_KINDS,
     FileKind,
     ReachableFile,
     live_files,
@@ -33,8 +34,12 @@ from tideline.iceberg.manifest import ManifestFile
 from tideline.iceberg.scan.manifests import read_ahead
 from tideline.iceberg.snapshot import Snapshot
 from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table_operations import metadata_file_location
+from tideline.iceberg.table_roots import TableRoots
+from tideline.storage.nested_tables import is_table_metadata_file
 
 CANDIDATES_MAX = 250_000
+LEFT_NAMED_MAX = 100
 _ENTRY_BYTES_MIN = 40
 """A manifest without counts holds at most its length through this many files."""
 
@@ -42,12 +47,13 @@ _ENTRY_BYTES_MIN = 40
 @dataclass(slots=True)
 class ExpiredFiles:
     """The search. `unreadable` collects expired metadata that was gone already, so that what it
-    led to is left for the removal of orphan files; `foreign_count` counts files of another table's
-    folder, which are left too."""
+    led to is left for the removal of orphan files; `left_alone` are files that are not this
+    table's to delete, with the reason, up to a number of them, and `foreign_count` how many."""
 
     io: FileIO
     candidates_max: int = CANDIDATES_MAX
     unreadable: list[str] = field(default_factory=list)
+    left_alone: dict[str, str] = field(default_factory=dict)
     foreign_count: int = 0
 
     def find(
@@ -63,6 +69,8 @@ class ExpiredFiles:
         for place in kept.keys() & candidates.keys():
             del candidates[place]
         lists_kept = {places.of(one.manifest_list) for one in after.snapshots if one.manifest_list}
+        standing = lists_kept | kept.keys()
+        standing |= {places.of(one.location) for one in statistics_files(after)}
         found = (
             self._content(candidates, kept, places),
             (ReachableFile(FileKind.MANIFEST, m.path, m.length_bytes) for m in candidates.values()),
@@ -73,12 +81,16 @@ class ExpiredFiles:
             ),
             _expired_statistics(before, after, places),
         )
+        rules = _OwnFiles.of(self.io, before, after, standing)
         for files in found:
             for file in files:
-                if places.is_own(places.of(file.location)):
+                reason = rules.refusal(file, places)
+                if reason is None:
                     yield file
-                else:
-                    self.foreign_count += 1
+                    continue
+                self.foreign_count += 1
+                if len(self.left_alone) < LEFT_NAMED_MAX:
+                    self.left_alone[file.location] = reason
 
     def _by_place(
         self, snapshots: Iterable[Snapshot], places: FilePlaces, *, may_miss: bool = False
@@ -139,6 +151,45 @@ class ExpiredFiles:
             return self.io.read(manifest.path)
         except ObjectNotFound:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnFiles:
+    """Which of the files that metadata names are this table's to delete.
+
+    Manifests, lists and statistics are only where the table keeps its metadata, and data files only
+    elsewhere; so no entry of one kind reaches a file of the other. `standing` are the places of
+    metadata that is in use.
+    """
+
+    roots: TableRoots
+    metadata_folders: tuple[str, ...]
+    standing: Set[str]
+
+    @classmethod
+    def of(
+        cls, io: FileIO, before: TableMetadata, after: TableMetadata, standing: Set[str]
+    ) -> _OwnFiles:
+        folders = {f"{before.location}/metadata/", metadata_file_location(before, "")}
+        places = tuple(f"{io.actual_uri(one).rstrip('/')}/" for one in sorted(folders))
+        return cls(TableRoots.of(io, after), places, standing)
+
+    def refusal(self, file: ReachableFile, places: FilePlaces) -> str | None:
+        """Why a file is left; None when it may be deleted."""
+        try:
+            place = places.of(file.location)
+        except CorruptTable as error:
+            return error.message
+        refused = self.roots.refusal(file.location)
+        if refused is not None:
+            return refused
+        if place in self.standing:
+            return "metadata that is in use leads to it"
+        is_metadata = place.startswith(self.metadata_folders)
+        if is_table_metadata_file(place) or is_metadata == (file.kind in CONTENT_KINDS):
+            kept = "a metadata folder" if is_metadata else "no metadata folder"
+            return f"it is in {kept}, where the table keeps no {file.kind.value.replace('_', ' ')}"
+        return None
 
 
 def _expired_statistics(

@@ -5,8 +5,8 @@
    Same path but another scheme or authority is a mismatch: an error, ignored, or an orphan.
 2. Files below a folder or of a name that begins with `_` or `.` are left alone, unless a partition
    field is called so.
-3. Other tables' files are left alone: those below a folder that has metadata of its own, and in a
-   shared object storage folder those that do not carry this table's name.
+3. Other tables' files are left alone: those below a folder that has metadata of its own or a
+   `.hoodie`, and in a shared object storage folder those that do not carry this table's name.
 
 Source: Iceberg's `DeleteOrphanFiles`.
 """

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tideline.errors import CorruptTable
 from tideline.formats.avro_container import open_container
+from tideline.formats.bounded import faults_named
 from tideline.iceberg.avro_type import not_null
 from tideline.iceberg.manifest import EntryStatus, FileContent
 from tideline.iceberg.table_metadata import TableMetadata
@@ -31,6 +31,9 @@ class FileKind(Enum):
     MANIFEST_LIST = "manifest_lists"
     STATISTICS = "statistics_files"
 
+
+CONTENT_KINDS = frozenset({FileKind.DATA, FileKind.POSITION_DELETES, FileKind.EQUALITY_DELETES})
+"""What manifests list; the other kinds are metadata."""
 
 _KINDS = {
     FileContent.DATA: FileKind.DATA,
@@ -69,7 +72,8 @@ class FileTally:
 def live_files(body: bytes, *, path: str) -> Iterator[ReachableFile]:
     """The data or delete files that a manifest does not list as deleted. Raises CorruptTable."""
     container = open_container(body, path=path)
-    try:
+    message = "A manifest lacks fields that the specification requires"
+    with faults_named(message, path=path):
         entry = {field["field-id"]: field for field in container.schema["fields"]}
         file = {one["field-id"]: one for one in not_null(entry[_DATA_FILE]["type"])["fields"]}
         status, data_file, location = (
@@ -82,9 +86,6 @@ def live_files(body: bytes, *, path: str) -> Iterator[ReachableFile]:
                 found = record[data_file]
                 kind = _KINDS[FileContent(found.get(content) or 0)]
                 yield ReachableFile(kind, found[location], found.get(size))
-    except (KeyError, TypeError, ValueError) as error:
-        message = "A manifest lacks fields that the specification requires"
-        raise CorruptTable(message, path=path, value=repr(error)) from error
 
 
 def statistics_files(metadata: TableMetadata) -> Iterator[ReachableFile]:

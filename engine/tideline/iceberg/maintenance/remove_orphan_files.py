@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import ConfigError, Conflict
+from tideline.errors import ConfigError, Conflict, UnsupportedTable
 from tideline.iceberg.commit.manifest_reading import WORKERS, in_parallel, manifests_of
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.maintenance.file_place import FilePlaces
@@ -42,9 +42,12 @@ from tideline.iceberg.scan.manifests import read_ahead
 from tideline.iceberg.snapshot import Snapshot
 from tideline.iceberg.table_metadata import TableMetadata
 from tideline.iceberg.table_operations import Loaded, TableOperations
+from tideline.iceberg.table_roots import TableRoots
+from tideline.storage.nested_tables import CONTROL_FOLDER
 
 _BATCH_FILES = 1000
 _CONFLICTS_NAMED_MAX = 3
+_CONTROL = f"/{CONTROL_FOLDER}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,8 @@ def plan_orphans(
     """Find the orphans and change nothing.
 
     Raises ConfigError for a table whose files are shared, for a folder that is not this table's
-    alone, for too young a cutoff and for mismatched prefixes; CorruptTable, ObjectNotFound and
-    StorageUnavailable.
+    alone, for too young a cutoff and for mismatched prefixes; UnsupportedTable where a Hudi table
+    shares the folder; CorruptTable, ObjectNotFound and StorageUnavailable.
     """
     loaded = operations.load()
     refuse_without_gc(loaded.metadata)
@@ -98,9 +101,10 @@ def execute_orphans(operations: TableOperations, plan: OrphanPlan) -> OrphanRun:
     saved: list[OrphanFile] = []
     for one in plan.orphans:
         (saved if search.is_reachable(one.location) else deleted).append(one)
+    roots = TableRoots.below(operations.io, search.locations)
     remaining = iter(deleted)
     while batch := list(islice(remaining, _BATCH_FILES)):
-        operations.io.delete_many(one.location for one in batch)
+        roots.remove_many((one.location for one in batch), "the removal of orphan files")
     return OrphanRun(tuple(deleted), tuple(saved))
 
 
@@ -152,6 +156,9 @@ class _Search:
                 folder = metadata_folder(place)
                 if folder is not None and folder not in own:
                     strangers.add(f"{folder.removesuffix('/metadata')}/")
+                if (below := uri[len(location) :].find(_CONTROL)) >= 0:
+                    self._refuse_hudi_table(location, below)
+                    strangers.add(f"{self.places.of(uri[: len(location) + below])}/")
                 reason = "young" if info.modified_ms >= cutoff_ms else rules.reason(uri, place)
                 reason = reason or self._use(place, conflicts)
                 if reason is None:
@@ -166,6 +173,16 @@ class _Search:
             named = "; ".join(sorted(conflicts)[:_CONFLICTS_NAMED_MAX])
             raise ConfigError(message, table=self.metadata.location, value=named)
         return self._without_strangers(found, tuple(strangers))
+
+    def _refuse_hudi_table(self, location: str, below: int) -> None:
+        """Raise UnsupportedTable when the folder itself is a Hudi table's as well."""
+        if below == 0:
+            raise UnsupportedTable(
+                "a Hudi table lies in the same folder, and all that it alone knows would count as "
+                "orphans: its own cleaning removes what it does not need",
+                table=self.metadata.location,
+                path=location,
+            )
 
     def is_reachable(self, location: str) -> bool:
         """Whether metadata leads to a file."""

@@ -27,6 +27,7 @@ from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.manifest import DataFile
+from tideline.iceberg.partition_spec import PartitionSpec
 from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table_metadata import TableMetadata
@@ -92,7 +93,7 @@ def write_group(
             target = output(context, group, f"{number:05d}-{attempt}")
             written += write_pieces(io, context, target, pieces, order, group.outputs_expected)
     except BaseException:
-        io.delete_many(file.file_path for file in written)
+        io.remove_written(file.file_path for file in written)
         raise
     return tuple(written)
 
@@ -120,16 +121,17 @@ def write_pieces(
             of_part = replace(target, name_prefix=f"{target.name_prefix}-{number:05d}")
             written += write_data_files(io, context.files, of_part, part)
     except BaseException:
-        io.delete_many(file.file_path for file in written)
+        io.remove_written(file.file_path for file in written)
         raise
     return tuple(written)
 
 
 def group_order(context: RewriteContext, group: FileGroup) -> RowOrder | None:
     """The order of a group's rows: that of the rewrite, within partitions where there are many."""
-    if known_partition(group) is not None:
+    spec = context.rows.specs[group.output_spec_id]
+    if known_partition(group, spec) is not None:
         return context.order
-    return (context.order or RowOrder(())).within(context.rows.specs[group.output_spec_id])
+    return (context.order or RowOrder(())).within(spec)
 
 
 def read_pieces(
@@ -141,8 +143,11 @@ def read_pieces(
         yield from reader.batches(piece.task, piece.part)
 
 
-def known_partition(group: FileGroup) -> tuple[Any, ...] | None:
-    """The partition of all new files, when the group's files share it already."""
+def known_partition(group: FileGroup, spec: PartitionSpec) -> tuple[Any, ...] | None:
+    """The partition of all new files under their `spec`, when the group's files share it already
+    or there is only one."""
+    if spec.is_unpartitioned:
+        return (None,) * len(spec.fields)
     partitions = {(task.spec_id, task.data_file.partition) for task in group.tasks}
     spec_id, partition = next(iter(partitions))
     return partition if len(partitions) == 1 and spec_id == group.output_spec_id else None
@@ -151,10 +156,11 @@ def known_partition(group: FileGroup) -> tuple[Any, ...] | None:
 def output(context: RewriteContext, group: FileGroup, name_prefix: str) -> Output:
     """Where a group's new files go."""
     rows = sum(task.data_file.record_count for task in group.tasks)
+    spec = context.rows.specs[group.output_spec_id]
     return Output(
         schema=context.rows.schema,
-        spec=context.rows.specs[group.output_spec_id],
-        partition=known_partition(group),
+        spec=spec,
+        partition=known_partition(group, spec),
         data_location=context.data_location,
         name_prefix=f"{group.index:05d}-{name_prefix}-{context.write_id}",
         row_bytes=group.input_bytes / max(1, rows),

@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tideline.clock import Clock
-from tideline.errors import Conflict, CorruptTable, StorageUnavailable, TidelineError
+from tideline.errors import Conflict, CorruptTable, TidelineError, UnknownOutcome
 from tideline.iceberg.commit.clean_up import remove_quietly
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.manifest import DataFile
@@ -44,17 +44,22 @@ from tideline.iceberg.table_operations import (
     Conflicted,
     Unknown,
     data_location,
+    unknown_error,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class FailedCommit:
-    """Groups that are written and not committed; with `is_unknown` they may be nevertheless, and
+    """Groups that are written and not committed; with `unknown` they may be nevertheless, and
     their new files are still there."""
 
     groups: tuple[int, ...]
     reason: str
-    is_unknown: bool
+    unknown: Unknown | None = None
+
+    @property
+    def is_unknown(self) -> bool:
+        return self.unknown is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +90,8 @@ def rewrite_data_files(
     """Plan, write and commit; `summary` goes into the snapshots' summaries.
 
     Raises Conflict when another writer's change makes the rewrite void, the error of a group that
-    failed, and StorageUnavailable, which says so when the outcome is unknown. With partial progress
-    these are in the report instead, until there are more failed commits than
+    failed, and UnknownOutcome when the store went away while the commit became visible. With
+    partial progress these are in the report instead, until there are more failed commits than
     `partial-progress.max-failed-commits`.
     """
     table.refresh()
@@ -138,9 +143,8 @@ class _Run:
             raise
         self._commit(written)
         for failed in self.failed_commits:
-            if failed.is_unknown:
-                message = f"The rewrite may be committed, its files were left: {failed.reason}"
-                raise StorageUnavailable(message, table=self.table.metadata.location)
+            if failed.unknown is not None:
+                raise self._unknown(failed.unknown)
             message = f"The rewrite is void: {failed.reason}"
             raise Conflict(message, table=self.table.metadata.location)
 
@@ -165,7 +169,14 @@ class _Run:
         if len(self.failed_commits) > self.options.failed_commits_max:
             reasons = "; ".join(failed.reason for failed in self.failed_commits)
             message = f"{len(self.failed_commits)} commits of a rewrite failed: {reasons}"
+            unknown = next((one.unknown for one in self.failed_commits if one.unknown), None)
+            if unknown is not None:
+                raise self._unknown(replace(unknown, reason=message))
             raise Conflict(message, table=self.table.metadata.location)
+
+    def _unknown(self, outcome: Unknown) -> UnknownOutcome:
+        table = self.table.metadata.location
+        return unknown_error(outcome, table=table, what="the rewrite is committed")
 
     def remove_dangling_deletes(self) -> None:
         """A commit of its own, as Iceberg's action makes one."""
@@ -220,7 +231,7 @@ class _Run:
             self._commit(written)
         except TidelineError as error:
             groups = tuple(result.index for result in written)
-            self.failed_commits.append(FailedCommit(groups, str(error), is_unknown=False))
+            self.failed_commits.append(FailedCommit(groups, str(error)))
 
     def _commit(self, written: Sequence[GroupResult]) -> None:
         """Raises when certainly nothing was committed; then the new files are removed."""
@@ -241,9 +252,9 @@ class _Run:
                 self.added += added
             case Conflicted(reason):
                 self._remove(written)
-                self.failed_commits.append(FailedCommit(indices, reason, is_unknown=False))
-            case Unknown(reason):
-                self.failed_commits.append(FailedCommit(indices, reason, is_unknown=True))
+                self.failed_commits.append(FailedCommit(indices, reason))
+            case Unknown(reason) as outcome:
+                self.failed_commits.append(FailedCommit(indices, reason, outcome))
 
     def _publish(self, removed: tuple[DataFile, ...], added: tuple[DataFile, ...]) -> CommitOutcome:
         starting = self.table.metadata.snapshot(self.plan.starting_snapshot_id)

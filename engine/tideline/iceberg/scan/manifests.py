@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 
 from tideline.errors import CorruptTable, ObjectNotFound
 from tideline.iceberg.commit.manifest_reading import manifests_of
@@ -13,6 +14,8 @@ from tideline.iceberg.manifest import ManifestFile
 from tideline.iceberg.snapshot import Snapshot
 
 READS_AHEAD = 8
+READS_AHEAD_BYTES = 32 * 1024 * 1024
+"""Together, by what the list says of them."""
 
 
 def snapshot_manifests(io: FileIO, snapshot: Snapshot | None) -> tuple[ManifestFile, ...]:
@@ -34,8 +37,11 @@ def read_ahead(
     with ThreadPoolExecutor(READS_AHEAD, thread_name_prefix="manifest") as pool:
         try:
             for manifest in manifests:
-                waiting.append((manifest, pool.submit(_read, io, manifest.path)))
-                if len(waiting) > READS_AHEAD:
+                # In a context like the caller's, which the limits on reading belong to.
+                reading = pool.submit(copy_context().run, _read, io, manifest.path)
+                waiting.append((manifest, reading))
+                ahead_bytes = sum(one.length_bytes for one, _ in waiting)
+                if len(waiting) > READS_AHEAD or ahead_bytes > READS_AHEAD_BYTES:
                     oldest, body = waiting.popleft()
                     yield oldest, body.result()
             while waiting:

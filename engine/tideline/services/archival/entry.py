@@ -6,11 +6,11 @@ has an entry with none. Source: Hudi's MetadataConversionUtils.createMetaWrapper
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTable, UnsupportedTable
 from tideline.formats.avro import decode_container
+from tideline.formats.bounded import faults_named, parse_json
 from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
 
@@ -69,12 +69,14 @@ def _commit(body: bytes, instant: Instant, path: str) -> dict[str, Any]:
     if not body and instant.is_completed:
         raise CorruptTable("completed commit is empty", instant=instant.time, path=path)
     try:
-        content = json.loads(body) if body else {}
-    except ValueError as error:
-        raise CorruptTable(
-            "commit metadata is truncated or no JSON", instant=instant.time, path=path, value=error
-        ) from error
-    extra = {key: text for key, text in (content.get("extraMetadata") or {}).items() if text}
+        content = parse_json(body, path=path, what="commit metadata") if body else {}
+        if not isinstance(content, dict):
+            raise CorruptTable("commit metadata is no JSON object", path=path)
+    except (CorruptTable, UnsupportedTable) as error:
+        error.instant = instant.time
+        raise
+    with faults_named("commit metadata is not understood", path=path):
+        extra = {key: text for key, text in (content.get("extraMetadata") or {}).items() if text}
     return {
         **content,
         "partitionToWriteStats": content.get("partitionToWriteStats") or {},

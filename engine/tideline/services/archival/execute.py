@@ -353,7 +353,7 @@ def _remove(table: HoodieTable, instants: tuple[Instant, ...], states: Iterable[
     pending = [
         state.info.path for item in instants for state in objects[item] if state.instant.is_pending
     ]
-    table.store.delete_many(pending)
+    table.delete_scope("archival", control=frozenset(pending)).remove_many(pending)
     for instant in sorted(instants):
         table.timelines.remove(instant)
     return len(pending) + len(instants)

@@ -27,6 +27,7 @@ from tideline.formats.archive_block import read_archive_frames
 from tideline.formats.avro import decode_container, encode_container
 from tideline.formats.log_block import BlockKind
 from tideline.services.archival.config import MergeConfig
+from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.object_store import AlreadyExists
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.archived import ArchivedTimeline, ArchiveFile
@@ -87,12 +88,13 @@ def execute_merge(
     }
     table.store.put(_plan_path(archived), encode_container(_PLAN_SCHEMA, plan))
     outcome = table.store.put_if_absent(merged, body, token=uuid4().hex)
+    scope = _scope(table, archived, candidates)
     if isinstance(outcome, AlreadyExists):
-        table.store.delete(_plan_path(archived))
+        scope.remove(_plan_path(archived))
         return None
     for file in candidates:
-        table.store.delete(file.path)
-    table.store.delete(_plan_path(archived))
+        scope.remove(file.path)
+    scope.remove(_plan_path(archived))
     return MergedArchives(merged, len(body), tuple(file.path for file in candidates))
 
 
@@ -107,20 +109,22 @@ def recover_merge(table: HoodieTable, archived: ArchivedTimeline) -> bool:
         plan = decode_container(body, path=path)
     except CorruptTable as error:
         _log.warning("Merging archives died while planning it: %s", error)
-        table.store.delete(path)
+        _scope(table, archived, ()).remove(path)
         return True
-    by_name = {_name(file.path): file for file in archived.files()}
+    files = archived.files()
+    scope = _scope(table, archived, files)
+    by_name = {_name(file.path): file for file in files}
     named = [_name(candidate) for candidate in plan.get("candidate") or ()]
     left = [by_name[name] for name in named if name in by_name]
     merged = by_name.get(plan.get("mergedArchiveFileName") or "")
     if merged is not None:
         in_merged, in_left = _instants(archived, [merged]), _instants(archived, left)
         if len(left) == len(named) and in_merged <= in_left:
-            table.store.delete(merged.path)
+            scope.remove(merged.path)
         elif in_left <= in_merged:
             for file in sorted(left):
-                table.store.delete(file.path)
-    table.store.delete(path)
+                scope.remove(file.path)
+    scope.remove(path)
     return True
 
 
@@ -140,6 +144,14 @@ def _sound_blocks(body: bytes, path: str) -> bytes:
         for frame in read_archive_frames(body, path=path)
         if frame.kind is not BlockKind.CORRUPT
     )
+
+
+def _scope(
+    table: HoodieTable, archived: ArchivedTimeline, files: Iterable[ArchiveFile]
+) -> DeleteScope:
+    """These archive files and the plan: the folder is a property and may hold anything."""
+    paths = (file.path for file in files)
+    return table.delete_scope("merging archives", control={*paths, _plan_path(archived)})
 
 
 def _plan_path(archived: ArchivedTimeline) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
+from tideline.lock_timing import DEFAULT_TIMING, LockTiming
 from tideline.table.settings import Settings
 from tideline.timeline.instant_time import InstantTime
 
@@ -47,8 +48,13 @@ class CleaningConfig:
     commits_to_clean_max: int | None = None
     empty_clean_interval_hours: int | None = None
     pinned_instants: tuple[InstantTime, ...] = ()
-    lock_timeout_s: float = 60.0
+    lock_timing: LockTiming = DEFAULT_TIMING
     heartbeat: HeartbeatLimits = DEFAULT_LIMITS
+
+    @property
+    def lock_timeout_s(self) -> float:
+        """How long to wait for the table lock."""
+        return self.lock_timing.wait_s
 
     @classmethod
     def from_settings(cls, read: Settings) -> CleaningConfig:
@@ -77,7 +83,7 @@ class CleaningConfig:
             commits_to_clean_max=commits_max or None,
             empty_clean_interval_hours=empty_hours if empty_hours > 0 else None,
             pinned_instants=pinned,
-            lock_timeout_s=read.integer("hoodie.write.lock.wait_time_ms", 60_000) / 1000,
+            lock_timing=read.lock_timing(),
             heartbeat=read.heartbeat_limits(),
         )
 

@@ -17,8 +17,9 @@ Source: Hudi's CleanPlanActionExecutor, CleanActionExecutor.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tideline.errors import Conflict, ObjectNotFound
@@ -38,6 +39,7 @@ from tideline.services.cleaning.retention import (
     is_empty_clean_due,
     plan_retention,
 )
+from tideline.services.cleaning.standing import StandingFiles
 from tideline.services.explanation import NotDue
 from tideline.services.savepoint.record import savepointed_files
 from tideline.storage.heartbeat import Heartbeat, is_heartbeat_dead
@@ -111,7 +113,7 @@ def clean_table(table: HoodieTable, config: CleaningConfig) -> tuple[CleaningDon
 
     NotDue when there was neither. Raises CorruptTable for a plan that cannot be read.
     """
-    with table.lock().acquire(timeout_s=config.lock_timeout_s):
+    with table.lock(config.lock_timing).acquire(timeout_s=config.lock_timeout_s):
         reopen_empty_clean(table, table.timeline())
         instants = list(find_abandoned_cleans(table, table.timeline(), config))
         scheduled = schedule_cleaning(table, config)
@@ -122,7 +124,7 @@ def clean_table(table: HoodieTable, config: CleaningConfig) -> tuple[CleaningDon
     done = [execute_cleaning(table, instant, config) for instant in instants]
     if isinstance(scheduled, NotDue):
         # What was pending kept a new plan from being made.
-        with table.lock().acquire(timeout_s=config.lock_timeout_s):
+        with table.lock(config.lock_timing).acquire(timeout_s=config.lock_timeout_s):
             scheduled = schedule_cleaning(table, config)
         if isinstance(scheduled, Instant):
             done.append(execute_cleaning(table, scheduled, config))
@@ -187,15 +189,17 @@ def reopen_empty_clean(table: HoodieTable, timeline: ActiveTimeline) -> bool:
 def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfig) -> CleaningDone:
     """Execute a pending clean, of whoever made it. Takes the lock to complete it.
 
-    Raises CorruptTable when its plan cannot be read, StorageUnavailable when a file cannot be
+    Raises CorruptTable when its plan cannot be read or names a file that must stay (nothing was
+    deleted then), StorageUnavailable when a file cannot be
     deleted; the clean stays pending then.
     """
     started_ms = table.clock.now_ms()
     plan = read_cleaning_plan(table, instant)
     with Heartbeat(table.store, str(instant.time), table.clock, config.heartbeat):
+        sizes = _checked_sizes(table, plan, instant)
         inflight = _to_inflight(table, instant)
-        files = tuple(_delete(table, plan))
-        with table.lock().acquire(timeout_s=config.lock_timeout_s):
+        files = tuple(_delete(table, plan, sizes))
+        with table.lock(config.lock_timing).acquire(timeout_s=config.lock_timeout_s):
             now = table.timeline()
             emptied = tuple(_delete_partitions(table, now, plan))
             elapsed_ms = table.clock.now_ms() - started_ms
@@ -220,13 +224,38 @@ def _to_inflight(table: HoodieTable, instant: Instant) -> Instant:
         return inflight
 
 
-def _delete(table: HoodieTable, plan: CleaningPlan) -> Iterator[CleanedFile]:
-    """Delete the planned files partition by partition, and tell how big they were."""
+def _checked_sizes(table: HoodieTable, plan: CleaningPlan, instant: Instant) -> Mapping[str, int]:
+    """The planned files that are there, with their sizes in bytes.
+
+    A plan may be another engine's, or older than what a reader, a savepoint or a pending plan
+    needs by now. Raises CorruptTable naming the first such file and the reason.
+    """
+    if not plan.files:
+        return {}
+    timeline = table.timeline()
+    standing = StandingFiles(_standing(table, timeline), partial(_archived_replaced, table))
+    sizes: dict[str, int] = {}
     for partition, files in sorted(plan.files.items()):
-        sizes = dict(_list_partition(table, partition))
-        table.store.delete_many(file.path for file in files)
+        listing = _list_partition(table, partition)
+        paths = [file.path for file in files]
+        scope = table.delete_scope(
+            f"the clean {instant.time}", standing.objections(partition, listing, paths).get
+        )
+        scope.check(paths)
+        present = {join_path(partition, name): size_bytes for name, size_bytes in listing}
+        sizes |= {path: present[path] for path in paths if path in present}
+    return sizes
+
+
+def _delete(
+    table: HoodieTable, plan: CleaningPlan, sizes: Mapping[str, int]
+) -> Iterator[CleanedFile]:
+    """Delete the planned files, which were checked, partition by partition."""
+    scope = table.delete_scope("the clean")
+    for _, files in sorted(plan.files.items()):
+        scope.remove_many(file.path for file in files)
         for file in files:
-            yield CleanedFile(file.path, sizes.get(split_path(file.path)[1]))
+            yield CleanedFile(file.path, sizes.get(file.path))
 
 
 def _delete_partitions(
@@ -243,7 +272,7 @@ def _delete_partitions(
         if any(parse_data_file(partition, name, 0) is not None for name in names):
             _log.warning("Partition %s has files again, it stays", partition)
             continue
-        table.store.delete_many(
+        table.delete_scope("the clean").remove_many(
             join_path(partition, name) for name in names if name in METADATA_NAMES
         )
         yield partition
@@ -337,6 +366,29 @@ def _facts(
         compacting=table.planned_groups(timeline, Action.COMPACTION),
         needed=_needed(table, timeline),
         savepointed=savepointed_files(table, timeline),
+    )
+
+
+def _standing(table: HoodieTable, timeline: ActiveTimeline) -> TableFacts:
+    """What the table needs now, whatever was planned."""
+    return TableFacts(
+        timeline=timeline,
+        is_partitioned=bool(table.config.partition_fields),
+        replaced=table.replaced_groups(timeline),
+        compacting=table.planned_groups(timeline, Action.COMPACTION),
+        needed=_needed(table, timeline),
+        savepointed=savepointed_files(table, timeline),
+    )
+
+
+def _archived_replaced(table: HoodieTable) -> frozenset[FileGroupId]:
+    """The file groups that archived replacecommits replaced. Reads the whole archive."""
+    return frozenset(
+        FileGroupId(partition, file_id)
+        for entry in table.archived().commits()
+        if entry.instant.action is Action.REPLACECOMMIT
+        for partition, ids in (entry.commit_metadata().partition_to_replace_file_ids or {}).items()
+        for file_id in ids
     )
 
 

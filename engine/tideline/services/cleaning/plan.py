@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tideline.formats.bounded import parser
 from tideline.services.cleaning.config import CleaningConfig, CleaningPolicy
 from tideline.services.cleaning.retention import Retention
 from tideline.services.explanation import Explanation
@@ -130,6 +131,7 @@ class CleaningPlan:
         }
 
     @classmethod
+    @parser("a clean plan lacks a field, or one is wrong")
     def from_avro(cls, record: Mapping[str, Any]) -> CleaningPlan:
         """Read a plan of ours or of Hudi's, of whatever address: names and partitions count.
 
@@ -170,7 +172,7 @@ def plan_cleaning(
         doomed = tuple(
             DoomedFile(file.path, file.size_bytes)
             for piece in _doomed_slices(view, partition, facts, retention, config)
-            for file in _files_in(piece)
+            for file in files_in(piece)
         )
         if doomed:
             files[partition] = doomed
@@ -198,11 +200,11 @@ def _doomed_slices(
     protected = set(facts.savepointed.get(partition, ()))
     for time in (*retention.pinned, *facts.timeline.savepointed_times()):
         for piece in view.latest_slices(partition, as_of=time):
-            protected.update(file.name for file in _files_in(piece))
+            protected.update(file.name for file in files_in(piece))
     for group in view.all_file_groups(partition):
         replaced_at = view.replaced.get(group.id)
         for piece in _outdated(group, replaced_at, facts, retention, config):
-            if protected.isdisjoint(file.name for file in _files_in(piece)):
+            if protected.isdisjoint(file.name for file in files_in(piece)):
                 yield piece
 
 
@@ -214,7 +216,7 @@ def _outdated(
     config: CleaningConfig,
 ) -> Iterator[FileSlice]:
     """The slices of a group that the policy and pending plans do not need."""
-    free = [piece for piece in group.slices if not _is_needed(piece, facts.needed)]
+    free = [piece for piece in group.slices if not is_needed(piece, facts.needed)]
     if config.policy is CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
         if replaced_at is None:
             kept = config.file_versions_retained - (group.id in facts.compacting)
@@ -228,7 +230,7 @@ def _outdated(
         yield from free if replaced_at < earliest.time else ()
         return
     below = [piece for piece in group.slices if piece.base_instant < earliest.time]
-    yield from (piece for piece in below[1:] if not _is_needed(piece, facts.needed))
+    yield from (piece for piece in below[1:] if not is_needed(piece, facts.needed))
 
 
 def _has_enough(retention: Retention, config: CleaningConfig) -> bool:
@@ -236,7 +238,8 @@ def _has_enough(retention: Retention, config: CleaningConfig) -> bool:
     return retention.completed > (0 if by_hours else config.commits_retained)
 
 
-def _is_needed(piece: FileSlice, needed: Mapping[FileGroupId, InstantTime | None]) -> bool:
+def is_needed(piece: FileSlice, needed: Mapping[FileGroupId, InstantTime | None]) -> bool:
+    """Whether a pending plan reads the slice; `needed` as in TableFacts."""
     if piece.group not in needed:
         return False
     since = needed[piece.group]
@@ -264,7 +267,8 @@ def _is_emptied(
     return remaining == doomed
 
 
-def _files_in(piece: FileSlice) -> tuple[BaseFile | LogFile, ...]:
+def files_in(piece: FileSlice) -> tuple[BaseFile | LogFile, ...]:
+    """The base file, if there is one, and the log files of a slice."""
     return (*((piece.base_file,) if piece.base_file else ()), *piece.log_files)
 
 

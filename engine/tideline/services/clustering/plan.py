@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideline.errors import ConfigError, CorruptTable
+from tideline.formats.bounded import parser
 from tideline.services.clustering.config import (
     LAYOUT_KEY,
     SORT_COLUMNS_KEY,
@@ -131,6 +132,7 @@ class ClusteringPlan:
         }
 
     @classmethod
+    @parser("a clustering plan lacks a field, or one is wrong")
     def from_avro(cls, record: Mapping[str, Any], *, path: str) -> ClusteringPlan:
         """Read a plan of ours or of Hudi's; paths of any scheme.
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tideline.formats.bounded import parser
 from tideline.services.compaction.config import CompactionConfig, CompactionTrigger
 from tideline.services.compaction.operation import CompactionOperation
 from tideline.services.compaction.strategy import keep_partitions, take_operations
@@ -77,6 +78,7 @@ class CompactionPlan:
         }
 
     @classmethod
+    @parser("a compaction plan lacks a field, or one is wrong")
     def from_avro(cls, record: Mapping[str, Any], *, path: str) -> CompactionPlan:
         """Read a plan of ours or of Hudi's. Raises CorruptTable naming `path`."""
         return cls(

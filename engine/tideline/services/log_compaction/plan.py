@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tideline.formats.bounded import parser
 from tideline.services.compaction.operation import CompactionOperation
 from tideline.services.explanation import Explanation, NotDue
 from tideline.table.file_group import FileGroupId
@@ -82,6 +83,7 @@ class LogCompactionPlan:
         }
 
     @classmethod
+    @parser("a log compaction plan lacks a field, or one is wrong")
     def from_avro(cls, record: Mapping[str, Any], *, path: str) -> LogCompactionPlan:
         """Read a plan of ours or of Hudi's. Raises CorruptTable naming `path`."""
         operations = record.get("operations") or ()

@@ -287,7 +287,7 @@ class _Files:
         by_instant: dict[InstantTime, list[BaseFile | LogFile]] = {}
         logs: dict[FileGroupId, list[LogFile]] = {}
         sizes: dict[str, int] = {}
-        for info in table.store.list():
+        for info in table.list_objects():
             if is_table_metadata(info.path):
                 continue
             file = parse_data_file(*split_path(info.path), info.size_bytes)

@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tideline.formats.bounded import parser
 from tideline.table.table_config import TableType
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import Action, Instant
@@ -65,6 +66,7 @@ class RestorePlan:
         }
 
     @classmethod
+    @parser("a restore plan lacks a field, or one is wrong")
     def from_avro(cls, record: Mapping[str, Any]) -> RestorePlan:
         """Read a plan of ours or of Hudi's. Raises ValueError when it names no savepoint."""
         savepoint = record.get("savepointToRestoreTimestamp")

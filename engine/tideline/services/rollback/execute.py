@@ -22,7 +22,6 @@ Source: Hudi's BaseRollbackActionExecutor, HoodieTable.rollbackInflightInstant.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,6 +30,7 @@ from tideline.errors import CorruptTable, ObjectNotFound
 from tideline.formats.avro import decode_container, encode_container
 from tideline.heartbeat_limits import HeartbeatLimits
 from tideline.services.rollback.plan import RollbackPlan, failed_instants, plan_rollback
+from tideline.services.rollback.stored_plan import check_plan, read_plan
 from tideline.services.rollback.undo import UndoneFiles, instants_in_log, undo_files
 from tideline.storage.heartbeat import delete_heartbeat, heartbeat_writer, is_heartbeat_dead
 from tideline.storage.local import remove_unfinished
@@ -41,8 +41,6 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime, next_instant_time
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +208,7 @@ def _roll_back(
     timeline = table.timeline()
     begun = _begun_rollback(table, timeline, instant.time)
     if begun is not None and not _is_completed(timeline, instant.time):
+        check_plan(table, *begun)
         return _perform(table, *begun, keeps_plan=keeps_plan, is_alive=is_alive)
     plan = plan_instant_rollback(table, instant, lists_files=lists_files)
     timeline = table.timeline()
@@ -226,7 +225,7 @@ def _begun_rollback(
 ) -> tuple[Instant, RollbackPlan] | None:
     """A pending rollback of the instant, to be resumed: who ran a service begins where it died."""
     for rollback in timeline.pending().of(Action.ROLLBACK):
-        plan = _read_plan(table, rollback)
+        plan = read_plan(table, rollback)
         if plan is not None and plan.instant == time:
             return rollback, plan
     return None
@@ -237,9 +236,10 @@ def _resume(table: HoodieTable, rollback: Instant, policy: FailedWrites) -> Roll
 
     A plan that cannot be read was never acted upon if it is only requested, so it is withdrawn;
     the failed write gets a new one. The rollback of a table service belongs to whoever runs that
-    service again, unless the service is gone already. Source: Hudi's getPendingRollbackInfos.
+    service again, unless the service is gone already. Raises CorruptTable for a plan that must
+    not be followed. Source: Hudi's getPendingRollbackInfos.
     """
-    plan = _read_plan(table, rollback)
+    plan = read_plan(table, rollback)
     if plan is None:
         if rollback.state is State.REQUESTED:
             table.timelines.remove(rollback)
@@ -248,16 +248,8 @@ def _resume(table: HoodieTable, rollback: Instant, policy: FailedWrites) -> Roll
     is_service = _is_service(table, target, gives_up_unreadable=policy.gives_up_unreadable)
     if is_service and table.timeline().find(plan.instant) is not None:
         return None
+    check_plan(table, rollback, plan)
     return _perform(table, rollback, plan, keeps_plan=False)
-
-
-def _read_plan(table: HoodieTable, rollback: Instant) -> RollbackPlan | None:
-    path = table.timelines.path(rollback.in_state(State.REQUESTED))
-    try:
-        return RollbackPlan.from_avro(decode_container(table.store.get(path), path=path), path=path)
-    except (CorruptTable, ObjectNotFound) as error:
-        _log.warning("Cannot read the plan of a pending rollback, making a new one: %s", error)
-        return None
 
 
 def _perform(

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideline.errors import CorruptTable
+from tideline.formats.bounded import parser
 from tideline.table.file_group import BaseFile, FileGroupId, LogFile, join_path, split_path
 from tideline.table.file_system_view import parse_data_file
 from tideline.table.markers import Marker, MarkerKind
@@ -94,6 +95,7 @@ class RollbackPlan:
         }
 
     @classmethod
+    @parser("a rollback plan lacks a field, or one is wrong")
     def from_avro(cls, record: Mapping[str, Any], *, path: str) -> RollbackPlan:
         """Read a plan of ours or of Hudi's.
 
@@ -140,7 +142,7 @@ def plan_rollback(
         keeps_logs = instant.action is Action.COMPACTION and not restores
         for file in building.files:
             if file.instant == instant.time and not (keeps_logs and isinstance(file, LogFile)):
-                building.delete(file.partition, file.path)
+                building.doom(file.partition, file.path)
         if instant.action in (Action.DELTACOMMIT, Action.LOGCOMPACTION):
             building.add_appended(metadata or CommitMetadata())
     return building.finish()
@@ -180,7 +182,7 @@ class _PlanInProgress:
             if isinstance(file, LogFile):
                 self.logs.setdefault((file.group, file.instant), []).append(file)
 
-    def delete(self, partition: str, path: str) -> None:
+    def doom(self, partition: str, path: str) -> None:
         self.paths.setdefault(partition, set()).add(path)
 
     def add_marker(self, marker: Marker) -> None:
@@ -188,7 +190,7 @@ class _PlanInProgress:
             file = parse_data_file(marker.partition, marker.file_name, 0)
             if file is None or file.instant != self.instant.time:
                 raise self._foreign(marker)
-            self.delete(marker.partition, marker.path)
+            self.doom(marker.partition, marker.path)
             return
         appended = marker.appended_slice
         if appended is None:
@@ -213,7 +215,7 @@ class _PlanInProgress:
             if base_instant == self.instant.time:
                 for path in marked | {log.path for log in logs}:
                     if split_path(path)[1].startswith("."):
-                        self.delete(group.partition, path)
+                        self.doom(group.partition, path)
             elif logs:
                 known = {log.path: log.size_bytes for log in logs if log.path in marked}
                 files = known or {logs[-1].path: UNKNOWN_SIZE}

@@ -16,8 +16,9 @@ Died in between: the next sweep finds the rest. Call under the table lock.
 
 from __future__ import annotations
 
-from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
+from tideline.errors import CorruptTable, UnsupportedTable
 from tideline.services.rollback.execute import FailedWrites, undo_marked_files
+from tideline.services.rollback.stored_plan import was_committed
 from tideline.storage.heartbeat import (
     HEARTBEAT_DIRECTORY,
     delete_heartbeat,
@@ -51,7 +52,7 @@ def _sweep(
 ) -> bool:
     if _is_pending(timeline, time):
         return False
-    if timeline.find(time) is None and not _was_committed(table, timeline, time):
+    if timeline.find(time) is None and not was_committed(table, timeline, time):
         if not policy.is_dead(table, time):
             return False
         try:
@@ -62,15 +63,6 @@ def _sweep(
     delete_markers(table.store, time)
     delete_heartbeat(table.store, str(time))
     return True
-
-
-def _was_committed(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime) -> bool:
-    if not timeline.is_committed(time):
-        return False
-    try:
-        return not table.archived().lacks(time)
-    except (CorruptTable, ObjectNotFound):
-        return True
 
 
 def _is_pending(timeline: ActiveTimeline, time: InstantTime) -> bool:

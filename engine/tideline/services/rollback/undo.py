@@ -23,8 +23,10 @@ from tideline.formats.log_block import (
     rollback_command_block,
 )
 from tideline.services.rollback.plan import LogRollback, RollbackPlan
+from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.object_store import AlreadyExists, ObjectStore
-from tideline.table.file_group import LogFile
+from tideline.table.file_group import LogFile, split_path
+from tideline.table.file_system_view import parse_data_file
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.instant_time import InstantTime
 
@@ -72,9 +74,26 @@ class UndoneFiles:
 
 def undo_files(table: HoodieTable, plan: RollbackPlan, rollback: InstantTime) -> UndoneFiles:
     """Delete the planned files and write the planned command blocks in the name of `rollback`."""
-    table.store.delete_many(plan.deleted_paths)
+    deletion_scope(table, plan).remove_many(plan.deleted_paths)
     logs = (_write_command_block(table.store, plan, item, rollback) for item in plan.log_rollbacks)
     return UndoneFiles(plan, {log.path: log.size_bytes for log in logs})
+
+
+def deletion_scope(table: HoodieTable, plan: RollbackPlan) -> DeleteScope:
+    """What undoing one instant may delete: data files that carry its time in their names.
+
+    A plan may be another writer's, and the files it names anybody's.
+    """
+
+    def objection(path: str) -> str | None:
+        file = parse_data_file(*split_path(path), 0)
+        if file is None:
+            return "it is no data file"
+        if file.instant != plan.instant:
+            return f"instant {file.instant} wrote it, not {plan.instant}"
+        return None
+
+    return table.delete_scope(f"the rollback of {plan.instant}", objection)
 
 
 def instants_in_log(store: ObjectStore, log: LogFile) -> frozenset[str] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideline.formats.avro import decode_container, encode_container
+from tideline.formats.bounded import parser
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import Action, Instant
@@ -45,6 +46,7 @@ class Savepoint:
         return encode_container(_SCHEMA, record)
 
     @classmethod
+    @parser("a savepoint lacks a field, or one is wrong")
     def decode(cls, instant: InstantTime, body: bytes, *, path: str) -> Savepoint:
         """Read one of ours or of Hudi's. Raises CorruptTable naming `path`."""
         record = decode_container(body, path=path)

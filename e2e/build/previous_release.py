@@ -1,0 +1,70 @@
+"""What users upgrade from: the images and manifests of an earlier commit of this repository.
+
+Its source comes out of the history, and is built like today's. A clone without that commit (a
+shallow one, an archive of the source) cannot build it, and says so.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.build.images import ROOT, build_from
+from e2e.build.versions import PREVIOUS_COMMIT, images_folder
+
+
+class CommitMissing(Exception):
+    """The repository's history does not hold the commit; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousRelease:
+    """An earlier operator and engine. `images` are by the last part of their name in `install`."""
+
+    commit: str
+    install: Path
+    images: Mapping[str, str]
+
+
+def build_previous_release() -> PreviousRelease:
+    """Build what is not there yet. Raises CommitMissing."""
+    source = _source()
+    images = {f"tideline-{name}": f"localhost/tideline-{name}:previous"
+              for name in ("operator", "engine")}  # fmt: skip
+    dockerfiles = {
+        image: source / "images" / name.removeprefix("tideline-") / "Dockerfile"
+        for name, image in images.items()
+    }
+    build_from(source, dockerfiles)
+    install = source / "charts" / "tideline" / "install.yaml"
+    return PreviousRelease(PREVIOUS_COMMIT, install, images)
+
+
+def _source() -> Path:
+    """The tree of the commit, in the cache."""
+    target = images_folder() / f"source-{PREVIOUS_COMMIT[:12]}"
+    if target.exists():
+        return target
+    git = ["git", "-C", str(ROOT), "archive", PREVIOUS_COMMIT]
+    archive = subprocess.run(git, capture_output=True)
+    if archive.returncode != 0:
+        raise CommitMissing(
+            f"commit {PREVIOUS_COMMIT[:12]}, which upgrades begin with, is not in this clone: "
+            f"git fetch --unshallow ({archive.stderr.decode().strip()})"
+        )
+    images_folder().mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=images_folder(), prefix="source-"))
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
+            tar.extractall(folder, filter="data")
+        folder.chmod(0o755)
+        folder.rename(target)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return target

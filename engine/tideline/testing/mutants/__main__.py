@@ -1,0 +1,47 @@
+"""`python -m tideline.testing.mutants [WORDS]`: plant every fault whose name or file has a word.
+
+One line for each: its fate, seconds, the fault, the place, the test that caught it. Exit code 1
+unless all were caught.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import tideline
+from tideline.testing.mutants.run import Fate, Verdict, try_faults
+from tideline.testing.mutants.table import FAULTS
+
+
+def main(words: list[str]) -> int:
+    project = Path(tideline.__file__).resolve().parents[2]
+    chosen = [
+        fault
+        for fault in FAULTS
+        if not words or any(word in fault.name or word in fault.path for word in words)
+    ]
+    if not chosen:
+        print(f"no fault of {len(FAULTS)} has any of: {' '.join(words)}", file=sys.stderr)
+        return 2
+    started_s = time.monotonic()
+    workers = int(os.environ.get("WORKERS", "2"))
+    verdicts = try_faults(chosen, project, workers=workers, report=_show)
+    counts = Counter(verdict.fate for verdict in verdicts)
+    print(
+        f"{len(verdicts)} faults planted: "
+        + ", ".join(f"{counts[fate]} {str(fate).lower()}" for fate in Fate)
+        + f", in {time.monotonic() - started_s:.0f} s"
+    )
+    return 0 if counts[Fate.CAUGHT] == len(verdicts) else 1
+
+
+def _show(verdict: Verdict) -> None:
+    print(verdict.line(), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,48 @@
+"""A fault as a value: where, what, and which tests have to notice."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Replacing `old`, found exactly once in `path`, by `new` breaks what `name` says.
+
+    `path` is relative to the repository. `tests` are what to hand to pytest: files or node ids,
+    with `-k` if need be; they pass without the fault, and at least one of them fails with it.
+    """
+
+    name: str
+    path: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    def plant(self, root: Path) -> str:
+        """Put the fault into the copy of the project at `root`; returns the text from before.
+
+        Raises ValueError when the place is not what it was when the fault was written.
+        """
+        file = root / self.path
+        text = file.read_text("utf-8") if file.exists() else ""
+        found = text.count(self.old)
+        if found != 1:
+            raise ValueError(
+                f"{self.name}: {self.path} has the text {self.old.strip().splitlines()[0]!r} ... "
+                f"{found} times, not once: write the fault anew"
+            )
+        write_source(file, text.replace(self.old, self.new))
+        return text
+
+
+def write_source(file: Path, text: str) -> None:
+    """Replace a module's text so that bytecode of the text before is never taken for it.
+
+    Python tells by size and whole seconds, and a fault may come and go within one.
+    """
+    before_s = int(file.stat().st_mtime)
+    file.write_text(text, "utf-8")
+    os.utime(file, (before_s + 1, before_s + 1))

@@ -1,0 +1,74 @@
+"""Faults in the maintenance of Iceberg tables."""
+
+from __future__ import annotations
+
+from tideline.testing.mutants.fault import Fault
+
+_ICEBERG = "engine/tideline/iceberg"
+_TESTS = "engine/tests/iceberg"
+
+ICEBERG_FAULTS = (
+    Fault(
+        "a rewrite commits over a delete that came meanwhile",
+        f"{_ICEBERG}/commit/validation.py",
+        "            if path is not None:\n                return (\n",
+        "            if path is not None and not path:\n                return (\n",
+        (f"{_TESTS}/test_commit_races.py",),
+    ),
+    Fault(
+        "a rewrite commits to a branch that was reset",
+        f"{_ICEBERG}/commit/validation.py",
+        "    if since is None:\n        return (\n",
+        "    if since is None:\n        since = ()\n    if len(since) > 999:\n        return (\n",
+        (f"{_TESTS}/test_commit_races.py",),
+    ),
+    Fault(
+        "files of a commit in doubt are removed",
+        f"{_ICEBERG}/commit/snapshot_producer.py",
+        "    if isinstance(outcome, Conflicted):\n        remove_quietly",
+        "    if not isinstance(outcome, Committed):\n        remove_quietly",
+        (f"{_TESTS}/test_commit_faults.py",),
+    ),
+    Fault(
+        "a commit in doubt is called refused",
+        f"{_ICEBERG}/file_system_table.py",
+        '        return Unknown(f"{path} may have been published: {failure}")\n',
+        "        return Conflicted(failure)\n",
+        (f"{_TESTS}/test_commit_faults.py",),
+    ),
+    Fault(
+        "a table's next version is made on top of an old one",
+        f"{_ICEBERG}/file_system_table.py",
+        "        if newest != base.version:\n",
+        "        if newest < base.version:\n",
+        (f"{_TESTS}/test_file_system_table.py", f"{_TESTS}/test_commit_races.py"),
+    ),
+    Fault(
+        "an equality delete deletes rows of its own commit",
+        f"{_ICEBERG}/scan/delete_index.py",
+        "        return self.entries[bisect_right(self.numbers, number) :]\n",
+        "        return self.entries[bisect_left(self.numbers, number) :]\n",
+        (f"{_TESTS}/test_delete_index.py",),
+    ),
+    Fault(
+        "a position delete misses rows of its own commit",
+        f"{_ICEBERG}/scan/delete_index.py",
+        "        return self.entries[bisect_left(self.numbers, number) :]\n",
+        "        return self.entries[bisect_right(self.numbers, number) :]\n",
+        (f"{_TESTS}/test_delete_index.py",),
+    ),
+    Fault(
+        "expiry ignores branches and tags",
+        f"{_ICEBERG}/maintenance/expire_plan.py",
+        "    kept = retention.snapshots(refs) - named\n",
+        "    kept = retention.snapshots({MAIN: refs[MAIN]} if MAIN in refs else {}) - named\n",
+        (f"{_TESTS}/test_expire_plan.py",),
+    ),
+    Fault(
+        "files of a commit under way are orphans",
+        f"{_ICEBERG}/maintenance/orphan_plan.py",
+        "        if not self.is_forced and now_ms - self.older_than_ms < AGE_MS_MIN:\n",
+        "        if not self.is_forced and self.older_than_ms > now_ms:\n",
+        (f"{_TESTS}/test_orphan_files.py",),
+    ),
+)

@@ -1,0 +1,145 @@
+"""Faults in table services: rollback, cleaning, archival, savepoints, restore, rewrites."""
+
+from __future__ import annotations
+
+from tideline.testing.mutants.fault import Fault
+
+_SERVICES = "engine/tideline/services"
+_TESTS = "engine/tests/services"
+_ROLLBACK, _CLEANING = f"{_SERVICES}/rollback", f"{_SERVICES}/cleaning"
+_CLEANING_TESTS = (f"{_TESTS}/test_cleaning_plan.py",)
+_ARCHIVAL_TESTS = (f"{_TESTS}/test_archival_plan.py",)
+
+SERVICE_FAULTS = (
+    Fault(
+        "a rollback removes the instant before its files",
+        f"{_ROLLBACK}/execute.py",
+        "    undone = undo_files(table, plan, rollback.time)\n    if not keeps_plan:\n"
+        "        remove_pending_states(table, failed)\n",
+        "    if not keeps_plan:\n        remove_pending_states(table, failed)\n"
+        "    undone = undo_files(table, plan, rollback.time)\n",
+        (f"{_TESTS}/test_rollback_order.py",),
+    ),
+    Fault(
+        "a live writer is rolled back",
+        f"{_ROLLBACK}/execute.py",
+        "instant.time: policy.eager or policy.is_dead(table, instant.time) for",
+        "instant.time: True for",
+        (f"{_TESTS}/test_rollback_of_failed_writes.py",),
+    ),
+    Fault(
+        "the sweep ignores a heartbeat",
+        f"{_ROLLBACK}/sweep.py",
+        "        if not policy.is_dead(table, time):\n            return False\n",
+        "",
+        (f"{_TESTS}/test_rollback_resume.py",),
+    ),
+    Fault(
+        "a rollback believes a marker of another instant",
+        f"{_ROLLBACK}/plan.py",
+        "            if file is None or file.instant != self.instant.time:\n",
+        "            if file is None:\n",
+        (f"{_TESTS}/test_rollback_of_failed_writes.py",),
+    ),
+    Fault(
+        "an appended block is not taken back",
+        f"{_ROLLBACK}/undo.py",
+        "    logs = (_write_command_block(table.store, plan, item, rollback)"
+        " for item in plan.log_rollbacks)\n",
+        "    logs: tuple[LogFile, ...] = ()\n",
+        (f"{_TESTS}/test_rollback_of_log_appends.py",),
+    ),
+    Fault(
+        "cleaning keeps one commit less than it is to",
+        f"{_CLEANING}/retention.py",
+        "            earliest = completed[-config.commits_retained]\n",
+        "            earliest = completed[1 - config.commits_retained]\n",
+        _CLEANING_TESTS,
+    ),
+    Fault(
+        "cleaning goes past a pending write",
+        f"{_CLEANING}/retention.py",
+        "            if pending is not None and earliest.time > pending.time:\n"
+        "                earliest = _last_before(completed, pending.time)\n",
+        "",
+        _CLEANING_TESTS,
+    ),
+    Fault(
+        "cleaning deletes the version that the earliest commit saw",
+        f"{_CLEANING}/plan.py",
+        "for piece in below[1:] if not",
+        "for piece in below if not",
+        _CLEANING_TESTS,
+    ),
+    Fault(
+        "cleaning deletes what a savepoint names",
+        f"{_CLEANING}/plan.py",
+        "    protected = set(facts.savepointed.get(partition, ()))\n"
+        "    for time in (*retention.pinned, *facts.timeline.savepointed_times()):\n",
+        "    protected: set[str] = set()\n    for time in retention.pinned:\n",
+        _CLEANING_TESTS,
+    ),
+    Fault(
+        "cleaning deletes what a pending plan reads",
+        f"{_CLEANING}/plan.py",
+        "    return since is None or piece.base_instant >= since\n",
+        "    return False\n",
+        _CLEANING_TESTS,
+    ),
+    Fault(
+        "archival goes past a savepoint",
+        f"{_SERVICES}/archival/plan.py",
+        "        _savepoint(timeline, config),\n",
+        "",
+        _ARCHIVAL_TESTS,
+    ),
+    Fault(
+        "archival goes past a pending write",
+        f"{_SERVICES}/archival/plan.py",
+        "        _oldest_unsettled(timeline, facts),\n",
+        "",
+        _ARCHIVAL_TESTS,
+    ),
+    Fault(
+        "archival brings replaced files back to life",
+        f"{_SERVICES}/archival/plan.py",
+        "for time in facts.not_cleaned),",
+        "for time in facts.not_cleaned if not time),",
+        _ARCHIVAL_TESTS,
+    ),
+    Fault(
+        "a savepoint is made of what was cleaned",
+        f"{_SERVICES}/savepoint/execute.py",
+        "        _refuse_cleaned(table, timeline, commit)\n",
+        "",
+        (f"{_TESTS}/test_savepoints.py",),
+    ),
+    Fault(
+        "a restore spares what completed later and began before",
+        f"{_SERVICES}/restore/plan.py",
+        "        return when > reached or (when == reached and by_time)\n",
+        "        return by_time\n",
+        (f"{_TESTS}/test_restore.py",),
+    ),
+    Fault(
+        "compaction takes a file group that is being clustered",
+        f"{_SERVICES}/compaction/plan.py",
+        "    busy = {**view.pending_compaction, **view.pending_clustering}\n",
+        "    busy = {**view.pending_compaction}\n",
+        (f"{_TESTS}/test_compaction_plan.py",),
+    ),
+    Fault(
+        "compaction overtakes a write under way",
+        f"{_SERVICES}/compaction/plan.py",
+        "    if blocking:\n",
+        "    if len(blocking) > 99:\n",
+        (f"{_TESTS}/test_compaction_plan.py",),
+    ),
+    Fault(
+        "clustering takes a file group that is being compacted",
+        f"{_SERVICES}/clustering/plan.py",
+        "    busy = {**view.pending_compaction, **view.pending_clustering}\n",
+        "    busy = {**view.pending_clustering}\n",
+        (f"{_TESTS}/test_clustering_plan.py",),
+    ),
+)

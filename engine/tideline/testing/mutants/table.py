@@ -1,0 +1,18 @@
+"""All planted faults."""
+
+from __future__ import annotations
+
+from tideline.testing.mutants.fault import Fault
+from tideline.testing.mutants.iceberg_faults import ICEBERG_FAULTS
+from tideline.testing.mutants.operator_faults import OPERATOR_FAULTS
+from tideline.testing.mutants.service_faults import SERVICE_FAULTS
+from tideline.testing.mutants.storage_faults import STORAGE_FAULTS
+from tideline.testing.mutants.write_faults import WRITE_FAULTS
+
+FAULTS: tuple[Fault, ...] = (
+    *STORAGE_FAULTS,
+    *WRITE_FAULTS,
+    *SERVICE_FAULTS,
+    *ICEBERG_FAULTS,
+    *OPERATOR_FAULTS,
+)

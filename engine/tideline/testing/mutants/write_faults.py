@@ -1,0 +1,200 @@
+"""Faults in writes: conflicts, completion, markers, placing and merging of rows, checkpoints."""
+
+from __future__ import annotations
+
+from tideline.testing.mutants.fault import Fault
+
+_WRITE = "engine/tideline/write"
+_TESTS = "engine/tests/write"
+_COMPLETION, _CONFLICT = f"{_WRITE}/completion.py", f"{_WRITE}/conflict.py"
+_CONFLICT_TESTS = (f"{_TESTS}/test_write_conflict.py",)
+_CRASH = "engine/tests/simulation/test_crash_every_write.py"
+_COMPLETING = ("engine/tests/write/test_completion.py",)
+
+WRITE_FAULTS = (
+    Fault(
+        "a commit is completed with a lease about to end",
+        _COMPLETION,
+        "LEASE_MARGIN_S = 5.0",
+        "LEASE_MARGIN_S = 0.0",
+        _COMPLETING,
+    ),
+    Fault(
+        "a writer that others take for dead completes",
+        _COMPLETION,
+        "        require_alive(self._heartbeat, self._table, pending.time)\n",
+        "",
+        _COMPLETING,
+    ),
+    Fault(
+        "a commit whose reply was lost counts as lost",
+        _COMPLETION,
+        "            if self._reads_back(completed):\n                return\n",
+        "",
+        (_CRASH, "-k", "losing_the_reply"),
+    ),
+    Fault(
+        "a commit that may still arrive is undone",
+        _COMPLETION,
+        "        return self.is_sent and not self._is_local\n",
+        "        return False\n",
+        (f"{_TESTS}/test_unknown_outcome.py",),
+    ),
+    Fault(
+        "the heartbeat of a commit in doubt is taken away",
+        _COMPLETION,
+        "            if self.is_sent:\n                self._heartbeat.lapse()\n",
+        "            if not instant:\n                self._heartbeat.lapse()\n",
+        (f"{_TESTS}/test_unknown_outcome.py",),
+    ),
+    Fault(
+        "a write repeated with its token is written again",
+        f"{_WRITE}/token.py",
+        "            if metadata.extra_metadata.get(TOKEN_KEY) == self.token:\n",
+        "            if not self.token:\n",
+        (f"{_TESTS}/test_token.py",),
+    ),
+    Fault(
+        "a write with the token of one under way begins",
+        f"{_WRITE}/token.py",
+        "            if instant.state is not State.INFLIGHT or "
+        "self._pending_token(instant) != self.token:\n",
+        "            if instant.state is not None:\n",
+        (f"{_TESTS}/test_token.py",),
+    ),
+    Fault(
+        "the workload profile is not saved",
+        f"{_WRITE}/transaction.py",
+        '        body = profile.encode() if profile else b""\n',
+        '        body = b""\n',
+        (f"{_TESTS}/test_inflight_profile.py",),
+    ),
+    Fault(
+        "a write that was rolled back completes all the same",
+        f"{_WRITE}/transaction.py",
+        "            self._require_pending(timeline)\n",
+        "",
+        ("engine/tests/simulation/test_two_writers.py",),
+    ),
+    Fault(
+        "only writes that began later are compared",
+        _CONFLICT,
+        "instant.action in COMMIT_ACTIONS and instant.time not in start.completed",
+        "instant.action in COMMIT_ACTIONS and instant.time > mine.time",
+        _CONFLICT_TESTS,
+    ),
+    Fault(
+        "an overwrite and a write of one partition do not meet",
+        _CONFLICT,
+        "if group.partition in contested or _identity(group, by_bucket) in ours",
+        "if _identity(group, by_bucket) in ours",
+        _CONFLICT_TESTS,
+    ),
+    Fault(
+        "two inserts of one key both commit",
+        _CONFLICT,
+        "_overlap(mine, other, by_bucket) | _new_keys(mine, other, unique_keys)",
+        "_overlap(mine, other, by_bucket)",
+        _CONFLICT_TESTS,
+    ),
+    Fault(
+        "buckets are compared by file id",
+        _CONFLICT,
+        "    if by_bucket:\n        return group.partition, bucket_of_file_id",
+        "    if False:\n        return group.partition, bucket_of_file_id",
+        _CONFLICT_TESTS,
+    ),
+    Fault(
+        "the generation of an ingest is not compared",
+        _CONFLICT,
+        "        if theirs is not None and theirs >= ours:\n            return instant\n",
+        "",
+        _CONFLICT_TESTS,
+    ),
+    Fault(
+        "what a retried task left is committed over",
+        f"{_WRITE}/finalize.py",
+        "    for path in leftover:\n        scope.remove(path)\n",
+        "",
+        (f"{_TESTS}/test_finalize.py",),
+    ),
+    Fault(
+        "a log that another writer appended to is deleted",
+        f"{_WRITE}/finalize.py",
+        "if marker.path not in reported and not _belongs_to_others(store, instant, marker)",
+        "if marker.path not in reported",
+        (f"{_TESTS}/test_finalize.py",),
+    ),
+    Fault(
+        "a data file is written without a marker",
+        f"{_WRITE}/create_handle.py",
+        "        create_marker(\n            self._store, self._ctx.instant, "
+        "Marker(self._partition, name, MarkerKind.CREATE)\n        )\n",
+        "",
+        (f"{_TESTS}/test_create_handle.py",),
+    ),
+    Fault(
+        "of doubled keys the first row wins",
+        f"{_WRITE}/dedupe.py",
+        "            body = batch.slice(0, last)\n",
+        "            body = batch.slice(1, last)\n",
+        (f"{_TESTS}/test_dedupe.py",),
+    ),
+    Fault(
+        "the older of two rows wins",
+        f"{_WRITE}/record_merge.py",
+        "    return ~is_lower(\n",
+        "    return is_lower(\n",
+        (f"{_TESTS}/test_merge_handle.py",),
+    ),
+    Fault(
+        "a delete keeps the row it merges into",
+        f"{_WRITE}/record_merge.py",
+        "            merged = np.delete(gather, self.dropped)\n",
+        "            merged = gather\n",
+        (f"{_TESTS}/test_merge_handle.py",),
+    ),
+    Fault(
+        "keys are hashed otherwise than by Hudi",
+        "engine/tideline/index/bucket.py",
+        "    value = 1\n    for key_value in key_values:\n",
+        "    value = 0\n    for key_value in key_values:\n",
+        ("engine/tests/index/test_bucket_index.py",),
+    ),
+    Fault(
+        "key ranges that touch do not overlap",
+        "engine/tideline/index/key_range.py",
+        "        return java_order(self.min_key) <= java_order(other.max_key) and java_order(\n",
+        "        return java_order(self.min_key) < java_order(other.max_key) and java_order(\n",
+        ("engine/tests/index/test_key_range.py",),
+    ),
+    Fault(
+        "a bloom filter of several rows forgets keys",
+        "engine/tideline/formats/bloom.py",
+        "        return block.indices[hits.any(axis=0)]\n",
+        "        return block.indices[hits.all(axis=0)]\n",
+        ("engine/tests/formats/test_bloom_filter.py",),
+    ),
+    Fault(
+        "the checkpoint forgets what it took before",
+        "engine/tideline/ingest/checkpoint.py",
+        "taken=(start.taken & present) | {file.identity for file in files},",
+        "taken=frozenset(file.identity for file in files),",
+        ("engine/tests/ingest/test_checkpoint.py",),
+    ),
+    Fault(
+        "an overtaken copy of a checkpoint is believed",
+        "engine/tideline/ingest/checkpoint.py",
+        "            if name not in found or checkpoint.generation > found[name].generation:\n"
+        "                found[name] = checkpoint\n        searched",
+        "            found[name] = checkpoint\n        searched",
+        ("engine/tests/ingest/test_checkpoint.py",),
+    ),
+    Fault(
+        "the floor of a checkpoint passes files that were not taken",
+        "engine/tideline/ingest/checkpoint.py",
+        "        if too_young or file.identity not in taken:\n            break\n",
+        "        if too_young:\n            break\n        taken.add(file.identity)\n",
+        ("engine/tests/ingest/test_checkpoint.py",),
+    ),
+)

@@ -1,0 +1,174 @@
+"""Events: one for each series, counted while it goes on, and a new one when it comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.testing.fake_clock import FakeClock
+from tideline_operator.api_objects import EVENTS, JOBS, LAKE_STORES, Manifest
+from tideline_operator.controller.event_recorder import REPEAT_MS, EventRecorder, TableEvent
+from tideline_operator.controller.table_events import events_of
+from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
+from tideline_operator.testing.api_server import OPERATOR, ApiServer
+from tideline_operator.testing.controller_case import ControllerCase
+
+START_MS = 1_800_000_000_000
+MISSING = TableEvent("MissingBucket", "@1", "there is no bucket", is_warning=True)
+
+
+@pytest.fixture
+def case(api_server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[ControllerCase]:
+    with ControllerCase(api_server, namespace, tmp_path) as case:
+        yield case
+
+
+def table(namespace: str) -> Manifest:
+    metadata = {"name": "people", "namespace": namespace, "uid": "1-2", "resourceVersion": "7"}
+    return {"apiVersion": "tideline.dev/v1alpha1", "kind": "LakeTable", "metadata": metadata}
+
+
+def events(server: ApiServer, namespace: str, reason: str) -> list[Manifest]:
+    found, _ = server.api().list(EVENTS, namespace)
+    return [item for item in found if item["reason"] == reason]
+
+
+def attempt(number: int, **given: object) -> OperationStatus:
+    entry = OperationStatus(
+        id="people-x",
+        kind="ingest",
+        subject="landing",
+        phase=OperationPhase.FAILED,
+        attempt=number,
+        failures=number - 1,
+        started_at=Timestamp(0),
+    )
+    return replace(entry, **given)  # type: ignore[arg-type]
+
+
+def failures(*entries: OperationStatus, good: tuple[OperationStatus, ...] = ()) -> set[str]:
+    """The series that failed attempts belong to, each seen with what the status held then."""
+    result = OperationResult("people-x", Outcome.FAILED, message="no")
+    status = LakeTableStatus(operations=(*good, *entries))
+    return {events_of(entry, result, status)[0].subject for entry in entries}
+
+
+def test_failures_in_a_row_are_one_series_also_with_other_files() -> None:
+    assert len(failures(attempt(1), attempt(2), attempt(3))) == 1
+    assert failures(attempt(1)) == failures(attempt(1, id="people-y"))
+    assert failures(attempt(1)) != failures(attempt(1, subject="other"))
+
+
+def test_a_failure_after_a_success_begins_another_series() -> None:
+    good = attempt(1, id="people-good", phase=OperationPhase.SUCCEEDED)
+    assert failures(attempt(1)) != failures(attempt(1), good=(good,))
+    # The same operation, run well the second time, fails when it is run once more.
+    assert failures(attempt(1)) != failures(attempt(3, failures=0))
+
+
+@pytest.mark.api_server
+def test_what_lasts_is_counted_now_and_then_also_by_the_next_process(
+    api_server: ApiServer, namespace: str
+) -> None:
+    clock = FakeClock(START_MS)
+    api, item = api_server.api(OPERATOR), table(namespace)
+    recorder = EventRecorder(api, "a", clock.now_ms)
+    for _ in range(5):
+        recorder.record(item, MISSING)
+    (event,) = events(api_server, namespace, "MissingBucket")
+    assert (event["count"], event["type"]) == (1, "Warning")
+    assert event["involvedObject"]["name"] == "people"
+    clock.advance(REPEAT_MS / 1000)
+    recorder.record(item, replace(MISSING, note="there still is none"))
+    (event,) = events(api_server, namespace, "MissingBucket")
+    assert (event["count"], event["message"]) == (2, "there still is none")
+    assert event["firstTimestamp"] < event["lastTimestamp"]
+    successor = EventRecorder(api, "b", clock.now_ms)
+    successor.record(item, MISSING)
+    assert events(api_server, namespace, "MissingBucket")[0]["count"] == 2
+    clock.advance(REPEAT_MS / 1000)
+    successor.record(item, MISSING)
+    assert events(api_server, namespace, "MissingBucket")[0]["count"] == 3
+
+
+@pytest.mark.api_server
+def test_an_attempt_counts_once_and_one_the_server_forgot_is_written_anew(
+    api_server: ApiServer, namespace: str
+) -> None:
+    clock = FakeClock(START_MS)
+    api, item = api_server.api(OPERATOR), table(namespace)
+    recorder = EventRecorder(api, "a", clock.now_ms)
+    first = TableEvent("OperationFailed", "s", "no", is_warning=True, occurrence="1")
+    for event in (first, first, replace(first, occurrence="2")):
+        recorder.record(item, event)
+    EventRecorder(api, "b", clock.now_ms).record(item, replace(first, occurrence="2"))
+    (seen,) = events(api_server, namespace, "OperationFailed")
+    assert seen["count"] == 2
+    api_server.api().delete(EVENTS, seen["metadata"]["name"], namespace)
+    recorder.record(item, replace(first, occurrence="3"))
+    assert events(api_server, namespace, "OperationFailed")[0]["count"] == 3
+
+
+@pytest.mark.api_server
+def test_a_trouble_that_comes_back_is_a_new_event(case: ControllerCase) -> None:
+    case.declare(location="s3://lake/people", storeRef="minio", ingest=None)
+    case.start()
+    case.until(lambda: case.condition("Ready").get("reason") == "StoreMissing", "the condition")
+    store: Manifest = {
+        "apiVersion": LAKE_STORES.api_version,
+        "kind": LAKE_STORES.kind,
+        "metadata": {"name": "minio", "namespace": case.namespace},
+        "spec": {"endpoint": "http://127.0.0.1:1", "credentials": {"secretName": "none"}},
+    }
+    case.api.create(LAKE_STORES, store, case.namespace)
+    case.until(lambda: case.condition("Ready").get("reason") == "SecretMissing", "it is seen")
+    assert case.condition("Healthy")["status"] == "Unknown"
+    case.api.delete(LAKE_STORES, "minio", case.namespace)
+    case.until(lambda: case.event_reasons().count("StoreMissing") == 2, "another event")
+    assert case.event_reasons().count("SecretMissing") == 1
+
+
+@pytest.mark.api_server
+def test_pods_that_are_refused_one_after_the_other_are_one_event(
+    case: ControllerCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tideline_operator.controller.settlement._PATIENCE_MS", 0)
+    monkeypatch.setattr("tideline_operator.controller.reconcile.STUCK_LOOK_S", 0.2)
+    case.declare()
+    case.start()
+    job = case.until_job("create")
+    case.until(lambda: case.operations()[0]["phase"] == "Running", "the Job was seen")
+    turns = case.turns()
+    for number in range(3):
+        refuse_pod(case, job, number)
+        case.until(lambda: case.condition("Ready").get("reason") == "OperationStuck", "it is said")
+        seen = case.turns()
+        case.until(lambda seen=seen: case.turns() > seen + 1, "it was looked at again")
+    assert case.turns() > turns + 3
+    assert case.event_reasons().count("OperationStuck") == 1
+    assert "exceeded quota" in case.event_notes()
+    job_left = case.api.get(JOBS, job["metadata"]["name"], case.namespace)
+    assert job_left is not None
+
+
+def refuse_pod(case: ControllerCase, job: Manifest, number: int) -> None:
+    """What the Job controller says of a pod that a quota refuses: under another name each time."""
+    name, moment = job["metadata"]["name"], f"2026-01-01T00:00:{number:02}Z"
+    note = f'Error creating: pods "{name}-abcd{number}" is forbidden: exceeded quota: small'
+    event: Manifest = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name}.{number}", "namespace": case.namespace},
+        "involvedObject": {"kind": "Job", "name": name, "namespace": case.namespace},
+        "reason": "FailedCreate",
+        "type": "Warning",
+        "message": note,
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+    }
+    case.api.create(EVENTS, event, case.namespace)

@@ -1,0 +1,133 @@
+"""LakeStores: a bucket that goes missing is noticed at once, and what its checks said is kept."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tideline.storage.probe.report import ProbeOutcome, ProbeResult, StorePromise, StoreReport
+from tideline.testing.minio_server import MinioServer
+from tideline_operator.api_objects import LAKE_STORES, SECRETS, Manifest
+from tideline_operator.observed import Problem
+from tideline_operator.resources.status import Truth
+from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus
+from tideline_operator.store_status import bucket_checked, bucket_looked_at, store_status
+from tideline_operator.testing.api_server import ApiServer
+from tideline_operator.testing.controller_case import ControllerCase
+
+NOW_MS = 1_800_000_000_000
+PASSED = ProbeResult(StorePromise.CREATE_ONCE, ProbeOutcome.PASSED)
+FAILED = ProbeResult(StorePromise.CREATE_RACE, ProbeOutcome.FAILED, "lets two of four win: no")
+GOOD, BAD = StoreReport((PASSED,)), StoreReport((PASSED, FAILED))
+MISSING = Problem("MissingBucket", "the bucket does not exist; create it", 2, is_transient=True)
+
+
+def judged(**buckets: BucketStatus) -> tuple[Truth, str, str]:
+    (ready,) = store_status(LakeStoreStatus(), buckets, 3, NOW_MS).conditions
+    return ready.status, ready.reason, ready.message
+
+
+def test_a_store_is_as_good_as_its_worst_bucket() -> None:
+    good, bad = bucket_checked(GOOD, 3, NOW_MS), bucket_checked(BAD, 3, NOW_MS)
+    assert judged() == (Truth.UNKNOWN, "NotUsed", "no table names a bucket in it")
+    assert judged(a=good) == (Truth.TRUE, "Reachable", "")
+    status, reason, message = judged(a=good, b=bad)
+    assert (status, reason) == (Truth.FALSE, "PromisesBroken")
+    assert message == "1 check not passed: bucket b lets two of four win: no"
+    missing = bucket_looked_at(good, MISSING)
+    assert judged(a=missing)[:2] == (Truth.FALSE, "MissingBucket")
+    assert judged(a=missing)[2].endswith("create it")
+
+
+def test_a_look_keeps_what_the_checks_said_and_the_other_way_round() -> None:
+    bad = bucket_checked(BAD, 3, NOW_MS)
+    away = bucket_looked_at(bad, MISSING)
+    assert (away.outcome, away.checked_generation) == ("failed", 3)
+    assert bucket_looked_at(away, None) == bad
+
+
+def test_a_condition_of_a_store_keeps_the_time_it_changed() -> None:
+    good = bucket_checked(GOOD, 3, NOW_MS)
+    first = store_status(LakeStoreStatus(), {"a": good}, 3, NOW_MS)
+    assert store_status(first, {"a": good}, 3, NOW_MS + 5) == first
+    gone = store_status(first, {"a": bucket_looked_at(good, MISSING)}, 3, NOW_MS + 9)
+    assert gone.conditions[0].last_transition_time.ms == NOW_MS + 9
+
+
+@pytest.fixture
+def case(api_server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[ControllerCase]:
+    with ControllerCase(api_server, namespace, tmp_path) as case:
+        yield case
+
+
+def put_store(case: ControllerCase, server: MinioServer) -> None:
+    pair = {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
+    data = {name: base64.b64encode(text.encode()).decode() for name, text in pair.items()}
+    secret: Manifest = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "keys", "namespace": case.namespace},
+        "data": data,
+    }
+    case.api.create(SECRETS, secret, case.namespace)
+    store: Manifest = {
+        "apiVersion": LAKE_STORES.api_version,
+        "kind": LAKE_STORES.kind,
+        "metadata": {"name": "minio", "namespace": case.namespace},
+        "spec": {"endpoint": server.endpoint, "credentials": {"secretName": "keys"}},
+    }
+    case.api.create(LAKE_STORES, store, case.namespace)
+
+
+def store_ready(case: ControllerCase) -> Manifest:
+    found = case.api.get(LAKE_STORES, "minio", case.namespace)
+    conditions = ((found or {}).get("status") or {}).get("conditions") or [{}]
+    return dict(conditions[0])
+
+
+@pytest.mark.api_server
+@pytest.mark.minio
+def test_a_bucket_that_is_missing_or_goes_missing_is_noticed_at_once(
+    case: ControllerCase, minio_server: MinioServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tideline_operator.controller.store_watch.LOOK_S", 0.5)
+    bucket = f"bucket-{case.namespace}"
+    put_store(case, minio_server)
+    case.declare(location=f"s3://{bucket}/people", storeRef="minio", ingest=None)
+    case.start(resync_s=600.0)
+
+    def says_missing() -> bool:
+        return case.condition("Ready").get("reason") == "MissingBucket"
+
+    case.until(says_missing, "the table says it", 5.0)
+    assert "create it" in case.condition("Ready")["message"]
+    assert case.condition("ServicesCurrent")["status"] == "Unknown"
+    case.until(lambda: store_ready(case).get("reason") == "MissingBucket", "so does the store", 5.0)
+    assert "MissingBucket" in case.event_reasons()
+    assert "MissingBucket" in case.event_reasons("minio")
+    minio_server.create_bucket(bucket)
+    case.until_job("create")
+    case.until(lambda: store_ready(case).get("status") == "True", "it is reached", 5.0)
+    found = case.api.get(LAKE_STORES, "minio", case.namespace)
+    assert found is not None
+    kept = found["status"]["buckets"][bucket]
+    assert kept["outcome"] == "passed"
+    assert {item["name"] for item in kept["checks"]} >= {"create-race", "replace-race"}
+    assert kept["checkedGeneration"] == found["metadata"]["generation"]
+    # Nothing else would look at this table for ten minutes.
+    case.cluster.start_pod(case.until_job("create"))
+    case.until(lambda: case.operations()[-1]["phase"] == "Running", "the Job was seen")
+    client = minio_server.client()
+    for item in list(client.list_objects(bucket, recursive=True)):
+        client.remove_object(bucket, item.object_name)
+    client.remove_bucket(bucket)
+    case.until(says_missing, "the table says it again", 5.0)
+    case.until(lambda: store_ready(case).get("status") == "False", "so does the store", 5.0)
+    written = case.requests("apply", "lakestores")
+    looked = case.turns()
+    case.until(lambda: case.event_reasons().count("MissingBucket") == 2, "another event", 5.0)
+    assert case.requests("apply", "lakestores") - written <= 1
+    assert case.turns() - looked <= 5

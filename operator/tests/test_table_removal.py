@@ -1,0 +1,102 @@
+"""Deleting a table's own files: all of them, in an order that can be taken up, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tideline.storage.object_store import ObjectStore
+from tideline.table.table_config import TableType
+from tideline.testing.small_table import SmallTable, batch
+from tideline_operator.controller import table_removal
+from tideline_operator.controller.table_removal import TableRemoval
+
+FOREIGN = {
+    "orders.csv": "it lies in the root",
+    "p0/notes.csv": "it lies in a partition",
+    "p0/part-0000-1234.parquet": "it is somebody else's parquet file",
+    "exports/2026/a.csv": "it lies in a folder of its own",
+    "other/.hoodie/hoodie.properties": "it is a table",
+    "other/p0/x_0-0-0_20260101000000000.parquet": "it is that table's data",
+    "other/p0/.hoodie_partition_metadata": "it is that table's partition",
+    "ice/metadata/v1.metadata.json": "it is an Iceberg table",
+    "ice/data/x_0-0-0_20260101000000000.parquet": "it is that table's data",
+    "in/x_0-0-0_20260101000000000.parquet": "it waits to be taken in",
+    "in/.hoodie_partition_metadata": "it is another LakeTable's landing prefix all the same",
+}
+
+
+def always() -> bool:
+    return True
+
+
+def small_table(table_type: TableType = TableType.COPY_ON_WRITE) -> SmallTable:
+    table = SmallTable.in_memory(table_type=table_type)
+    table.write("upsert", batch(range(10), 1))
+    table.write("upsert", batch(range(5), 2))
+    return table
+
+
+def removal(store: ObjectStore, may_go_on: Callable[[], bool] = always) -> TableRemoval:
+    return TableRemoval(store, {"in": "lake/reader"}, may_go_on)
+
+
+def paths(store: ObjectStore) -> set[str]:
+    return {found.path for found in store.list()}
+
+
+@pytest.mark.parametrize("table_type", list(TableType))
+def test_a_table_goes_whole_and_everything_else_stays(table_type: TableType) -> None:
+    store = small_table(table_type).location.open()
+    own = paths(store)
+    for path in FOREIGN:
+        store.put(path, b"not ours")
+    work = removal(store)
+    assert work.run()
+    assert paths(store) == set(FOREIGN)
+    assert (work.deleted, work.kept.count) == (len(own), len(FOREIGN))
+    assert "11 files not of the table stay" in str(work.kept)
+    assert "and 8 more" in str(work.kept)
+
+
+def test_what_names_the_table_goes_last_so_that_any_turn_can_be_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table_removal, "_OBJECTS_AT_ONCE", 1)
+    table = small_table()
+    store = table.location.open()
+    turns, left = 0, [len(paths(store))]
+    while True:
+        answers = iter([True])
+        if removal(store, lambda answers=answers: next(answers, False)).run():
+            break
+        turns += 1
+        found = paths(store)
+        assert ".hoodie/hoodie.properties" in found
+        assert len(found) == left[-1] - 1
+        left.append(len(found))
+    assert paths(store) == set()
+    assert turns == left[0] - 1
+
+
+def test_a_former_leader_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_removal, "_OBJECTS_AT_ONCE", 1)
+    store = small_table().location.open()
+    before = paths(store)
+
+    def lost() -> bool:
+        raise PermissionError("another leads")
+
+    with pytest.raises(PermissionError):
+        removal(store, lost).run()
+    assert paths(store) == before
+
+
+def test_what_the_tables_own_marks_do_not_reach_stays() -> None:
+    store = small_table().location.open()
+    store.delete("p1/.hoodie_partition_metadata")
+    unreached = {path for path in paths(store) if path.startswith("p1/")}
+    assert unreached
+    assert removal(store).run()
+    assert paths(store) == unreached

@@ -1,0 +1,244 @@
+"""A look at every bucket that tables use, every few seconds, beside the tables' own turns.
+
+1. Tables that were resolved name their places. Of each bucket of each LakeStore one place is kept.
+2. One small read there says whether the endpoint answers, the credentials are taken and the bucket
+   exists. Tables that are quiet are looked at only now and then, so nothing else would notice soon.
+3. When that changes, the tables of the bucket are woken: they say it in their conditions, and go on
+   as soon as it is put right.
+4. A bucket that holds tables is asked once for each generation of its LakeStore whether it keeps
+   its promises (`tideline.storage.probe`), with a few small objects that are removed again.
+5. Both are kept in the LakeStore's status, written only when it changed.
+
+One thread plans; a few look, so that an endpoint that hangs does not keep the others waiting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from tideline.clock import Clock
+from tideline.errors import ObjectNotFound, TidelineError
+from tideline.ingest.operation import Place
+from tideline.storage.object_store import ObjectStore
+from tideline.storage.probe.race import QUICK
+from tideline.storage.probe.run import QUICK_PROMISES, check_store
+from tideline_operator.api_objects import LAKE_STORES, ApiRefused, Manifest
+from tideline_operator.controller import figures
+from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
+from tideline_operator.controller.metrics import Metrics
+from tideline_operator.controller.object_cache import ObjectCache
+from tideline_operator.controller.work_queue import Key
+from tideline_operator.kube import KubeApi
+from tideline_operator.observation import problem_of
+from tideline_operator.resources.parsing import parse_stored, to_json_object
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.status import Truth
+from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus
+from tideline_operator.store_status import bucket_checked, bucket_looked_at, store_status
+
+LOOK_S = 15.0
+_LOOKS_AT_ONCE = 4
+_NOT_THERE = ".tideline-look"
+"""An object nobody makes: what a read of it is answered tells a missing bucket from a missing
+object, and needs no right but to read below the place."""
+
+_log = logging.getLogger(__name__)
+_Bucket = tuple[Key, str]
+"""A LakeStore and the name of a bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """A place of a table in a bucket. Of the places in one bucket those of tables come first."""
+
+    table: ResolvedTable
+    place: Place
+    is_landing: bool
+
+
+class StoreWatch:
+    """See the module. `wake` is told of tables to be looked at."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        stores: ObjectCache,
+        open_store: Callable[[ResolvedTable, Place], ObjectStore],
+        events: EventRecorder,
+        metrics: Metrics,
+        clock: Clock,
+        wake: Callable[[Key], None],
+    ) -> None:
+        self._api = api
+        self._stores = stores
+        self._open_store = open_store
+        self._events = events
+        self._metrics = metrics
+        self._clock = clock
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._uses: dict[Key, dict[_Bucket, _Use]] = {}
+        self._found: dict[_Bucket, BucketStatus] = {}
+        self._changed = threading.Event()
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        """Begin, in threads of its own."""
+        threading.Thread(target=self._run, name="store watch", daemon=True).start()
+
+    def stop(self) -> None:
+        """End after the looks under way."""
+        self._stop.set()
+        self._changed.set()
+
+    def note(self, key: Key, table: ResolvedTable) -> None:
+        """A table was resolved: these are the buckets it uses."""
+        uses = _uses_of(key[0], table)
+        with self._lock:
+            before = self._uses.get(key)
+            self._uses[key] = uses
+            is_new = before is None or set(before) != set(uses)
+        if is_new:
+            self._changed.set()
+
+    def forget(self, key: Key) -> None:
+        """A table is gone."""
+        with self._lock:
+            is_known = self._uses.pop(key, None) is not None
+        if is_known:
+            self._changed.set()
+
+    def look(self) -> None:
+        """Look at every bucket once, and write down what changed."""
+        uses = self._used()
+        with ThreadPoolExecutor(_LOOKS_AT_ONCE, thread_name_prefix="look") as threads:
+            looks: dict[_Bucket, Future[BucketStatus]] = {
+                bucket: threads.submit(self._look_at, bucket, use) for bucket, use in uses.items()
+            }
+        for bucket, look in looks.items():
+            self._take(bucket, look.result())
+        self._found = {bucket: self._found[bucket] for bucket in looks}
+        for item in self._stores.all():
+            self._report(item)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._changed.clear()
+            try:
+                self.look()
+            except Exception:
+                _log.exception("cannot look at the stores")
+            self._changed.wait(LOOK_S)
+
+    def _used(self) -> dict[_Bucket, _Use]:
+        """One use of each bucket: that of a table's own place, if there is one."""
+        chosen: dict[_Bucket, _Use] = {}
+        with self._lock:
+            for uses in self._uses.values():
+                for bucket, use in uses.items():
+                    if bucket not in chosen or chosen[bucket].is_landing:
+                        chosen[bucket] = use
+        return chosen
+
+    def _look_at(self, bucket: _Bucket, use: _Use) -> BucketStatus:
+        key, name = bucket
+        item = self._stores.get(key)
+        before = self._found.get(bucket) or _stored(item).buckets.get(name) or BucketStatus()
+        try:
+            store = self._open_store(use.table, use.place)
+            with contextlib.suppress(ObjectNotFound):
+                store.get(_NOT_THERE)
+            generation = _generation(item)
+            if not use.is_landing and before.checked_generation != generation:
+                self._api.check_may_write()
+                report = check_store((store,), effort=QUICK, promises=QUICK_PROMISES)
+                return bucket_checked(report, generation, self._clock.now_ms())
+        except TidelineError as error:
+            return bucket_looked_at(before, problem_of(error))
+        return bucket_looked_at(before, None)
+
+    def _take(self, bucket: _Bucket, now: BucketStatus) -> None:
+        """Keep what was found, and wake the tables of a bucket that went or came."""
+        before = self._found.get(bucket)
+        self._found[bucket] = now
+        if (before.problem if before is not None else "") == now.problem:
+            return
+        with self._lock:
+            tables = [key for key, uses in self._uses.items() if bucket in uses]
+        for key in tables:
+            self._wake(key)
+
+    def _report(self, item: Manifest) -> None:
+        """Write the status of one LakeStore, if it changed."""
+        key = item["metadata"]["namespace"], item["metadata"]["name"]
+        buckets = {name: seen for (store, name), seen in self._found.items() if store == key}
+        before = _stored(item)
+        status = store_status(before, buckets, _generation(item), self._clock.now_ms())
+        if status == before:
+            self._note(key, status)
+            return
+        manifest: dict[str, Any] = {
+            "apiVersion": LAKE_STORES.api_version,
+            "kind": LAKE_STORES.kind,
+            "metadata": {name: item["metadata"][name] for name in ("name", "namespace", "uid")},
+            "status": to_json_object(status),
+        }
+        try:
+            written = self._api.apply(LAKE_STORES, manifest, key[0], subresource="status")
+        except ApiRefused as error:
+            # It is gone, or another of its name is there.
+            _log.info("cannot write the status of LakeStore %s/%s: %s", *key, error)
+            return
+        self._stores.put(written)
+        self._record(item, status)
+        self._note(key, status)
+
+    def _record(self, item: Manifest, status: LakeStoreStatus) -> None:
+        (ready,) = status.conditions
+        if ready.status is Truth.FALSE:
+            subject = f"{ready.message}@{ready.last_transition_time.ms}"
+            event = TableEvent(ready.reason, subject, ready.message, is_warning=True)
+            self._events.record(item, event)
+
+    def _note(self, key: Key, status: LakeStoreStatus) -> None:
+        """Bring the gauge of one LakeStore up to date."""
+        labels = {"namespace": key[0], "store": key[1]}
+        (ready,) = status.conditions
+        if ready.status is Truth.UNKNOWN:
+            self._metrics.unset(figures.STORE_READY, **labels)
+        else:
+            self._metrics.set(figures.STORE_READY, float(ready.status is Truth.TRUE), **labels)
+
+
+def _uses_of(namespace: str, table: ResolvedTable) -> dict[_Bucket, _Use]:
+    """The buckets of a table's places that are reached through LakeStores."""
+    spec = table.resource.spec
+    uses: dict[_Bucket, _Use] = {}
+    for ingest in spec.ingest:
+        name = ingest.source.store_ref or spec.store_ref
+        place = table.landings[ingest.name]
+        if name is not None and place.uri.startswith("s3://"):
+            uses[(namespace, name), _bucket(place)] = _Use(table, place, is_landing=True)
+    if spec.store_ref is not None and table.location.uri.startswith("s3://"):
+        bucket = (namespace, spec.store_ref), _bucket(table.location)
+        uses[bucket] = _Use(table, table.location, is_landing=False)
+    return uses
+
+
+def _bucket(place: Place) -> str:
+    return place.uri.removeprefix("s3://").partition("/")[0]
+
+
+def _stored(item: Manifest | None) -> LakeStoreStatus:
+    status = (item or {}).get("status") or {}
+    return parse_stored(LakeStoreStatus, status) or LakeStoreStatus()
+
+
+def _generation(item: Manifest | None) -> int:
+    return 0 if item is None else int(item["metadata"].get("generation") or 0)

@@ -1,0 +1,154 @@
+"""Deleting a Hudi table's own files from its folder, and nothing else that lies there.
+
+1. A first listing learns what else is there: tables below the root, and which folders are
+   partitions of this table.
+2. Data goes: base and log files, by name, in partitions. Then the partitions' metadata, then
+   `.hoodie`, and hoodie.properties last: as long as anything is left that can be told to be the
+   table's, the file that says which table it is stays too. Dying in between, or running out of
+   time, leaves a table that the next turn goes on with.
+3. What is not the table's stays and is reported: files of unknown names, folders that are no
+   partition, tables below the root, places of other LakeTables.
+
+Every delete passes the guard of the engine (`tideline.storage.delete_scope`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tideline.storage.delete_scope import DeleteScope
+from tideline.storage.nested_tables import CONTROL_FOLDER, HUDI, nested_tables, root_around
+from tideline.storage.object_store import ObjectStore
+from tideline.table.file_group import split_path
+from tideline.table.file_system_view import parse_data_file
+from tideline.table.partition_metadata import METADATA_NAMES
+from tideline.wording import counted
+
+_PROPERTIES = ".hoodie/hoodie.properties"
+_OBJECTS_AT_ONCE = 1_000
+_NAMED_MAX = 3
+
+
+@dataclass(slots=True)
+class Kept:
+    """Files that stay, and why; only some are named."""
+
+    count: int = 0
+    named: dict[str, str] = field(default_factory=dict)
+
+    def add(self, path: str, reason: str) -> None:
+        self.count += 1
+        if len(self.named) < _NAMED_MAX:
+            self.named[path] = reason
+
+    def __str__(self) -> str:
+        named = "; ".join(f"{path}: {reason}" for path, reason in self.named.items())
+        more = self.count - len(self.named)
+        return f"{counted(self.count, 'file')} not of the table stay: {named}" + (
+            f"; and {more:,} more" if more else ""
+        )
+
+
+@dataclass(slots=True)
+class TableRemoval:
+    """The removal of one table from `store`, its root.
+
+    `others` are places of other LakeTables below the root, by path, each with its owner.
+    `may_go_on` is asked before every request that deletes: False ends the turn; it may raise.
+    """
+
+    store: ObjectStore
+    others: dict[str, str]
+    may_go_on: Callable[[], bool]
+    deleted: int = 0
+    kept: Kept = field(default_factory=Kept)
+    _partitions: set[str] = field(default_factory=set)
+    _nested: dict[str, str] = field(default_factory=dict)
+
+    _is_surveyed: bool = False
+
+    def run(self) -> bool:
+        """Delete what is the table's; False when there was no time for all of it: run it again."""
+        if not self._is_surveyed:
+            self._survey()
+        self.kept = Kept()
+        data = (path for path in self._paths() if self._is_data(path))
+        metadata = (path for path in self._paths() if not _is_control(path))
+        control = (path for path in self._paths() if _is_control(path) and path != _PROPERTIES)
+        last = (path for path in self._paths() if path == _PROPERTIES)
+        for number, paths in enumerate((data, metadata, control, last)):
+            # Whatever is neither data nor metadata is met, judged and left in the second round.
+            if not self._delete(paths, counts_kept=number == 1):
+                return False
+        return True
+
+    def _survey(self) -> None:
+        """Learn partitions and tables below the root, keeping no path of the listing."""
+        roots: dict[str, str] = {}
+        for batch in _batches(self._paths()):
+            roots |= nested_tables(batch)
+            for path in batch:
+                folder, name = split_path(path)
+                if name in METADATA_NAMES and not _is_control(path):
+                    self._partitions.add(folder)
+        hudi = {root: kind for root, kind in roots.items() if kind == HUDI}
+        self._partitions = {one for one in self._partitions if root_around(one, hudi) is None}
+        # Where this table has partitions Iceberg metadata is a file that somebody put there.
+        others = {root: kind for root, kind in roots.items() if not self._has_partition(root)}
+        self._nested = hudi | others
+        self._is_surveyed = True
+
+    def _has_partition(self, root: str) -> bool:
+        return any(one == root or one.startswith(f"{root}/") for one in self._partitions)
+
+    def _paths(self) -> Iterator[str]:
+        return (found.path for found in self.store.list())
+
+    def _is_data(self, path: str) -> bool:
+        folder, name = split_path(path)
+        return folder in self._partitions and parse_data_file(folder, name, 0) is not None
+
+    def _delete(self, paths: Iterable[str], *, counts_kept: bool) -> bool:
+        scope = DeleteScope(
+            self.store,
+            "deletionPolicy: Delete",
+            objection=self._objection,
+            control=(CONTROL_FOLDER,),
+            nested=self._nested,
+        )
+        for batch in _batches(paths):
+            refused = scope.refusals(batch)
+            if counts_kept:
+                for path, reason in refused.items():
+                    self.kept.add(path, reason)
+            allowed = [path for path in batch if path not in refused]
+            if not allowed:
+                continue
+            if not self.may_go_on():
+                return False
+            scope.remove_many(allowed)
+            self.deleted += len(allowed)
+        return True
+
+    def _objection(self, path: str) -> str | None:
+        place = root_around(path, self.others)
+        if place is not None:
+            return f"it belongs to LakeTable {self.others[place]}"
+        folder, name = split_path(path)
+        if folder not in self._partitions:
+            return "its folder is no partition of the table"
+        if name in METADATA_NAMES or parse_data_file(folder, name, 0) is not None:
+            return None
+        return "no file of the table has such a name"
+
+
+def _is_control(path: str) -> bool:
+    return path.startswith(f"{CONTROL_FOLDER}/")
+
+
+def _batches(paths: Iterable[str]) -> Iterator[list[str]]:
+    remaining = iter(paths)
+    while batch := list(itertools.islice(remaining, _OBJECTS_AT_ONCE)):
+        yield batch

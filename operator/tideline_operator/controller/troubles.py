@@ -1,0 +1,47 @@
+"""What stands in a table's way, and since when: so that a recurrence is told from a continuation.
+
+A trouble begins in the first turn that meets it and ends with the first that does not. What is
+remembered may be lost with the process: then the table's condition says since when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tideline_operator.resources.status import ConditionType, LakeTableStatus, Truth
+
+_Trouble = tuple[str, str]
+"""Reason and subject."""
+
+
+@dataclass(slots=True)
+class Troubles:
+    """Those of one table: `begin_turn`, `since_ms` for each that is met, `end_turn`."""
+
+    _known: dict[_Trouble, int] = field(default_factory=dict)
+    _met: dict[_Trouble, int] = field(default_factory=dict)
+
+    def begin_turn(self) -> None:
+        """Nothing has been met yet."""
+        self._met = {}
+
+    def since_ms(self, reason: str, subject: str, reported: LakeTableStatus, now_ms: int) -> int:
+        """When the trouble that is met now began; `reported` is the status of the last turn."""
+        trouble = (reason, subject)
+        since_ms = self._known.get(trouble)
+        if since_ms is None:
+            since_ms = _said_since_ms(reason, reported, now_ms)
+        self._known[trouble] = self._met[trouble] = since_ms
+        return since_ms
+
+    def end_turn(self) -> None:
+        """What was not met is over."""
+        self._known = self._met
+
+
+def _said_since_ms(reason: str, reported: LakeTableStatus, now_ms: int) -> int:
+    for condition in reported.conditions:
+        is_ready = condition.type is ConditionType.READY
+        if is_ready and condition.status is Truth.FALSE and condition.reason == reason:
+            return condition.last_transition_time.ms
+    return now_ms

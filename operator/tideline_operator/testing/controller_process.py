@@ -1,0 +1,61 @@
+"""`tideline-operator controller` as a process of its own, as its image runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from tideline_operator.testing.free_ports import free_ports
+
+_NOT_IN_THE_IMAGE = ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "minio")
+
+
+class ControllerInProcess:
+    """Looks after one namespace. `number` tells it from others; its log is in `folder`."""
+
+    def __init__(self, kubeconfig: Path, namespace: str, folder: Path, number: int = 0) -> None:
+        self.health_port, self.metrics_port = free_ports(2)
+        self.log = folder / f"controller-{number}.log"
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join((str(_without_engine(folder)), *filter(None, sys.path))),
+            "TIDELINE_ENGINE_IMAGE": "localhost/tideline-engine:dev",
+            "TIDELINE_NAMESPACES": namespace,
+            "TIDELINE_HEALTH_PORT": str(self.health_port),
+            "TIDELINE_METRICS_PORT": str(self.metrics_port),
+            "POD_NAME": f"controller-{number}",
+            "POD_NAMESPACE": namespace,
+        }
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tideline_operator", "controller", "--kubeconfig",
+                 str(kubeconfig)],
+                env=environment, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def is_ready(self) -> bool:
+        """What the kubelet asks."""
+        try:
+            url = f"http://127.0.0.1:{self.health_port}/readyz"
+            with urllib.request.urlopen(url, timeout=2) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def end(self) -> None:
+        """Kill it if it still runs."""
+        self.process.kill()
+        self.process.wait()
+
+
+def _without_engine(folder: Path) -> Path:
+    """A folder that hides what the operator's image does not have."""
+    hidden = folder / "hidden"
+    hidden.mkdir(exist_ok=True)
+    for name in _NOT_IN_THE_IMAGE:
+        (hidden / f"{name}.py").write_text("raise ImportError('not in the operator image')\n")
+    return hidden
