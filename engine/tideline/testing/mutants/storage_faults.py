@@ -110,9 +110,16 @@ STORAGE_FAULTS = (
     Fault(
         "a silent writer counts as alive",
         _HEARTBEAT,
-        "    if age_ms is None or age_ms > limits.silent_s_max * 1000:\n        return True\n",
-        "    if age_ms is None:\n        return True\n",
+        "    return age_ms is None or age_ms > limits.silent_s_max * 1000\n",
+        "    return age_ms is None\n",
         (f"{_TESTS}/test_heartbeat.py",),
+    ),
+    Fault(
+        "another process' clock overrules the kernel's word",
+        _HEARTBEAT,
+        "    if word is not KernelWord.NOTHING:\n",
+        "    if not name:\n",
+        (f"{_TESTS}/test_writer_liveness.py",),
     ),
     Fault(
         "a delete reaches into a table below",

@@ -31,7 +31,7 @@ WRITE_FAULTS = (
         _COMPLETION,
         "            if self._reads_back(completed):\n                return\n",
         "",
-        (_CRASH, "-k", "losing_the_reply"),
+        (_CRASH, "-k", "losing_the_reply and upsert and REFUSED and COPY"),
     ),
     Fault(
         "a commit that may still arrive is undone",
@@ -45,7 +45,7 @@ WRITE_FAULTS = (
         _COMPLETION,
         "            if self.is_sent:\n                self._heartbeat.lapse()\n",
         "            if not instant:\n                self._heartbeat.lapse()\n",
-        (f"{_TESTS}/test_unknown_outcome.py",),
+        (_CRASH, "-k", "may_still_arrive"),
     ),
     Fault(
         "a write repeated with its token is written again",
