@@ -168,6 +168,7 @@ def test_a_write_outlasts_an_object_store_that_goes_away_for_a_while(
     minio.go_away()
     try:
         lake.wait_for("people", "Ready", "False", reason="StorageUnavailable", timeout_s=120)
+        lake.wait_for("people", "Healthy", "Unknown", timeout_s=10)
         (entry,) = lake.get("people")["status"]["operations"]
         assert entry["phase"] == "Running", "the write was over before the store was missed"
     finally:

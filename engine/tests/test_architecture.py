@@ -70,6 +70,7 @@ DELETING_PLACES = {
     "engine/tideline/storage/heartbeat.py": "one object under a path made of a constant folder",
     "engine/tideline/storage/liveness.py": "a lock file of its own in the control folder",
     "engine/tideline/storage/probe/": "objects that it wrote in a folder named with a UUID",
+    "engine/tideline/ingest/quarantine.py": "rows of its own, under a path that it makes itself",
     "engine/tideline/testing/": "never part of a service",
     "operator/tideline_operator/testing/": "never part of a service",
     "operator/tideline_operator/launcher/": "objects of Kubernetes",

@@ -71,6 +71,33 @@ def test_files_that_landed_are_taken_in_in_order_and_bounded() -> None:
     assert start.reason == "2 of 5 new files"
 
 
+def test_a_source_that_moved_under_its_name_is_blocked_and_nothing_is_passed_over() -> None:
+    checkpoint = replace(advance(None, Landing(FILES), FILES), prefix="s3://lake/other")
+    observed = seen(*FILES, table=replace(TABLE, checkpoints={"landing": checkpoint}))
+    (blocked,) = plan(resolved(), EMPTY, observed, NOW_MS)
+    assert isinstance(blocked, Blocked)
+    assert (blocked.reason, blocked.subject, blocked.exit_code) == ("SourceMoved", "landing", 2)
+    assert "s3://lake/other" in blocked.message
+
+
+def test_a_renamed_insert_takes_nothing_in_again() -> None:
+    ingest = {
+        "name": "landing",
+        "operation": "insert",
+        "source": {"format": "parquet", "path": "landing"},
+        "trigger": {"every": "30s"},
+    }
+    before = replace(TABLE, checkpoints={"former": advance(None, Landing(FILES), FILES[:3])})
+    (blocked,) = plan(resolved(ingest=[ingest]), EMPTY, seen(*FILES, table=before), NOW_MS)
+    assert isinstance(blocked, Blocked)
+    assert blocked.reason == "IngestRenamed"
+    renamed = resolved(ingest=[{**ingest, "renamedFrom": "former"}])
+    (start,) = starts(plan(renamed, EMPTY, seen(*FILES, table=before), NOW_MS))
+    work = start.operation.work
+    assert isinstance(work, IngestFiles)
+    assert (work.files, work.generation, work.former_name) == (FILES[3:], 1, "former")
+
+
 def test_the_next_batch_builds_on_the_checkpoint() -> None:
     checkpoint = advance(None, Landing(FILES), FILES[:2])
     table = replace(TABLE, checkpoints={"landing": checkpoint})

@@ -14,7 +14,12 @@ from tideline.ingest.column_type import ColumnType
 from tideline_operator.resources.documents import read_documents
 from tideline_operator.resources.field import rule_of
 from tideline_operator.resources.iceberg import CatalogType, OrphanMode, RewriteStrategy
-from tideline_operator.resources.ingest import BadFilePolicy, IngestOperation, SourceFormat
+from tideline_operator.resources.ingest import (
+    BadFilePolicy,
+    BadRowPolicy,
+    IngestOperation,
+    SourceFormat,
+)
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.lake_table import (
     DeletionPolicy,
@@ -80,6 +85,11 @@ def test_every_documented_field_is_read() -> None:
     assert ingest.operation is IngestOperation.UPSERT
     assert ingest.trigger.cron == Cron("*/5 * * * *")
     assert ingest.on_bad_file is BadFilePolicy.FAIL
+    assert (ingest.on_bad_row, ingest.max_bad_rows) == (BadRowPolicy.QUARANTINE, 20)
+    assert (ingest.renamed_from, ingest.source.moved_from) == (
+        "arrivals",
+        "s3://lake/landing/old/",
+    )
     assert ingest.max_files_per_commit == 7
     assert spec.services.mode is ServiceMode.AUTO
     assert spec.services.compaction.trigger.strategy is CompactionStrategy.NUM_COMMITS

@@ -256,9 +256,12 @@ def test_a_bad_file_is_set_aside_and_said(workspace: Workspace) -> None:
     (workspace.folder / "landing/bad.csv").write_text("id,ts,v\n9\n")
     code, out, err = workspace.run()
     assert code == 0
-    assert "set aside bad.csv: Malformed CSV record: 9" in err
+    reason = "row 1 (line 2): it has 1 value where there are 3 columns"
+    assert f"set aside bad.csv: {reason}" in err
     assert "1 rows inserted" in out
     assert len(list((workspace.folder / "landing/_quarantine").iterdir())) == 1
+    _, _, err = workspace.run()
+    assert "landing: 1 file set aside in _quarantine/" in err
 
 
 def test_an_iceberg_table_that_others_have_yet_to_create_is_said(workspace: Workspace) -> None:

@@ -69,7 +69,7 @@ def test_files_that_land_in_a_bucket_become_commits_and_bad_ones_a_note(
     code, out, err = run(tmp_path, root, endpoint)
     assert (code, out.count(" upsert: ")) == (0, 2), err
     assert "here credentials come from the environment" in err
-    assert "set aside a b/bad #1.csv: Malformed CSV record: 9" in err
+    assert "set aside a b/bad #1.csv: row 1 (line 2): it has 1 value where" in err
     table = HoodieTable.open(s3_location)
     assert len(table.timeline().completed()) == 2
     listed = list_landing(landing, FileFormat.CSV)

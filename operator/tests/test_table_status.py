@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tideline.ingest.checkpoint import advance
-from tideline.ingest.landing import Landing
+from tideline.ingest.landing import Landing, RowsSetAside
 from tideline.ingest.operation_result import WORKER_DIED, OperationResult, Outcome
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import Action, Instant, State
@@ -233,3 +233,13 @@ def test_a_new_process_looks_at_once_and_tries_again_but_keeps_to_a_cron_trigger
     assert (fresh.operations, dict(fresh.ingest)) == ((), {})
     by_cron = resolved({"cron": "0 * * * *"})
     assert fresh_start(by_cron, status).ingest == status.ingest
+
+
+def test_what_waits_in_the_quarantine_is_counted_and_said() -> None:
+    landing = Landing(FILES, rows_set_aside=(RowsSetAside("_quarantine/a", "00", 3),))
+    observed = replace(seen(), landings={"landing": ObservedLanding(landing)})
+    status = look(observed)
+    assert status.ingest["landing"].quarantined_rows == 3
+    (said,) = [item for item in status.conditions if item.type is ConditionType.INGESTING]
+    assert said.reason == "Quarantined"
+    assert said.message == "landing: 3 rows of 1 file set aside in _quarantine/"

@@ -15,7 +15,13 @@ from pathlib import Path
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError, ObjectNotFound, StorageUnavailable, TidelineError
-from tideline.ingest.checkpoint import CHECKPOINT_PREFIX, INGEST_KEY, Checkpoint, read_checkpoints
+from tideline.ingest.checkpoint import (
+    CHECKPOINT_PREFIX,
+    INGEST_KEY,
+    Checkpoint,
+    read_checkpoints,
+    read_newest_checkpoints,
+)
 from tideline.ingest.landing import FileFormat, list_landing
 from tideline.ingest.operation import Place
 from tideline.ingest.plan import LOCAL_SETTLE_MS
@@ -321,10 +327,16 @@ class _Reader:
                 return {}
             return read_carried(self.hoodie.archived(), CHECKPOINT_PREFIX)
 
-        names = [ingest.name for ingest in self.table.spec.ingest]
-        return read_checkpoints(
-            self.timeline, lambda instant: self._said(instant).extra_metadata, names, read_archived
-        )
+        def read(instant: Instant) -> Mapping[str, str]:
+            return self._said(instant).extra_metadata
+
+        ingests = self.table.spec.ingest
+        names = {item.name for item in ingests} | {item.renamed_from or "" for item in ingests}
+        found = read_checkpoints(self.timeline, read, names - {""}, read_archived)
+        # What others took in matters to an insert, which must not take it in once more.
+        inserts = any(item.operation.inserts for item in ingests)
+        others = read_newest_checkpoints(self.timeline, read, read_archived) if inserts else {}
+        return {**others, **found}
 
     def clusterings(self) -> frozenset[InstantTime]:
         """The replacecommits that are clustering, pending or completed."""

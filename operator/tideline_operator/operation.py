@@ -28,7 +28,7 @@ from tideline.ingest.operation import (
 )
 from tideline_operator.iceberg_settings import iceberg_settings
 from tideline_operator.resources.iceberg import Catalog
-from tideline_operator.resources.ingest import BadFilePolicy, ColumnSpec, Ingest
+from tideline_operator.resources.ingest import BadFilePolicy, BadRowPolicy, ColumnSpec, Ingest
 from tideline_operator.resources.lake_table import (
     IndexKind,
     KeyGeneration,
@@ -67,6 +67,7 @@ def ingest_operation(
 ) -> Operation:
     """Take `files` in, on top of a checkpoint of `generation`."""
     source = ingest.source
+    keeps_rows = ingest.on_bad_row is BadRowPolicy.QUARANTINE
     work = IngestFiles(
         name=ingest.name,
         landing=table.landings[ingest.name],
@@ -80,6 +81,8 @@ def ingest_operation(
         delete_when=ingest.delete_when,
         quarantines=ingest.on_bad_file is BadFilePolicy.QUARANTINE,
         once_number=once_number(table.spec, ingest) if ingest.trigger.once else None,
+        bad_rows_max=ingest.max_bad_rows if keeps_rows else None,
+        former_name=ingest.renamed_from or "",
     )
     return _operation(table, work)
 

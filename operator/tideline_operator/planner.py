@@ -21,6 +21,7 @@ is planned again all the same is delayed likewise, so that no mistake here becom
 
 from __future__ import annotations
 
+from tideline.ingest.continuation import Claim, GoesOn, Refused, continuation, landing_prefix
 from tideline.ingest.operation import Operation
 from tideline.ingest.plan import Batch, plan_batch
 from tideline.timeline.instant import COMMIT_ACTIONS
@@ -64,15 +65,33 @@ def plan(
     return tuple(sorted(actions, key=_order))
 
 
-def batch_of(ingest: Ingest, observed: Observed, now_ms: int) -> Batch | None:
-    """The next files of an ingest; None when its landing prefix was not looked at."""
+def continuation_of(table: ResolvedTable, ingest: Ingest, observed: Observed) -> GoesOn | Refused:
+    """The checkpoint that an ingest goes on from, or why its spec does not go with it."""
+    seen = observed.landings.get(ingest.name, ObservedLanding())
+    former = table.former_landings.get(ingest.name)
+    uri = table.location.uri
+    claim = Claim(
+        ingest.name,
+        frozenset(item.name for item in table.spec.ingest),
+        ingest.operation.value,
+        landing_prefix(table.landings[ingest.name].uri, uri),
+        ingest.renamed_from or "",
+        landing_prefix(former.uri, uri) if former is not None else "",
+    )
+    checkpoints = observed.table.checkpoints if observed.table is not None else {}
+    return continuation(claim, checkpoints, seen.landing.files)
+
+
+def batch_of(table: ResolvedTable, ingest: Ingest, observed: Observed, now_ms: int) -> Batch | None:
+    """The next files of an ingest; None when its landing prefix was not looked at, or its spec does
+    not go with its checkpoint."""
     seen = observed.landings.get(ingest.name)
-    if seen is None or seen.problem is not None:
+    going_on = continuation_of(table, ingest, observed)
+    if seen is None or seen.problem is not None or isinstance(going_on, Refused):
         return None
-    checkpoint = observed.table.checkpoints.get(ingest.name) if observed.table else None
     return plan_batch(
         seen.landing,
-        checkpoint,
+        going_on.checkpoint,
         files_max=ingest.max_files_per_commit,
         now_ms=now_ms,
         settle_ms=seen.settle_ms,
@@ -276,6 +295,9 @@ class _Planner:
         return [action for ingest in self._spec.ingest for action in self._ingest(ingest)]
 
     def _ingest(self, ingest: Ingest) -> list[Action]:
+        going_on = continuation_of(self._table, ingest, self._observed)
+        if isinstance(going_on, Refused):
+            return [Blocked(going_on.reason, going_on.message, ingest.name, exit_code=2)]
         seen = self._observed.landings.get(ingest.name)
         if seen is None:
             return self._next_look(ingest, None)
@@ -287,18 +309,14 @@ class _Planner:
                 blocked,
                 Wait(ingest.name, WaitKind.RETRY, until_ms, "look at the landing prefix again"),
             ]
-        batch = batch_of(ingest, self._observed, self._now_ms)
+        batch = batch_of(self._table, ingest, self._observed, self._now_ms)
         if batch is None or not batch.files:
             if batch is None or batch.settled_at_ms is None:
                 return self._next_look(ingest, seen)
             reason = f"{batch.unsettled_files} files may still be being written"
             return [Wait(ingest.name, WaitKind.SETTLE, batch.settled_at_ms, reason)]
-        checkpoint = self._observed.table and self._observed.table.checkpoints.get(ingest.name)
         operation = ingest_operation(
-            self._table,
-            ingest,
-            batch.files,
-            generation=checkpoint.generation if checkpoint else 0,
+            self._table, ingest, batch.files, generation=going_on.generation
         )
         waiting = f" of {len(batch.files) + batch.backlog_files}" if batch.backlog_files else ""
         reason = f"{len(batch.files)}{waiting} new files"

@@ -227,6 +227,8 @@ def _describe_service(result: OperationResult) -> str:
     figures = [f"{size_text(size)} {what}" for size, what in sizes if size]
     if result.rows_written:
         figures.append(f"{result.rows_written:,} rows")
+    if result.rows_set_aside:
+        figures.append(f"{counted(result.rows_set_aside, 'row')} set aside")
     at = f"{result.instant}: " if result.instant else ""
     took = f" in {result.seconds:.1f} s" if result.outcome is Outcome.SUCCEEDED else ""
     words = at + (result.message or "done")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tideline.ingest.continuation import newest_of
 from tideline.ingest.executor_admission import EXECUTORS_REFUSED
 from tideline.ingest.operation import MaintainIceberg, Operation, OperationKind, RunService
 from tideline.ingest.operation_result import OperationResult, Outcome
@@ -168,7 +169,7 @@ def observed_status(
         files = iceberg_table_status(status.table, observed.iceberg)
     needs = needs_of(table.spec, status, observed, now_ms)
     ingests = {
-        ingest.name: _ingest_status(ingest, status, observed, now_ms)
+        ingest.name: _ingest_status(table, ingest, status, observed, now_ms)
         for ingest in table.spec.ingest
     }
     return replace(
@@ -319,11 +320,16 @@ def _owned(
 
 
 def _ingest_status(
-    ingest: Ingest, status: LakeTableStatus, observed: Observed, now_ms: int
+    table: ResolvedTable,
+    ingest: Ingest,
+    status: LakeTableStatus,
+    observed: Observed,
+    now_ms: int,
 ) -> IngestStatus:
     before = status.ingest.get(ingest.name, IngestStatus())
-    batch = batch_of(ingest, observed, now_ms)
-    checkpoint = observed.table.checkpoints.get(ingest.name) if observed.table else None
+    batch = batch_of(table, ingest, observed, now_ms)
+    known = observed.table.checkpoints if observed.table else {}
+    checkpoint = newest_of(known, ingest.name, ingest.renamed_from or "")
     if batch is None:
         return replace(before, checkpoint=str(checkpoint) if checkpoint else "")
     return IngestStatus(
@@ -333,6 +339,7 @@ def _ingest_status(
         lag_bytes=batch.size_bytes + batch.backlog_bytes,
         unsettled_files=batch.unsettled_files,
         quarantined_files=len(observed.landings[ingest.name].landing.quarantined),
+        quarantined_rows=observed.landings[ingest.name].landing.bad_rows,
         late_files=batch.late_files,
     )
 
@@ -413,9 +420,13 @@ def _ingesting(
     late = [name for name, item in status.ingest.items() if item.late_files]
     if late:
         return _condition(kind, True, "LateFiles", f"files arrived too late: {', '.join(late)}")
-    set_aside = [name for name, seen in observed.landings.items() if seen.landing.quarantined]
-    if set_aside:
-        return _condition(kind, True, "Quarantined", f"files set aside: {', '.join(set_aside)}")
+    waiting = [
+        f"{ingest}: {text}"
+        for ingest, seen in observed.landings.items()
+        if (text := seen.landing.describe_quarantine()) is not None
+    ]
+    if waiting:
+        return _condition(kind, True, "Quarantined", "; ".join(waiting))
     return _condition(kind, True, "Current", "")
 
 

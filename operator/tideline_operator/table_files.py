@@ -18,7 +18,7 @@ class TableFiles:
         self._paths = tuple(paths)
         self._ca_bundle = ca_bundle
         self._stamp = self._read_stamp()
-        self._noted: set[tuple[str, str]] = set()
+        self._noted: set[tuple[str, str, str]] = set()
         self.resources: ResourceSet = load_resources(self._paths, ca_bundle=ca_bundle)
 
     @property
@@ -50,12 +50,14 @@ class TableFiles:
     def note_landing(
         self, table: ResolvedTable, name: str, landing: Landing, note: Callable[[str], None]
     ) -> None:
-        """Say once, and again when it changes, which files are left alone for their name."""
+        """Say once, and again when it changes, which files are left alone for their name and what
+        waits in the quarantine."""
         ingest = next(item for item in table.spec.ingest if item.name == name)
-        text = landing.describe_strangers(FileFormat(ingest.source.format.value))
-        if text is not None and (table.name, text) not in self._noted:
-            self._noted.add((table.name, text))
-            note(f"{table.name}  {name}: {text}")
+        strangers = landing.describe_strangers(FileFormat(ingest.source.format.value))
+        for text in (strangers, landing.describe_quarantine()):
+            if text is not None and (table.name, name, text) not in self._noted:
+                self._noted.add((table.name, name, text))
+                note(f"{table.name}  {name}: {text}")
 
     def _read_stamp(self) -> tuple[tuple[str, int, int], ...]:
         files = []

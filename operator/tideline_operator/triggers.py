@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tideline.ingest.continuation import newest_of
 from tideline_operator.observed import ObservedTable
 from tideline_operator.operation import once_number
 from tideline_operator.resources.ingest import Ingest
@@ -35,7 +36,8 @@ def next_poll_ms(
     now_ms: int,
 ) -> int | None:
     """When the prefix is next looked at; None when never again (a `once` that is done)."""
-    checkpoint = table.checkpoints.get(ingest.name) if table is not None else None
+    known = table.checkpoints if table is not None else {}
+    checkpoint = newest_of(known, ingest.name, ingest.renamed_from or "")
     drained = checkpoint.drained if checkpoint is not None else None
     if ingest.trigger.once and drained is not None and drained >= once_number(spec, ingest):
         return None

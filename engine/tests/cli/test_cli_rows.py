@@ -128,3 +128,36 @@ def test_an_unreadable_source_leaves_the_table_as_it_was(
     assert "broken.parquet" in error
     assert error.count("\n") == 1
     assert sorted(str(path) for path in Path(uri).rglob("*")) == before
+
+
+def test_files_and_rows_that_cannot_be_taken_in_are_named_and_may_be_left_out(
+    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        run(["write", uri, "--source", landed(tmp_path, [{"id": "z", "day": "mon", "n": 0}])]) == 0
+    )
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "1.csv").write_text('id,day,n\na,mon,1\n,mon,2\nb,mon,"3\n')
+    (source / "2.csv").write_text("other,n\n1,2\n")
+    (source / "3.csv").write_text('id,day,n\n"0 ""7""\n",mon,7\nc,mon,x\n')
+    (source / "4.csv").write_text("id,day,n\n008,../up,8\n")
+    write = ["write", uri, "--source", str(source), "--format", "csv"]
+    capsys.readouterr()
+    assert run(write) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "2.csv" in error
+    assert "it has no column id, which the record key is made of" in error
+    tolerant = ["--on-bad-file", "skip", "--on-bad-row", "quarantine", "--max-bad-rows", "2"]
+    assert run([*write, *tolerant, "--json"]) == 0
+    report = printed_json(capsys)
+    assert report["rows_set_aside"] == {"1.csv": 2, "3.csv": 1}
+    assert list(report["skipped"]) == ["2.csv", "4.csv"]
+    assert "makes no path inside the table" in report["skipped"]["4.csv"]
+    assert read_rows(capsys, uri, "--sql", "select id, day, n from t order by id") == [
+        {"id": '0 "7"\n', "day": "mon", "n": 7},
+        {"id": "a", "day": "mon", "n": 1},
+        {"id": "z", "day": "mon", "n": 0},
+    ]
+    assert sum(1 for _ in (source / "_quarantine").iterdir()) == 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +14,29 @@ import pytest
 
 import tideline
 from tideline.cli.main import run
+from tideline.ingest.checkpoint import advance, checkpoint_metadata
+from tideline.ingest.landing import Landing, LandingFile
+from tideline.ingest.quarantine import quarantine, quarantine_rows
+from tideline.storage.location import StoreLocation
 from tideline.testing.local_engine import LocalEngine
 from tideline.write.operation import WriteOperation
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("n", pa.int64())])
 
 
-def write(uri: str, rows: list[dict[str, Any]], operation: str = "upsert") -> str:
+def write(
+    uri: str,
+    rows: list[dict[str, Any]],
+    operation: str = "upsert",
+    extra_metadata: Mapping[str, str] | None = None,
+) -> str:
     """Commit rows without Spark; returns the instant."""
     table = tideline.open(uri)
     batch = pa.Table.from_pylist(rows, schema=SCHEMA)
     engine = LocalEngine(table.hoodie_table.store, batch, key="id", partition="day")
-    report = table.write_with(engine, WriteOperation.parse(operation), table.write_config(None), {})
+    config = table.write_config(None)
+    extra = extra_metadata or {}
+    report = table.write_with(engine, WriteOperation.parse(operation), config, extra)
     return report.instant
 
 
@@ -133,6 +146,30 @@ def test_show_counts_what_readers_see(uri: str, capsys: pytest.CaptureFixture[st
     parquet = list(Path(uri).rglob("*.parquet"))
     assert 0 < shown["size_bytes"] < sum(file.stat().st_size for file in parquet)
     assert [column["name"] for column in shown["columns"]] == ["id", "day", "n"]
+
+
+def test_show_says_where_ingests_are_and_what_they_set_aside(
+    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = LandingFile("1.csv", 10, 1)
+    quarantined = StoreLocation.of(str(tmp_path / "landing")).open()
+    quarantine(quarantined, file, reason="why", now_ms=1)
+    quarantine_rows(quarantined, LandingFile("2.csv", 10, 1), [{"row": 1}, {"row": 2}], Landing())
+    checkpoint = replace(advance(None, Landing((file,)), [file]), prefix="../landing")
+    rows = [{"id": "a", "day": "mon", "n": 1}]
+    write(uri, rows, extra_metadata=checkpoint_metadata({"landing": checkpoint}))
+    assert run(["show", uri, "--json"]) == 0
+    assert printed_json(capsys)["ingests"] == [
+        {
+            "name": "landing",
+            "prefix": f"file://{tmp_path}/landing",
+            "generation": 1,
+            "up_to": "1.csv",
+            "set_aside": "1 file and 2 rows of 1 other file set aside in _quarantine/",
+        }
+    ]
+    assert run(["show", uri]) == 0
+    assert "2 rows of 1 other file" in capsys.readouterr().out
 
 
 def test_timeline_lists_commits_with_what_they_did(

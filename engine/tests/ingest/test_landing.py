@@ -13,9 +13,8 @@ from tideline.ingest.landing import (
     Landing,
     LandingFile,
     list_landing,
-    note_path,
-    quarantine,
 )
+from tideline.ingest.quarantine import note_path, quarantine, quarantine_rows, release_rows
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectInfo, ObjectStore
 
@@ -100,3 +99,36 @@ def test_a_corrected_file_needs_no_help_to_leave_quarantine(tmp_path: Path) -> N
     store.put("a.csv", b"id\n12\n")
     os.utime(tmp_path / "a.csv", ns=(1, 1_000_000_000))
     assert paths(list_landing(store, FileFormat.CSV)) == ["a.csv"]
+
+
+def test_rows_set_aside_are_counted_by_name_and_keep_no_file_out(store: ObjectStore) -> None:
+    store.put("in/a.csv", b"id\n1,2\n")
+    before = list_landing(store, FileFormat.CSV)
+    (file,) = before.files
+    rows = [{"row": 1, "line": 2, "column": None, "reason": "why", "record": "1,ü"}]
+    path = quarantine_rows(store, file, rows * 3, before)
+    assert path == f"_quarantine/in/a.csv.{file.identity}.3.rows.jsonl"
+    landing = list_landing(store, FileFormat.CSV)
+    assert (paths(landing), landing.bad_rows) == (["in/a.csv"], 3)
+    assert landing.describe_quarantine() == "3 rows of 1 file set aside in _quarantine/"
+    (again,) = landing.rows_set_aside
+    assert again.identity == file.identity
+    # A run that died before its commit left another number of rows.
+    quarantine_rows(store, file, rows, landing)
+    landing = list_landing(store, FileFormat.CSV)
+    assert landing.bad_rows == 1
+    line = store.get(landing.rows_set_aside[0].path).decode()
+    assert json.loads(line) == {"file": "in/a.csv", **rows[0]}
+    quarantine(store, file, reason="Malformed", now_ms=7)
+    landing = list_landing(store, FileFormat.CSV)
+    assert landing.describe_quarantine() == (
+        "1 file and 1 row of 1 other file set aside in _quarantine/"
+    )
+    release_rows(store, file, landing)
+    assert list_landing(store, FileFormat.CSV).bad_rows == 0
+
+
+def test_what_others_put_into_the_quarantine_is_no_row(store: ObjectStore) -> None:
+    store.put("_quarantine/notes.rows.jsonl", b"{}")
+    store.put("_quarantine/a.b.x.rows.jsonl", b"{}")
+    assert list_landing(store, FileFormat.CSV).rows_set_aside == ()

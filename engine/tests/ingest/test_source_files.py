@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 from collections.abc import Mapping
 from datetime import date
@@ -13,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import ConfigError, InvalidData
+from tideline.spark.intake import Intake
+from tideline.spark.judgement import judge
 from tideline.spark.landed_rows import (
     column_types,
     fit_to_table,
@@ -24,9 +27,8 @@ from tideline.spark.landed_rows import (
 from tideline.spark.sources import (
     SourceSettings,
     UnreadableFiles,
-    find_unreadable,
+    find_sources,
     read_files,
-    read_source,
     types_of,
 )
 from tideline.storage.location import StoreLocation
@@ -72,7 +74,8 @@ def test_order_holds_across_the_parts_that_spark_splits_a_file_into(
     rows = 450_000
     body = "id,filler\n" + "".join(f"{number},{'x' * 20}\n" for number in range(rows))
     paths = put(tmp_path, {"big.csv": body, "small.csv": "id,filler\n-1,y\n"})
-    frame = read_files(spark, paths, settings(tmp_path))
+    split = {"multiLine": "false"}
+    frame = read_files(spark, paths, settings(tmp_path, options=split))
     assert frame.rdd.getNumPartitions() > 1
     ids = [row[0] for row in frame.orderBy(SEQUENCE).select("id").toLocalIterator()]
     assert ids == [*range(rows), -1]
@@ -117,8 +120,37 @@ def test_parquet_files_whose_types_clash_are_refused_naming_the_column(
 ) -> None:
     pq.write_table(pa.table({"id": [1]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"id": ["x"]}), tmp_path / "2.parquet")
-    with pytest.raises(InvalidData, match="id"):
+    with pytest.raises(UnreadableFiles, match="column id cannot change") as raised:
         read_files(spark, ["1.parquet", "2.parquet"], settings(tmp_path, "parquet"))
+    assert set(raised.value.reasons) == {"2.parquet"}, "the file that came first decides"
+
+
+def test_columns_that_hudi_puts_into_an_export_clash_with_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    export = {"_hoodie_commit_time": ["20260101"], "_hoodie_record_key": ["1"], "id": [1]}
+    pq.write_table(pa.table(export), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"id": [2]}), tmp_path / "2.parquet")
+    frame = read_files(spark, ["1.parquet", "2.parquet"], settings(tmp_path, "parquet"))
+    found = [(row.id, row._hoodie_commit_time) for row in frame.orderBy(SEQUENCE).collect()]
+    assert found == [(1, "20260101"), (2, None)]
+
+
+def test_csv_is_read_as_its_standard_has_it(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [("1", 'say "hi", twice', "two\nlines"), ("2", "a\\", "x"), ("3", '","', "\n\n")]
+    for end in ("\n", "\r\n"):
+        with (tmp_path / "1.csv").open("w", newline="") as stream:
+            csv.writer(stream, lineterminator=end).writerows([("id", "v", "w"), *rows])
+        known = types_of(pa.schema({name: pa.string() for name in ("id", "v", "w")}))
+        frame = read_files(spark, ["1.csv"], settings(tmp_path, known=known))
+        assert in_order(frame) == rows
+    put(tmp_path, {"1.csv": "id,v,w\n1,a,b\r\n2,c,d\r\n"})
+    assert in_order(read_files(spark, ["1.csv"], settings(tmp_path, known=known))) == [
+        ("1", "a", "b"), ("2", "c", "d")
+    ]  # fmt: skip
+    put(tmp_path, {"1.csv": "id,v,w\n1,'it''s',b\n2,\"c,d\n"})
+    other = settings(tmp_path, known=known, options={"Quote": "'", "MULTILINE": "false"})
+    assert in_order(read_files(spark, ["1.csv"], other)) == [("1", "it's", "b"), ("2", '"c', "d")]
 
 
 def test_csv_headers_may_differ_in_order_and_columns(spark: SparkSession, tmp_path: Path) -> None:
@@ -161,10 +193,27 @@ def test_declared_columns_are_all_there_is(spark: SparkSession, tmp_path: Path) 
         read_files(spark, paths, settings(tmp_path, options={"header": "false"}))
 
 
+def find_bad_files(
+    spark: SparkSession, paths: list[str], reading: SourceSettings
+) -> dict[str, str]:
+    """The files at fault, as an ingest finds them: some, then more among the others."""
+
+    def compute(rows: DataFrame) -> None:
+        rows.write.format("noop").mode("overwrite").save()
+
+    bad: dict[str, str] = {}
+    while True:
+        rest = [path for path in paths if path not in bad]
+        found = judge(Intake(spark, reading), rest, rows_max=None, try_rows=compute).files
+        if not found:
+            return bad
+        bad |= found
+
+
 BAD_CSV: dict[str, tuple[str | bytes, str]] = {
-    "short.csv": ("id,v\n1,a\n2", "Malformed CSV record: 2"),
-    "long.csv": ("id,v\n1,a,b\n", "Malformed CSV record"),
-    "type.csv": ("id,v\nx,a\n", '"x"'),
+    "short.csv": ("id,v\n1,a\n2", "row 2 (line 3): it has 1 value where there are 2 columns"),
+    "long.csv": ("id,v\n1,a,b\n", "row 1 (line 2): it has 3 values where there are 2 columns"),
+    "type.csv": ("id,v\nx,a\n", "row 1 (line 2), column id: 'x' is no bigint"),
     "cut.csv.gz": (gzip.compress(b"id,v\n" + b"".join(b"%d,%d\n" % (n, n * n % 997) for n in
                                                        range(4000)))[:6000], "end of input"),
     "text.csv.gz": ("id,v\n" + "1,a\n" * 999, "gzip"),
@@ -177,7 +226,7 @@ def test_only_the_csv_files_at_fault_are_found_each_with_a_reason(
     good = {f"good{number}.csv": "id,v\n1,a\n" for number in range(6)}
     paths = put(tmp_path, {**good, **{name: body for name, (body, _) in BAD_CSV.items()}})
     known = types_of(pa.schema({"id": pa.int64(), "v": pa.string()}))
-    bad = find_unreadable(spark, sorted(paths), settings(tmp_path, known=known))
+    bad = find_bad_files(spark, sorted(paths), settings(tmp_path, known=known))
     assert set(bad) == set(BAD_CSV)
     for name, (_, reason) in BAD_CSV.items():
         assert reason in bad[name]
@@ -189,7 +238,7 @@ def test_only_the_json_files_at_fault_are_found(spark: SparkSession, tmp_path: P
         tmp_path,
         {"good.json": '{"id": 1}\n{"id": 2}', "cut.json": '{"id": 1}\n{"id": ', "no.json": "hello"},
     )
-    assert set(find_unreadable(spark, paths, settings(tmp_path, "json"))) == {"cut.json", "no.json"}
+    assert set(find_bad_files(spark, paths, settings(tmp_path, "json"))) == {"cut.json", "no.json"}
 
 
 def test_parquet_files_at_fault_are_found_by_footer_or_by_page(
@@ -206,7 +255,7 @@ def test_parquet_files_at_fault_are_found_by_footer_or_by_page(
     with pytest.raises(UnreadableFiles) as raised:
         read_files(spark, paths, settings(tmp_path, "parquet"))
     assert set(raised.value.reasons) == {"cut.parquet", "text.parquet"}
-    bad = find_unreadable(spark, paths, settings(tmp_path, "parquet"))
+    bad = find_bad_files(spark, paths, settings(tmp_path, "parquet"))
     assert set(bad) == {"cut.parquet", "torn.parquet", "text.parquet"}
 
 
@@ -259,17 +308,44 @@ def test_rows_are_given_the_columns_they_lack_and_text_the_types_of_the_table(
     assert dict(column_types(untouched))["t"] == "string"
 
 
+def test_fields_that_structs_lack_are_null_at_any_depth(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lines = '{"id": 1, "n": {"x": 1}, "l": [{"a": 1}, null], "m": {"k": {"p": 1}}}\n{"id": 2}\n'
+    paths = put(tmp_path, {"1.json": lines})
+    inner = pa.struct([pa.field("a", pa.int64()), pa.field("b", pa.struct([("c", pa.string())]))])
+    table = pa.schema(
+        [
+            pa.field("id", pa.int64()),
+            pa.field("n", pa.struct([("x", pa.int64()), ("y", pa.string())])),
+            pa.field("l", pa.list_(inner)),
+            pa.field("m", pa.map_(pa.string(), pa.struct([("p", pa.int64()), ("q", pa.date32())]))),
+        ]
+    )
+    known = types_of(table)
+    rows = read_files(spark, paths, settings(tmp_path, "json", known=known))
+    fitted = fit_to_table(rows, table, is_text=True)
+    assert {item.name: item.dataType for item in fitted.schema if item.name in known}.keys() == (
+        known.keys()
+    )
+    found = [row.asDict(recursive=True) for row in fitted.orderBy(SEQUENCE).collect()]
+    assert [{name: row[name] for name in known} for row in found] == [
+        {"id": 1, "n": {"x": 1, "y": None}, "l": [{"a": 1, "b": None}, None],
+         "m": {"k": {"p": 1, "q": None}}},
+        {"id": 2, "n": None, "l": None, "m": None},
+    ]  # fmt: skip
+
+
 def test_types_survive_being_remembered(spark: SparkSession) -> None:
     schema = "a bigint, m map<string,decimal(10,2)>, s struct<x:int,y:array<date>>"
     frame = spark.createDataFrame([], schema)
     assert known_types(column_types(frame)) == {item.name: item.dataType for item in frame.schema}
 
 
-def test_a_file_or_a_folder_is_read_as_one_source(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_or_a_folder_is_one_source(tmp_path: Path) -> None:
     put(tmp_path, {"in/b.csv": "id\n2\n", "in/a.csv": "id\n1\n", "in/_hidden.csv": "x\ny\n"})
-    folder = read_source(spark, StoreLocation.of(str(tmp_path / "in")), "csv")
-    assert in_order(folder) == [(1,), (2,)]
-    single = read_source(spark, StoreLocation.of(str(tmp_path / "in/b.csv")), "csv")
-    assert in_order(single) == [(2,)]
-    with pytest.raises(InvalidData, match="No source file"):
-        read_source(spark, StoreLocation.of(str(tmp_path / "none")), "csv")
+    folder = StoreLocation.of(str(tmp_path / "in"))
+    assert find_sources(folder) == (folder, ["a.csv", "b.csv"])
+    assert find_sources(StoreLocation.of(str(tmp_path / "in/b.csv"))) == (folder, ["b.csv"])
+    with pytest.raises(InvalidData, match="no source file"):
+        find_sources(StoreLocation.of(str(tmp_path / "none")))

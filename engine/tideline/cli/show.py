@@ -1,7 +1,8 @@
-"""`tideline show`: what a table is and how much there is of it."""
+"""`tideline show`: what a table is, how much there is of it, what its ingests set aside."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -9,9 +10,14 @@ import click
 from tideline.cli.options import table_options
 from tideline.cli.output import print_facts, print_json, print_line, print_table
 from tideline.cli.schema_file import avro_columns
+from tideline.errors import CorruptTable, TidelineError
+from tideline.ingest.checkpoint import read_newest_checkpoints
+from tideline.ingest.continuation import prefix_uri
+from tideline.ingest.landing import QUARANTINE, describe_noted
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.instant import Instant
 from tideline.wording import size_text
 
 
@@ -26,6 +32,7 @@ def show_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
         return
     columns = description.pop("columns")
     properties = description.pop("properties")
+    ingests = description.pop("ingests")
     description["size"] = size_text(description.pop("size_bytes"))
     print_facts({name.replace("_", " "): value for name, value in description.items()})
     print_line()
@@ -36,6 +43,13 @@ def show_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
             ("column", "type", "null"),
             [(c["name"], c["type"], "yes" if c["nullable"] else "no") for c in columns],
         )
+    if ingests:
+        print_line()
+        print_table(
+            ("ingest", "landing prefix", "up to", "set aside"),
+            [(one["name"], one["prefix"] or "-", one["up_to"], one["set_aside"] or "-")
+             for one in ingests],
+        )  # fmt: skip
     print_line()
     print_table(("property", "value"), properties.items())
 
@@ -58,8 +72,43 @@ def describe_table(table: HoodieTable) -> dict[str, Any]:
         "index": config.index_type,
         **_counts(table, timeline),
         "columns": None if schema_json is None else avro_columns(schema_json),
+        "ingests": _ingests(table, timeline),
         "properties": dict(sorted(config.properties.items())),
     }
+
+
+def _ingests(table: HoodieTable, timeline: ActiveTimeline) -> list[dict[str, Any]]:
+    """The checkpoints that the newest commit carries, and what waits in their quarantines."""
+
+    def read(instant: Instant) -> Mapping[str, str]:
+        try:
+            return table.read_commit(instant).extra_metadata
+        except CorruptTable:
+            # What is wrong with a commit is for `check` to say.
+            return {}
+
+    found = []
+    for name, checkpoint in sorted(read_newest_checkpoints(timeline, read).items()):
+        uri = prefix_uri(checkpoint.prefix, table.uri) if checkpoint.prefix else None
+        found.append(
+            {
+                "name": name,
+                "prefix": uri,
+                "generation": checkpoint.generation,
+                "up_to": checkpoint.watermark.path,
+                "set_aside": _set_aside(uri, table) if uri is not None else None,
+            }
+        )
+    return found
+
+
+def _set_aside(uri: str, table: HoodieTable) -> str | None:
+    """What waits in the quarantine of a landing prefix, which may be out of reach from here."""
+    try:
+        store = StoreLocation.of(uri, dict(table.location.options)).open()
+        return describe_noted(store.list(QUARANTINE))
+    except TidelineError as error:
+        return f"cannot be listed: {error.message}"
 
 
 def _counts(table: HoodieTable, timeline: ActiveTimeline) -> dict[str, Any]:

@@ -7,11 +7,11 @@ import click
 from tideline.cli.options import parse_pairs, table_options
 from tideline.cli.output import print_facts, print_json, print_line
 from tideline.commit_report import CommitReport
+from tideline.ingest.source_files import SourceWrite, write_sources
 from tideline.lake_table import LakeTable
 from tideline.spark.session import get_session
-from tideline.spark.sources import read_source
 from tideline.storage.location import StoreLocation
-from tideline.wording import size_text
+from tideline.wording import counted, size_text
 from tideline.write.operation import WriteOperation
 
 
@@ -48,6 +48,27 @@ from tideline.write.operation import WriteOperation
     help="A Spark read option of the format, such as sep; may be repeated.",
 )
 @click.option(
+    "--on-bad-file",
+    type=click.Choice(["fail", "skip"]),
+    default="fail",
+    show_default=True,
+    help="What to do with a file that cannot be taken in.",
+)
+@click.option(
+    "--on-bad-row",
+    type=click.Choice(["fail", "quarantine"]),
+    default="fail",
+    show_default=True,
+    help="What to do with a row that cannot: fail its file, or keep it in _quarantine/ beside it.",
+)
+@click.option(
+    "--max-bad-rows",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    help="Largest number of rows of one file that are set aside.",
+)
+@click.option(
     "--token",
     metavar="TEXT",
     help="Names this write: repeated with the same token it is never written twice.",
@@ -61,6 +82,9 @@ def write_command(
     operation: str,
     options: tuple[str, ...],
     read_options: tuple[str, ...],
+    on_bad_file: str,
+    on_bad_row: str,
+    max_bad_rows: int,
     token: str | None,
 ) -> None:
     """Write the rows of source files into the table at URI, as one commit."""
@@ -69,12 +93,33 @@ def write_command(
     reading = parse_pairs(read_options, option="--read-option")
     found = StoreLocation.of(source, storage)
     spark = get_session("tideline write", locations=[table.hoodie_table.location, found])
-    rows = read_source(spark, found, source_format, reading)
-    report = table.write(rows, operation, options=settings, token=token)
+    wanted = SourceWrite(
+        found,
+        source_format,
+        operation,
+        settings,
+        reading,
+        skips_bad_files=on_bad_file == "skip",
+        bad_rows_max=max_bad_rows if on_bad_row == "quarantine" else None,
+        token=token,
+    )
+    written = write_sources(table, spark, wanted)
     if as_json:
-        print_json(report.to_json_object())
+        print_json(
+            {
+                **written.report.to_json_object(),
+                "skipped": dict(written.skipped),
+                "rows_set_aside": {path: len(rows) for path, rows in written.rows.items()},
+            }
+        )
     else:
-        print_report(report)
+        print_report(written.report)
+        for path, reason in written.skipped.items():
+            print_line(f"Passed over {path}: {reason}.")
+        for path, rows in written.rows.items():
+            print_line(
+                f"Set aside {counted(len(rows), 'row')} of {path} in _quarantine/: {rows[0]}."
+            )
 
 
 def print_report(report: CommitReport) -> None:

@@ -44,6 +44,8 @@ class Checkpoint:
 
     `drained` is the number of the `once` run that emptied the prefix. `columns` are the names and
     Spark types that text files were read with, where the first batch decides them for good.
+    `prefix` is the landing prefix as `landing_prefix` spells it, empty in checkpoints of before it
+    was kept. `took_over` is the ingest's former name.
     """
 
     generation: int
@@ -53,6 +55,8 @@ class Checkpoint:
     taken: frozenset[str]
     drained: int | None = None
     columns: tuple[tuple[str, str], ...] = ()
+    prefix: str = ""
+    took_over: str = ""
 
     def has_taken(self, file: LandingFile) -> bool:
         """Whether the file's rows are in the table already."""
@@ -79,6 +83,8 @@ class Checkpoint:
             "taken": b64encode(taken).decode("ascii"),
             "drained": self.drained,
             "columns": [list(column) for column in self.columns],
+            "prefix": self.prefix,
+            "tookOver": self.took_over,
         }
         return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
 
@@ -103,6 +109,8 @@ class Checkpoint:
                 ),
                 drained=None if content["drained"] is None else int(content["drained"]),
                 columns=tuple((str(name), str(kind)) for name, kind in content["columns"]),
+                prefix=str(content.get("prefix", "")),
+                took_over=str(content.get("tookOver", "")),
             )
         except (CorruptTable, *PARSER_FAULTS) as error:
             raise CorruptTable(
@@ -177,9 +185,36 @@ def read_checkpoints(
     return found
 
 
+def read_newest_checkpoints(
+    timeline: ActiveTimeline,
+    read_extra_metadata: Callable[[Instant], Mapping[str, str]],
+    read_archived: Callable[[], Mapping[str, str]] = dict,
+) -> dict[str, Checkpoint]:
+    """The checkpoints of all ingests, by name, that the newest commit with any carries.
+
+    Other ingests may have gone on since. Raises CorruptTable.
+    """
+    for instant in reversed(timeline.completed().of(*COMMIT_ACTIONS).instants):
+        found = _decode_all(read_extra_metadata(instant), instant.time)
+        if found:
+            return found
+    return _decode_all(read_archived(), "archived")
+
+
 def checkpoint_metadata(checkpoints: Mapping[str, Checkpoint]) -> dict[str, str]:
     """The checkpoints as entries of a commit's extra metadata."""
     return {f"{CHECKPOINT_PREFIX}{name}": value.encode() for name, value in checkpoints.items()}
+
+
+def _decode_all(extra: Mapping[str, str], instant: object) -> dict[str, Checkpoint]:
+    texts = {
+        key.removeprefix(CHECKPOINT_PREFIX): text
+        for key, text in extra.items()
+        if key.startswith(CHECKPOINT_PREFIX)
+    }
+    return {
+        name: Checkpoint.decode(text, name=name, instant=instant) for name, text in texts.items()
+    }
 
 
 def _raise_floor(checkpoint: Checkpoint, landing: Landing, taken_max: int) -> Checkpoint:

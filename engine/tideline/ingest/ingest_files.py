@@ -6,9 +6,10 @@
 3. Read the files in order of arrival; transform; mark deletes; fit the table's columns.
 4. Write, with the new checkpoint in the commit's extra metadata. Rows and checkpoint become
    visible together or not at all.
-5. Should reading fail, find the files at fault. Fail: stop, naming them. Quarantine: note each
-   beside the landing files and go on with the rest from 3. The note is written before the commit:
-   dying in between only means that the next run finds the note there.
+5. Should the batch fail, find the files, or the rows, at fault (`tideline.spark.judgement`). Rows
+   are set aside where that is allowed. Bad files: Fail stops, naming them; Quarantine notes each
+   beside the landing files. Then go on with the rest from 3. Both are written before the commit:
+   see `tideline.ingest.quarantine` for what dying in between leaves.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from typing import TYPE_CHECKING
 
 from tideline.clock import Clock
 from tideline.commit_report import CommitReport
-from tideline.errors import Conflict, InvalidData, StorageUnavailable
+from tideline.errors import ConfigError, InvalidData, StorageUnavailable
 from tideline.ingest.arrow_schema import arrow_schema
 from tideline.ingest.checkpoint import (
-    CHECKPOINT_PREFIX,
     INGEST_KEY,
     Checkpoint,
     advance,
     checkpoint_metadata,
-    read_checkpoints,
 )
-from tideline.ingest.landing import Landing, LandingFile, list_landing, quarantine
+from tideline.ingest.continuation import landing_prefix, newest_of
+from tideline.ingest.landing import QUARANTINE, Landing, LandingFile, list_landing
 from tideline.ingest.operation import IngestFiles, Operation
 from tideline.ingest.operation_result import OperationResult, Outcome, SkippedFile
+from tideline.ingest.quarantine import quarantine, quarantine_rows, release_rows
 from tideline.ingest.table_access import (
     Progress,
     SessionFactory,
@@ -40,29 +41,29 @@ from tideline.ingest.table_access import (
     locate,
     open_table,
 )
+from tideline.ingest.table_checkpoints import current_checkpoints, require_generation
 from tideline.lake_table import LakeTable
+from tideline.spark.bad_rows import BadRow
+from tideline.spark.intake import Intake
+from tideline.spark.judgement import Verdict, judge, misfits
 from tideline.spark.landed_rows import (
     column_types,
-    fit_to_table,
     is_infrastructure_failure,
     known_types,
-    mark_deletes,
     struct_of,
-    transform_rows,
 )
 from tideline.spark.sources import (
     SPARK_FAILURES,
+    ClashingFiles,
     SourceSettings,
     UnreadableFiles,
     failure_reason,
-    find_unreadable,
-    read_files,
     types_of,
 )
-from tideline.storage.object_store import ObjectInfo
-from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.carried import read_carried
-from tideline.timeline.instant import COMMIT_ACTIONS, Instant
+from tideline.spark.write import key_generator, try_write
+from tideline.storage.object_store import ObjectInfo, ObjectStore
+from tideline.wording import counted
+from tideline.write.operation import WriteOperation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,15 +73,26 @@ OPERATION_KEY = "tideline.operation"
 FILES_KEY = "tideline.ingest.files"
 DELETE = "delete"
 _FILES_NAMED_MAX = 1_000
+_PATHS_NAMED_MAX = 3
 _PARTIAL_UPDATE = "tideline.write.partial.update.columns"
+
+
+class _NoTableYet(InvalidData):
+    """The batch is no start for a table; no file is at fault."""
 
 
 @dataclass(slots=True)
 class _Gathered:
-    """What an attempt has learned so far."""
+    """What attempts have learned so far; `rows` were set aside, by path."""
 
     skipped: list[SkippedFile] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    rows: dict[str, tuple[BadRow, ...]] = field(default_factory=dict)
+    reading: SourceSettings | None = None
+
+    @property
+    def left_out(self) -> frozenset[int]:
+        return frozenset(row.digest for rows in self.rows.values() for row in rows)
 
 
 def execute_ingest(
@@ -96,8 +108,8 @@ def execute_ingest(
     Raises InvalidData naming the file or the rows, ConfigError, Conflict, StorageUnavailable.
     """
     table = open_table(operation.table, operation.writer)
-    checkpoints = current_checkpoints(table, work.name)
-    checkpoint = checkpoints.get(work.name)
+    checkpoints = current_checkpoints(table, work.name, work.former_name)
+    checkpoint = newest_of(checkpoints, work.name, work.former_name)
     generation = checkpoint.generation if checkpoint else 0
     if generation != work.generation:
         message = f"the checkpoint is at generation {generation}, planned with {work.generation}"
@@ -105,17 +117,18 @@ def execute_ingest(
     landing = list_landing(locate(work.landing).open(), work.file_format)
     gathered = _Gathered()
     files = _still_there(work.files, landing, checkpoint, gathered)
+    setting_aside = _SettingAside(work, clock, gathered)
     while files:
-        attempt = _Attempt(operation, work, files, table, checkpoints, landing, progress)
+        attempt = _Attempt(
+            operation, work, files, table, checkpoints, landing, progress, gathered.left_out,
+            gathered.reading,
+        )  # fmt: skip
         session = session_factory((locate(operation.table.location), locate(work.landing)))
-        report, bad = attempt.run(session)
+        report, verdict = attempt.run(session)
         if report is not None:
             return _result(operation, report, files, gathered)
-        progress(f"setting {len(bad)} files aside")
-        for file in files:
-            if file.path in bad:
-                _set_aside(work, file, bad[file.path], clock, gathered)
-        files = tuple(file for file in files if file.path not in bad)
+        progress("setting aside what cannot be taken in")
+        files = setting_aside.apply(verdict, files)
     return OperationResult(
         operation.id,
         Outcome.NOTHING,
@@ -123,54 +136,6 @@ def execute_ingest(
         skipped=tuple(gathered.skipped),
         notes=tuple(gathered.notes),
     )
-
-
-def current_checkpoints(table: LakeTable | None, name: str) -> dict[str, Checkpoint]:
-    """The checkpoint of ingest `name`, and those of others that the newest commit carries."""
-    if table is None:
-        return {}
-    timeline = table.timeline()
-
-    def read(instant: Instant) -> Mapping[str, str]:
-        return table.hoodie_table.read_commit(instant).extra_metadata
-
-    newest = timeline.completed().of(*COMMIT_ACTIONS).last()
-    carried = read(newest) if newest is not None else {}
-    others = {
-        key.removeprefix(CHECKPOINT_PREFIX) for key in carried if key.startswith(CHECKPOINT_PREFIX)
-    }
-    return read_checkpoints(
-        timeline, read, {name} | others, lambda: _archived(table, timeline, remembers=False)
-    )
-
-
-def _archived(table: LakeTable, timeline: ActiveTimeline, *, remembers: bool) -> dict[str, str]:
-    """Checkpoints that archived commits carried; `remembers` only under the table lock."""
-    if not timeline.has_archive:
-        return {}
-    return read_carried(table.hoodie_table.archived(), CHECKPOINT_PREFIX, remembers=remembers)
-
-
-def require_generation(table: LakeTable, timeline: ActiveTimeline, work: IngestFiles) -> None:
-    """Raise Conflict when another driver of this ingest has committed since it was planned.
-
-    Asked under the table lock: two drivers write different file groups, so nothing else would
-    keep them from taking the same files in twice.
-    """
-
-    def read(instant: Instant) -> Mapping[str, str]:
-        return table.hoodie_table.read_commit(instant).extra_metadata
-
-    found = read_checkpoints(
-        timeline, read, {work.name}, lambda: _archived(table, timeline, remembers=True)
-    ).get(work.name)
-    generation = found.generation if found else 0
-    if generation != work.generation:
-        raise Conflict(
-            f"another driver of ingest {work.name!r} has committed meanwhile",
-            table=table.uri,
-            value=f"generation {generation}, planned with {work.generation}",
-        )
 
 
 def _still_there(
@@ -188,20 +153,69 @@ def _still_there(
     return tuple(file for file in files if checkpoint is None or not checkpoint.has_taken(file))
 
 
-def _set_aside(
-    work: IngestFiles, file: LandingFile, reason: str, clock: Clock, gathered: _Gathered
-) -> None:
-    """Apply the policy to a file that cannot be read, unless it has changed meanwhile."""
-    store = locate(work.landing).open()
-    info = store.head(file.path)
-    if info is None or not _is_same(info, file):
-        gathered.notes.append(f"{file.path} changed while it was read; left for later")
-        return
-    if not work.quarantines:
-        uri = f"{work.landing.uri}/{file.path}"
-        raise InvalidData(f"Source file cannot be read: {reason}", path=uri)
-    quarantine(store, file, reason=reason, now_ms=clock.now_ms())
-    gathered.skipped.append(SkippedFile(file.path, reason))
+@dataclass(frozen=True, slots=True)
+class _SettingAside:
+    """What is done about bad files and rows."""
+
+    work: IngestFiles
+    clock: Clock
+    gathered: _Gathered
+
+    def apply(self, verdict: Verdict, files: tuple[LandingFile, ...]) -> tuple[LandingFile, ...]:
+        """Set aside what the verdict names; the files to go on with. Raises InvalidData where the
+        policy is to fail."""
+        if verdict.files and not self.work.quarantines:
+            path, reason = next(iter(verdict.files.items()))
+            others = [other for other in verdict.files if other != path]
+            more = f" (and {counted(len(others), 'more file')}: {_listed(others)})"
+            raise InvalidData(
+                f"source file cannot be taken in: {reason}{more if others else ''}",
+                path=f"{self.work.landing.uri}/{path}",
+            )
+        gathered = self.gathered
+        if verdict.waiting:
+            waiting = counted(len(verdict.waiting), "file")
+            gathered.notes.append(f"{waiting} with bad rows left for the next commit")
+        kept = []
+        for file in files:
+            if file.path in verdict.files:
+                self._set_file_aside(file, verdict.files[file.path])
+            elif file.path in verdict.rows and not self._keep_rows(file, verdict.rows[file.path]):
+                continue
+            elif file.path not in verdict.waiting:
+                kept.append(file)
+        if verdict.settings is not None:
+            gathered.reading = replace(verdict.settings, keeps_bad_rows=False)
+        return tuple(kept)
+
+    def _set_file_aside(self, file: LandingFile, reason: str) -> None:
+        store = locate(self.work.landing).open()
+        self.gathered.rows.pop(file.path, None)
+        if self._is_unchanged(store, file):
+            quarantine(store, file, reason=reason, now_ms=self.clock.now_ms())
+            release_rows(store, file, list_landing(store, self.work.file_format))
+            self.gathered.skipped.append(SkippedFile(file.path, reason))
+
+    def _keep_rows(self, file: LandingFile, rows: tuple[BadRow, ...]) -> bool:
+        store = locate(self.work.landing).open()
+        if not self._is_unchanged(store, file):
+            return False
+        # Listed anew: an earlier look of this very run may have found other rows.
+        landing = list_landing(store, self.work.file_format)
+        quarantine_rows(store, file, [row.to_json_object() for row in rows], landing)
+        self.gathered.rows[file.path] = rows
+        return True
+
+    def _is_unchanged(self, store: ObjectStore, file: LandingFile) -> bool:
+        info = store.head(file.path)
+        if info is not None and _is_same(info, file):
+            return True
+        self.gathered.notes.append(f"{file.path} changed while it was read; left for later")
+        return False
+
+
+def _listed(paths: list[str]) -> str:
+    return ", ".join(paths[:_PATHS_NAMED_MAX]) + (", ..." if len(paths) > _PATHS_NAMED_MAX else "")
 
 
 def _is_same(info: ObjectInfo, file: LandingFile) -> bool:
@@ -221,60 +235,98 @@ class _Attempt:
     checkpoints: Mapping[str, Checkpoint]
     landing: Landing
     progress: Progress
+    left_out: frozenset[int]
+    reading: SourceSettings | None
 
-    def run(self, session: SparkSession) -> tuple[CommitReport | None, Mapping[str, str]]:
-        """A report, or the files at fault and why."""
+    def run(self, session: SparkSession) -> tuple[CommitReport | None, Verdict]:
+        """A report, or what is at fault."""
         try:
-            return self._write(session), {}
-        except UnreadableFiles as error:
-            return None, error.reasons
-        except InvalidData as error:
-            raise InvalidData(
-                f"Ingest {self.work.name!r}: {error.message}",
+            return self._write(session), Verdict()
+        except _NoTableYet as error:
+            raise self._explained(error) from error
+        except (InvalidData, ConfigError, *SPARK_FAILURES) as error:
+            self._refuse_infrastructure(error)
+            self.progress("looking for the files at fault")
+            try:
+                verdict = self._judge(session, error)
+            except SPARK_FAILURES as failure:
+                self._refuse_infrastructure(failure)
+                verdict = Verdict()
+            if verdict.files or verdict.digests - self.left_out:
+                return None, verdict
+            raise self._explained(error) from error
+
+    def _judge(self, session: SparkSession, error: Exception) -> Verdict:
+        if isinstance(error, UnreadableFiles) and not isinstance(error, ClashingFiles):
+            return Verdict(error.reasons)
+        table = self.table or open_table(self.operation.table, self.operation.writer)
+        intake = self._intake(session, table)
+        if isinstance(error, ConfigError):
+            return Verdict(misfits(intake, self._paths))
+        config = table.write_config(self.operation.table.write_properties) if table else None
+        kind = WriteOperation.parse(self.work.write_operation)
+
+        def try_rows(rows: DataFrame) -> None:
+            if table is None or config is None:
+                rows.write.format("noop").mode("overwrite").save()
+            else:
+                try_write(rows, table.hoodie_table, kind, config)
+
+        return judge(intake, self._paths, rows_max=self.work.bad_rows_max, try_rows=try_rows)
+
+    def _refuse_infrastructure(self, error: Exception) -> None:
+        if isinstance(error, SPARK_FAILURES) and is_infrastructure_failure(error):
+            raise StorageUnavailable(
+                f"Spark could not do its work: {failure_reason(error)}",
                 table=self.operation.table.location.uri,
-                path=self._named_files,
-                value=error.value,
             ) from error
-        except SPARK_FAILURES as error:
-            if is_infrastructure_failure(error):
-                raise StorageUnavailable(
-                    f"Spark could not do its work: {failure_reason(error)}",
-                    table=self.operation.table.location.uri,
-                ) from error
-            self.progress("looking for the file at fault")
-            bad = find_unreadable(session, self._paths, self._settings())
-            if bad:
-                return None, bad
-            raise InvalidData(
-                f"Ingest {self.work.name!r}: the rows cannot be written: {failure_reason(error)}",
-                table=self.operation.table.location.uri,
-                path=self._named_files,
-            ) from error
+
+    def _explained(self, error: Exception) -> Exception:
+        """What to raise where no file is at fault."""
+        named = f"ingest {self.work.name!r}: "
+        uri = self.operation.table.location.uri
+        match error:
+            case InvalidData():
+                return InvalidData(f"{named}{error.message}", table=uri, value=error.value)
+            case ConfigError():
+                return ConfigError(f"{named}{error.message}", table=uri, value=error.value)
+        text = f"{named}the rows cannot be written: {failure_reason(error)}"
+        return InvalidData(text, table=uri)
 
     @property
     def _paths(self) -> list[str]:
         return [file.path for file in self.files]
 
-    @property
-    def _named_files(self) -> str:
-        first, last = self._paths[0], self._paths[-1]
-        return f"{first} to {last}" if len(self.files) > 1 else first
+    def _intake(self, session: SparkSession, table: LakeTable | None) -> Intake:
+        work, target = self.work, self.operation.table
+        deletes = work.write_operation == DELETE
+        config = table.hoodie_table.config if table is not None else None
+        return Intake(
+            session,
+            self.reading or self._settings(),
+            self._table_schema(),
+            transform=work.transform,
+            delete_when=work.delete_when,
+            fits=not deletes and _PARTIAL_UPDATE not in target.write_properties,
+            only_keys=deletes,
+            keys=key_generator(table.hoodie_table) if table is not None else None,
+            ordering=config.ordering_fields if config is not None and not deletes else (),
+            left_out=self.left_out,
+        )
 
     def _write(self, session: SparkSession) -> CommitReport:
         work, target = self.work, self.operation.table
-        self.progress(f"reading {len(self.files)} files")
-        source = read_files(session, self._paths, self._settings())
-        rows = self._shape(session, source)
-        schema = self._table_schema()
-        fits = work.write_operation != DELETE and _PARTIAL_UPDATE not in target.write_properties
-        if schema is not None and fits:
-            rows = fit_to_table(rows, schema, is_text=work.file_format.is_text)
+        self.progress(f"reading {counted(len(self.files), 'file')}")
+        intake = self._intake(session, self.table)
+        source = intake.source(self._paths)
+        rows = intake.finished(source)
+        schema = intake.schema
         if schema is None:
             self._require_rows(rows)
         columns = column_types(source) if self._remembers_columns else ()
         writer = self.operation.writer
         table = self.table or open_table(target, writer) or create_declared_table(target, writer)
-        self.progress(f"writing {len(self.files)} files")
+        self.progress(f"writing {counted(len(self.files), 'file')}")
         return table.write(
             rows,
             operation=work.write_operation,
@@ -286,19 +338,12 @@ class _Attempt:
     def _require_rows(self, rows: DataFrame) -> None:
         """Raise InvalidData where the first batch cannot decide what the table will be."""
         if self.work.write_operation == DELETE:
-            raise InvalidData("it deletes, and there is nothing to delete from yet")
+            raise _NoTableYet("it deletes, and there is nothing to delete from yet")
         if self.work.file_format.is_text and rows.isEmpty():
-            raise InvalidData(
+            raise _NoTableYet(
                 "the first files have no rows to tell the types of the columns by: declare "
                 "spec.schema"
             )
-
-    def _shape(self, session: SparkSession, rows: DataFrame) -> DataFrame:
-        if self.work.transform is not None:
-            rows = transform_rows(session, rows, self.work.transform)
-        if self.work.delete_when is not None:
-            rows = mark_deletes(rows, self.work.delete_when)
-        return rows
 
     @property
     def _remembers_columns(self) -> bool:
@@ -308,7 +353,7 @@ class _Attempt:
 
     def _settings(self) -> SourceSettings:
         work = self.work
-        checkpoint = self.checkpoints.get(work.name)
+        checkpoint = self._checkpoint
         known = {}
         if self._remembers_columns:
             known = known_types(checkpoint.columns if checkpoint else ())
@@ -329,7 +374,11 @@ class _Attempt:
 
     def _metadata(self, columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
         work = self.work
-        advanced = advance(self.checkpoints.get(work.name), self.landing, self.files)
+        advanced = replace(
+            advance(self._checkpoint, self.landing, self.files),
+            prefix=landing_prefix(work.landing.uri, self.operation.table.location.uri),
+            took_over=self._took_over,
+        )
         if columns:
             advanced = replace(advanced, columns=columns)
         if work.once_number is not None and self._drains(advanced):
@@ -342,6 +391,17 @@ class _Attempt:
                 self._paths[:_FILES_NAMED_MAX], ensure_ascii=False, separators=(",", ":")
             ),
         }
+
+    @property
+    def _checkpoint(self) -> Checkpoint | None:
+        return newest_of(self.checkpoints, self.work.name, self.work.former_name)
+
+    @property
+    def _took_over(self) -> str:
+        own = self.checkpoints.get(self.work.name)
+        if self._checkpoint is not own:
+            return self.work.former_name
+        return own.took_over if own is not None else ""
 
     def _drains(self, advanced: Checkpoint) -> bool:
         return all(advanced.has_taken(file) for file in self.landing.files)
@@ -363,11 +423,21 @@ def _result(
         rows_inserted=report.rows_inserted,
         rows_updated=report.rows_updated,
         rows_deleted=report.rows_deleted,
+        rows_set_aside=sum(len(rows) for rows in gathered.rows.values()),
         bytes_written=report.bytes_written,
         seconds=round(report.seconds, 3),
         source_files=len(files),
         source_bytes=sum(file.size_bytes for file in files),
         skipped=tuple(gathered.skipped),
         rolled_back=report.rolled_back,
-        notes=(*gathered.notes, *report.notes),
+        notes=(*_row_notes(gathered), *gathered.notes, *report.notes),
     )
+
+
+def _row_notes(gathered: _Gathered) -> list[str]:
+    """One note for each file whose rows were set aside."""
+    return [
+        f"{counted(len(rows), 'row')} of {path} set aside in {QUARANTINE}/: {rows[0]}"
+        + (" ..." if len(rows) > 1 else "")
+        for path, rows in gathered.rows.items()
+    ]

@@ -4,22 +4,26 @@ A file is known by path, time and size together: a file that is replaced or touc
 arrival. Names beginning with `.` or `_`, at any depth, and empty files are not looked at; files
 whose name does not end as the format asks are counted and left alone.
 
-A file that could not be read stays where it is. A small note beside it,
+A file that could not be taken in stays where it is. A small note beside it,
 `_quarantine/<path>.<identity>.json`, says why and keeps it out; deleting the note, or replacing the
-file, has it tried again.
+file, has it tried again. Of a file that was taken in but for some rows
+`_quarantine/<path>.<identity>.<number>.rows.jsonl` holds these rows, one JSON object a line, until
+somebody deletes it.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from hashlib import blake2b
 
 from tideline.storage.object_store import ObjectInfo, ObjectStore
+from tideline.wording import counted
 
 QUARANTINE = "_quarantine"
+ROWS_ENDING = ".rows.jsonl"
 IDENTITY_BYTES = 8
 _IDENTITY_DIGITS = 2 * IDENTITY_BYTES
 _COMPRESSIONS = ("", ".gz", ".bz2", ".zst")
@@ -75,19 +79,33 @@ class LandingFile:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsSetAside:
+    """An object that holds `rows` rows of the file of that identity; `path` is its own."""
+
+    path: str
+    identity: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Landing:
-    """One listing: `files` in order of arrival, `quarantined` kept out by a note."""
+    """One listing: `files` in order of arrival, `quarantined` kept out by a note, and the rows of
+    files that were set aside one by one."""
 
     files: tuple[LandingFile, ...] = ()
     quarantined: tuple[LandingFile, ...] = ()
     strangers: tuple[str, ...] = ()
+    rows_set_aside: tuple[RowsSetAside, ...] = ()
 
     @classmethod
     def of(cls, objects: Iterable[ObjectInfo], file_format: FileFormat) -> Landing:
         """Sort a listing's objects."""
         files, strangers, noted = [], [], set()
+        rows: list[RowsSetAside] = []
         for found in objects:
-            if found.path.startswith(f"{QUARANTINE}/"):
+            if found.path.startswith(f"{QUARANTINE}/") and found.path.endswith(ROWS_ENDING):
+                rows += _rows_set_aside(found.path)
+            elif found.path.startswith(f"{QUARANTINE}/"):
                 noted.add(found.path.removesuffix(".json")[-_IDENTITY_DIGITS:])
             elif found.size_bytes == 0 or _is_hidden(found.path):
                 continue
@@ -100,7 +118,17 @@ class Landing:
             tuple(file for file in files if file.identity not in noted),
             tuple(file for file in files if file.identity in noted),
             tuple(sorted(strangers)),
+            tuple(sorted(rows, key=lambda item: item.path)),
         )
+
+    @property
+    def bad_rows(self) -> int:
+        """How many rows wait in the quarantine."""
+        return sum(item.rows for item in self.rows_set_aside)
+
+    def describe_quarantine(self) -> str | None:
+        """A sentence about what waits in the quarantine; None when nothing does."""
+        return _quarantine_text(len(self.quarantined), self.rows_set_aside)
 
     def describe_strangers(self, file_format: FileFormat) -> str | None:
         """A sentence about files left alone because of their name; None when there are none."""
@@ -120,22 +148,25 @@ def list_landing(store: ObjectStore, file_format: FileFormat) -> Landing:
     return Landing.of(store.list(), file_format)
 
 
-def note_path(file: LandingFile) -> str:
-    """Where the note about a quarantined file lies."""
-    return f"{QUARANTINE}/{file.path}.{file.identity}.json"
+def _rows_set_aside(path: str) -> list[RowsSetAside]:
+    """What the name of an object says; nothing where somebody else named it."""
+    named = re.fullmatch(r".+\.([0-9a-f]+)\.(\d{1,9})", path.removesuffix(ROWS_ENDING), re.DOTALL)
+    return [RowsSetAside(path, named[1], int(named[2]))] if named else []
 
 
-def quarantine(store: ObjectStore, file: LandingFile, *, reason: str, now_ms: int) -> None:
-    """Keep `file` out from now on, saying why. Repeating it is harmless."""
-    note = {
-        "file": file.path,
-        "sizeBytes": file.size_bytes,
-        "modifiedMs": file.modified_ms,
-        "notedMs": now_ms,
-        "reason": reason,
-        "hint": "Delete this note, or replace the file, to have it tried again.",
-    }
-    store.put(note_path(file), json.dumps(note, indent=2, ensure_ascii=False).encode() + b"\n")
+def describe_noted(objects: Iterable[ObjectInfo]) -> str | None:
+    """What a quarantine holds, from its listing alone; None when it is empty."""
+    paths = [found.path for found in objects]
+    rows = [one for path in paths if path.endswith(ROWS_ENDING) for one in _rows_set_aside(path)]
+    return _quarantine_text(sum(path.endswith(".json") for path in paths), rows)
+
+
+def _quarantine_text(files: int, rows: Sequence[RowsSetAside]) -> str | None:
+    waiting = [counted(files, "file")] if files else []
+    if rows:
+        others = counted(len(rows), "other file" if files else "file")
+        waiting.append(f"{counted(sum(item.rows for item in rows), 'row')} of {others}")
+    return f"{' and '.join(waiting)} set aside in {QUARANTINE}/" if waiting else None
 
 
 def _is_hidden(path: str) -> bool:

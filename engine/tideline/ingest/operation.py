@@ -123,7 +123,10 @@ class RollBack:
 class IngestFiles:
     """Take `files` into the table, if its checkpoint is still at `generation`.
 
-    `once_number` is the number of the `once` run this belongs to, None for other triggers.
+    `bad_rows_max` is how many rows of a file may be set aside one by one, None for none of any; a
+    file with more of them is a bad file, which `quarantines` sets aside whole. `former_name` is
+    what the ingest was called before. `once_number` is the number of the `once` run this belongs
+    to, None for other triggers.
     """
 
     name: str
@@ -138,6 +141,8 @@ class IngestFiles:
     delete_when: str | None = None
     quarantines: bool = True
     once_number: int | None = None
+    bad_rows_max: int | None = None
+    former_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,6 +374,8 @@ def _work_object(work: Work) -> dict[str, Any]:
                 "deleteWhen": work.delete_when,
                 "quarantines": work.quarantines,
                 "onceNumber": work.once_number,
+                "badRowsMax": work.bad_rows_max,
+                "formerName": work.former_name,
             }
 
 
@@ -418,6 +425,8 @@ def _read_work(kind: OperationKind, content: Any) -> Work:
                 delete_when=content["deleteWhen"],
                 quarantines=bool(content["quarantines"]),
                 once_number=content["onceNumber"],
+                bad_rows_max=content.get("badRowsMax"),
+                former_name=str(content.get("formerName", "")),
             )
     raise ConfigError(f"no work of kind {kind} is known")
 

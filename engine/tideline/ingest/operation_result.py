@@ -67,6 +67,7 @@ class OperationResult:
     rows_inserted: int = 0
     rows_updated: int = 0
     rows_deleted: int = 0
+    rows_set_aside: int = 0
     bytes_written: int = 0
     files_read: int = 0
     bytes_read: int = 0
@@ -142,6 +143,7 @@ _RESULT_FIELDS = (
     "rows_inserted",
     "rows_updated",
     "rows_deleted",
+    "rows_set_aside",
     "bytes_written",
     "files_read",
     "bytes_read",

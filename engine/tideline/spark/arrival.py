@@ -21,13 +21,13 @@ from tideline.spark.batch import ARRIVAL
 from tideline.spark.quoting import column_named
 
 TEXT_FILES_MAX = 1 << 16
+TEXT_PART_BITS = 16
+TEXT_ROW_BITS = 31
+PARQUET_ROW_BITS = 40
 _PATH = "_tideline_path"
 _PLACE = "_tideline_place"
 _POSITION = "_tideline_position"
-_TEXT_PART_BITS = 16
 _TEXT_UNIT_BITS = 22  # 4 MiB, Spark's spark.sql.files.openCostInBytes
-_TEXT_ROW_BITS = 31
-_PARQUET_ROW_BITS = 40
 
 
 def with_arrival(frame: DataFrame, uris: Sequence[str], places: Sequence[int]) -> DataFrame:
@@ -38,7 +38,7 @@ def with_arrival(frame: DataFrame, uris: Sequence[str], places: Sequence[int]) -
     columns = [column_named(name) for name in frame.columns if name != ARRIVAL]
     is_parquet = "row_index" in _metadata_names(frame)
     position = F.col("_metadata.row_index") if is_parquet else _text_position()
-    bits = _PARQUET_ROW_BITS if is_parquet else _TEXT_PART_BITS + _TEXT_ROW_BITS
+    bits = PARQUET_ROW_BITS if is_parquet else TEXT_PART_BITS + TEXT_ROW_BITS
     if len(uris) == 1:
         sequence = F.shiftleft(F.lit(places[0]).cast("bigint"), bits).bitwiseOR(position)
         return frame.select(*columns, sequence.alias(ARRIVAL))
@@ -57,8 +57,8 @@ def _metadata_names(frame: DataFrame) -> list[str]:
 
 def _text_position() -> Column:
     unit = F.shiftright(F.col("_metadata.file_block_start"), _TEXT_UNIT_BITS)
-    row = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << _TEXT_ROW_BITS) - 1))
-    return F.shiftleft(unit, _TEXT_ROW_BITS).bitwiseOR(row)
+    row = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << TEXT_ROW_BITS) - 1))
+    return F.shiftleft(unit, TEXT_ROW_BITS).bitwiseOR(row)
 
 
 def _places(session: SparkSession, uris: Sequence[str], places: Sequence[int]) -> DataFrame:

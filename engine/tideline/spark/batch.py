@@ -38,12 +38,17 @@ META_PREFIX = "_hoodie_"
 
 @dataclass(frozen=True, slots=True)
 class PreparedBatch:
-    """Rows ready for tagging, and the schema they will be written with."""
+    """Rows ready for tagging, and the schema they will be written with.
+
+    `key_fields` are the record key's columns and the partition path's: all that a message may
+    show of a row.
+    """
 
     rows: DataFrame
     schema: EvolvedSchema
     has_deletes: bool
     sources: RoutingSources = field(default_factory=RoutingSources)
+    key_fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,21 +113,20 @@ def prepare_batch(
     else:
         columns += [column_named(item.name) for item in evolved.schema]
         sources = RoutingSources.of(keys, shaped.schema, evolved.schema)
-    return PreparedBatch(shaped.select(*columns), evolved, flag is not None, sources)
+    fields = (*keys.record_fields, *[part.field for part in keys.partition_fields])
+    key_fields = tuple(dict.fromkeys(fields))
+    return PreparedBatch(shaped.select(*columns), evolved, flag is not None, sources, key_fields)
 
 
-def inspect_batch(rows: DataFrame, ordering_fields: tuple[str, ...], table: str) -> BatchFacts:
+def inspect_batch(batch: PreparedBatch, ordering_fields: tuple[str, ...], table: str) -> BatchFacts:
     """Count rows per partition and refuse bad ones, in one pass over the key columns.
 
     Raises InvalidData with the number of rows without a record key (or an ordering value, or a
-    readable partition value) and one sample, and for partition paths that cannot be.
+    readable partition value) and the key columns of one, and for partition paths that cannot be.
     """
+    rows = batch.rows
     bad_key = F.col(RECORD_KEY).isNull()
-    bad_order = F.lit(False)
-    for name in ordering_fields:
-        bad_order = bad_order | column_of(name).isNull()
-    if IS_DELETE in rows.columns and ordering_fields:
-        bad_order = bad_order & ~F.col(IS_DELETE)
+    bad_order = lacks_ordering(rows, ordering_fields)
     found = (
         rows.groupBy(PARTITION_PATH)
         .agg(
@@ -132,24 +136,34 @@ def inspect_batch(rows: DataFrame, ordering_fields: tuple[str, ...], table: str)
         )
         .collect()
     )
-    refuse_bad_keys(rows, sum(row.bad_keys for row in found), table)
+    refuse_bad_keys(batch, sum(row.bad_keys for row in found), table)
     what = f"a null ordering value ({', '.join(ordering_fields)})"
-    _refuse(rows, bad_order, sum(row.bad_orders for row in found), what, table)
+    shown = (*batch.key_fields, *ordering_fields)
+    _refuse(rows, bad_order, sum(row.bad_orders for row in found), what, table, shown)
     counts = {row[PARTITION_PATH]: row.rows for row in found}
-    refuse_bad_partitions(rows, counts.get(None, 0), table)
+    refuse_bad_partitions(batch, counts.get(None, 0), table)
     check_partition_paths(counts, table=table)
     return BatchFacts(counts)
 
 
-def refuse_bad_keys(rows: DataFrame, count: int, table: str) -> None:
+def lacks_ordering(rows: DataFrame, ordering_fields: tuple[str, ...]) -> Column:
+    """Whether a row that is no delete has a null in a field that orders it."""
+    lacks = F.lit(False)
+    for name in ordering_fields:
+        lacks = lacks | column_of(name).isNull()
+    return lacks & ~F.col(IS_DELETE) if IS_DELETE in rows.columns and ordering_fields else lacks
+
+
+def refuse_bad_keys(batch: PreparedBatch, count: int, table: str) -> None:
     """Raise InvalidData with a sample when `count` of the rows have no record key."""
-    _refuse(rows, F.col(RECORD_KEY).isNull(), count, "a null or empty record key", table)
+    what = "a null or empty record key"
+    _refuse(batch.rows, F.col(RECORD_KEY).isNull(), count, what, table, batch.key_fields)
 
 
-def refuse_bad_partitions(rows: DataFrame, count: int, table: str) -> None:
+def refuse_bad_partitions(batch: PreparedBatch, count: int, table: str) -> None:
     """Raise InvalidData with a sample when `count` of the rows have no partition path."""
     what = "a partition value that cannot be read as a time"
-    _refuse(rows, F.col(PARTITION_PATH).isNull(), count, what, table)
+    _refuse(batch.rows, F.col(PARTITION_PATH).isNull(), count, what, table, batch.key_fields)
 
 
 def spelled_as(frame: DataFrame, names: Iterable[str]) -> DataFrame:
@@ -170,14 +184,19 @@ def require_columns(frame: DataFrame, names: tuple[str, ...], role: str) -> None
             raise ConfigError(f"{role} {name!r} is not a column of the input", value=name)
 
 
-def _refuse(rows: DataFrame, bad: Column, count: int, what: str, table: str) -> None:
+def _refuse(
+    rows: DataFrame, bad: Column, count: int, what: str, table: str, shown: Iterable[str]
+) -> None:
+    """`shown` are the fields of a row that the message may show, by their dotted names."""
     if count == 0:
         return
-    sample = rows.where(bad).drop(ARRIVAL, IS_DELETE).first()
+    names = tuple(dict.fromkeys(shown))
+    sample = rows.where(bad).select(*[column_of(name).alias(name) for name in names]).first()
+    have = "row has" if count == 1 else "rows have"
     raise InvalidData(
-        f"{count} of the incoming rows have {what}; nothing was written",
+        f"{count:,} incoming {have} {what}; nothing was written",
         table=table,
-        value=sample.asDict(recursive=True) if sample else None,
+        value=None if sample is None else dict(zip(names, sample, strict=True)),
     )
 
 

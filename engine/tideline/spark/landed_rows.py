@@ -7,11 +7,12 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tideline.errors import ConfigError
+from tideline.spark.bad_rows import RowFault
 from tideline.spark.batch import ARRIVAL, DELETED_FLAG
 from tideline.spark.quoting import column_named
 from tideline.spark.sources import failure_reason, types_of
@@ -54,8 +55,11 @@ def mark_deletes(rows: DataFrame, condition: str) -> DataFrame:
         raise ConfigError(f"deleteWhen fails: {failure_reason(error)}", value=condition) from error
 
 
-def fit_to_table(rows: DataFrame, table_schema: pa.Schema, *, is_text: bool) -> DataFrame:
-    """Rows with every column of the table: nullable ones that are absent become null.
+def fit_to_table(
+    rows: DataFrame, table_schema: pa.Schema, *, is_text: bool, adds_columns: bool = True
+) -> DataFrame:
+    """Rows with every column of the table: nullable ones that are absent become null, unless
+    `adds_columns` is false, and so do absent fields of structs, at any depth.
 
     Text files have no types of their own: their strings and long numbers are cast to the table's
     type, and a value that does not fit fails the write. Everything else is left for the write to
@@ -66,17 +70,34 @@ def fit_to_table(rows: DataFrame, table_schema: pa.Schema, *, is_text: bool) -> 
     columns = [
         column_named(item.name).cast(known[item.name.lower()]).alias(item.name)
         if is_text and _is_cast(item.dataType, known.get(item.name.lower()))
-        else column_named(item.name)
+        else _filled(column_named(item.name), item.dataType, known.get(item.name.lower())).alias(
+            item.name
+        )
         for item in rows.schema
     ]
     for column in table_schema:
-        if column.name.lower() in spelled:
+        if column.name.lower() in spelled or not adds_columns:
             continue
         if column.name == DELETED_FLAG:
             columns.append(F.lit(False).alias(DELETED_FLAG))
         elif column.nullable:
             columns.append(F.lit(None).cast(known[column.name.lower()]).alias(column.name))
     return rows.select(*columns)
+
+
+def cast_faults(rows: DataFrame, table_schema: pa.Schema) -> list[RowFault]:
+    """Values of text files that `fit_to_table` cannot cast."""
+    known = types_of(table_schema)
+    faults = []
+    for item in rows.schema:
+        wanted = known.get(item.name.lower())
+        if wanted is None or not _is_cast(item.dataType, wanted):
+            continue
+        column = column_named(item.name)
+        is_bad = column.isNotNull() & column.try_cast(wanted).isNull()
+        reason = f"is no {wanted.simpleString()}"
+        faults.append(RowFault(is_bad, item.name, reason, column.cast("string")))
+    return faults
 
 
 def column_types(rows: DataFrame) -> tuple[tuple[str, str], ...]:
@@ -111,6 +132,53 @@ def is_alive(session: SparkSession) -> bool:
         return not session.sparkContext._jsc.sc().isStopped()
     except Exception:
         return False
+
+
+def _filled(column: Column, found: T.DataType, wanted: T.DataType | None) -> Column:
+    """The column with null in the optional fields that its structs lack."""
+    if not _lacks_fields(found, wanted):
+        return column
+    match found, wanted:
+        case T.StructType(), T.StructType():
+            known = {item.name.lower(): item for item in wanted}
+            fields = [
+                _filled(
+                    column.getField(item.name),
+                    item.dataType,
+                    known[item.name.lower()].dataType if item.name.lower() in known else None,
+                ).alias(item.name)
+                for item in found
+            ]
+            absent = [F.lit(None).cast(item.dataType).alias(item.name)
+                      for item in _absent_fields(found, wanted)]  # fmt: skip
+            return F.when(column.isNotNull(), F.struct(*fields, *absent))
+        case T.ArrayType(), T.ArrayType():
+            kinds = found.elementType, wanted.elementType
+            return F.transform(column, lambda item: _filled(item, *kinds))
+        case T.MapType(), T.MapType():
+            kinds = found.valueType, wanted.valueType
+            return F.transform_values(column, lambda _, item: _filled(item, *kinds))
+    return column
+
+
+def _lacks_fields(found: T.DataType, wanted: T.DataType | None) -> bool:
+    """Whether a struct somewhere in `found` lacks an optional field that `wanted` has there."""
+    match found, wanted:
+        case T.StructType(), T.StructType():
+            parts = {item.name.lower(): item.dataType for item in wanted}
+            return bool(_absent_fields(found, wanted)) or any(
+                _lacks_fields(item.dataType, parts.get(item.name.lower())) for item in found
+            )
+        case T.ArrayType(), T.ArrayType():
+            return _lacks_fields(found.elementType, wanted.elementType)
+        case T.MapType(), T.MapType():
+            return _lacks_fields(found.valueType, wanted.valueType)
+    return False
+
+
+def _absent_fields(found: T.StructType, wanted: T.StructType) -> list[T.StructField]:
+    present = {item.name.lower() for item in found}
+    return [item for item in wanted if item.nullable and item.name.lower() not in present]
 
 
 def _is_cast(found: T.DataType, wanted: T.DataType | None) -> bool:

@@ -28,7 +28,7 @@ def group_by_header(store: ObjectStore, paths: Sequence[str]) -> list[list[str]]
     """Paths in groups with byte-equal first lines; each file with an unseen compression alone."""
     groups: dict[bytes, list[str]] = {}
     for path in paths:
-        groups.setdefault(_first_line(store, path), []).append(path)
+        groups.setdefault(first_line(store, path), []).append(path)
     return list(groups.values())
 
 
@@ -41,23 +41,24 @@ class TextSchema:
 
 
 def text_schemas(
-    open_reader: Callable[[], DataFrameReader],
+    open_reader: Callable[[Sequence[str]], DataFrameReader],
     parts: Sequence[Sequence[str]],
     declared: T.StructType | None,
     known: Mapping[str, T.DataType],
     *,
     has_header: bool,
 ) -> list[TextSchema]:
-    """How to read each part (a list of URIs); a column has one type in all of them.
+    """How to read each part (a list of URIs, with a reader of its own); a column has one type in
+    all of them.
 
     `has_header` is true for csv with a header, which names the columns and fixes their order.
     """
     if not has_header:
         if declared is not None:
             return [TextSchema(declared)] * len(parts)
-        found = [open_reader().load(list(part)).schema for part in parts]
+        found = [open_reader(part).load(list(part)).schema for part in parts]
         return [TextSchema(_typed(schema, known)) for schema in found]
-    names = [open_reader().load([part[0]]).columns for part in parts]
+    names = [open_reader(part).load([part[0]]).columns for part in parts]
     if declared is not None:
         types = {item.name.lower(): item.dataType for item in declared}
         return [_positional(row, types, untyped=False) for row in names]
@@ -77,7 +78,7 @@ def _positional(
 
 
 def _infer_missing(
-    open_reader: Callable[[], DataFrameReader],
+    open_reader: Callable[[Sequence[str]], DataFrameReader],
     parts: Sequence[Sequence[str]],
     names: Sequence[Sequence[str]],
     known: Mapping[str, T.DataType],
@@ -88,7 +89,7 @@ def _infer_missing(
         missing = [name for name in row if name.lower() not in known]
         if not missing:
             continue
-        frame = open_reader().option("inferSchema", "true").load(list(part))
+        frame = open_reader(part).option("inferSchema", "true").load(list(part))
         kinds = {name: _long_for_int(frame.schema[name].dataType) for name in missing}
         # A column with nothing in it looks like text.
         for name in _all_null(frame, [n for n in missing if isinstance(kinds[n], T.StringType)]):
@@ -144,7 +145,8 @@ def _long_for_int(kind: T.DataType) -> T.DataType:
     return T.LongType() if isinstance(kind, T.IntegerType) else kind
 
 
-def _first_line(store: ObjectStore, path: str) -> bytes:
+def first_line(store: ObjectStore, path: str) -> bytes:
+    """The first line of a file; a mark of its own for one whose compression is not looked into."""
     if path.lower().endswith(_COMPRESSED):
         return b"\0" + path.encode()
     start = store.get_range(path, offset=0, length=_HEADER_BYTES_MAX)

@@ -57,10 +57,10 @@ def open_engine(
         kept = batch.rows.persist(StorageLevel.MEMORY_AND_DISK)
         batch = replace(batch, rows=kept)
     try:
-        facts = inspect_batch(batch.rows, ordering, table.location.uri)
+        facts = inspect_batch(batch, ordering, table.location.uri)
         if unique_by:
             batch = replace(batch, rows=latest_per_key(batch, unique_by, ordering))
-            facts = inspect_batch(batch.rows, ordering, table.location.uri)
+            facts = inspect_batch(batch, ordering, table.location.uri)
     except BaseException:
         if kept is not None:
             kept.unpersist()
@@ -71,6 +71,17 @@ def open_engine(
     if kept is not None:
         engine.keep(kept)
     return engine
+
+
+def try_write(
+    frame: DataFrame, table: HoodieTable, operation: WriteOperation, config: WriteConfig
+) -> None:
+    """Do with a batch all that a write does before it starts: prepare it, compute every row and
+    look the keys over. Raises as `open_engine` does, and what Spark raises for a row."""
+    ordering = () if operation is WriteOperation.DELETE else table.config.ordering_fields
+    batch = _prepare(frame, table, key_generator(table), operation, config)
+    inspect_batch(batch, ordering, table.location.uri)
+    batch.rows.write.format("noop").mode("overwrite").save()
 
 
 def is_cheap_to_repeat(frame: DataFrame) -> bool:

@@ -13,6 +13,7 @@ LAG_BYTES = "tideline_table_lag_bytes"
 PENDING = "tideline_table_pending_instants"
 DEAD = "tideline_table_dead_instants"
 QUARANTINED = "tideline_table_quarantined_files"
+QUARANTINED_ROWS = "tideline_table_quarantined_rows"
 TABLE_FILES = "tideline_table_files"
 TABLE_BYTES = "tideline_table_bytes"
 LOG_FILES = "tideline_table_log_files"
@@ -41,6 +42,7 @@ _MEANINGS = {
     PENDING: ("gauge", "Instants of a table that are not complete."),
     DEAD: ("gauge", "Those whose writer is gone."),
     QUARANTINED: ("gauge", "Files of a table that were set aside."),
+    QUARANTINED_ROWS: ("gauge", "Rows that were set aside, of files that were taken in."),
     TABLE_FILES: ("gauge", "Base files of a table's latest snapshot."),
     TABLE_BYTES: ("gauge", "Size of a table's latest snapshot."),
     LOG_FILES: ("gauge", "Log files of a table that wait for compaction."),
@@ -83,6 +85,7 @@ def note_status(metrics: Metrics, key: Key, status: LakeTableStatus) -> None:
     metrics.set(LAG_FILES, sum(item.lag_files for item in ingests), **labels)
     metrics.set(LAG_BYTES, sum(item.lag_bytes for item in ingests), **labels)
     metrics.set(QUARANTINED, sum(item.quarantined_files for item in ingests), **labels)
+    metrics.set(QUARANTINED_ROWS, sum(item.quarantined_rows for item in ingests), **labels)
     metrics.set(PENDING, len(status.timeline.pending), **labels)
     metrics.set(DEAD, sum(item.is_dead for item in status.timeline.pending), **labels)
     if status.table is not None:

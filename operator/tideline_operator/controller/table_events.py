@@ -59,6 +59,12 @@ def events_of(
         more = len(result.skipped) - _FILES_NAMED
         note = f"{name} set aside {named}" + (f"; and {more} more" if more > 0 else "")
         events.append(TableEvent("Quarantined", attempt, note, True, attempt))
+    if result.rows_set_aside:
+        rows = counted(result.rows_set_aside, "row")
+        first = next(iter(result.notes), "")
+        note = f"{name} set aside {rows}: {first}"
+        subject = f"{attempt}-rows"
+        events.append(TableEvent("Quarantined", subject, note, True, subject))
     return tuple(events)
 
 

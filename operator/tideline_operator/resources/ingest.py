@@ -17,6 +17,7 @@ COLUMN_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 COLUMN_MEANING = "a column name; a dot leads into a struct"
 LOCATION_LENGTH_MAX = 1024
 FILES_PER_COMMIT_MAX = 5000
+BAD_ROWS_MAX = 10_000
 # What a type may begin with; the operator reads the rest.
 _TYPE_PATTERN = (
     r"(?i:\s*(boolean|bool|int|integer|long|bigint|float|double|string|binary|date|timestamp|"
@@ -40,12 +41,24 @@ class IngestOperation(Enum):
     BULK_INSERT = "bulk_insert"
     DELETE = "delete"
 
+    @property
+    def inserts(self) -> bool:
+        """Whether taking a file in twice doubles its rows."""
+        return self in (IngestOperation.INSERT, IngestOperation.BULK_INSERT)
+
 
 class BadFilePolicy(Enum):
-    """What happens to a file that cannot be read."""
+    """What happens to a file that cannot be taken in."""
 
     QUARANTINE = "Quarantine"
     FAIL = "Fail"
+
+
+class BadRowPolicy(Enum):
+    """What happens to a row that cannot be taken in."""
+
+    FAIL = "Fail"
+    QUARANTINE = "Quarantine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +94,9 @@ class Source:
         "LakeStore of the landing prefix when it is not the table's.", default=None, length_max=63
     )
     options: Mapping[str, str] = described(
-        "Spark's read options for the format, such as sep or timestampFormat. Never credentials.",
+        "Spark's read options for the format, such as sep or timestampFormat. Never credentials. "
+        "Csv is read as RFC 4180 has it (quotes doubled, line breaks inside quotes); with "
+        'multiLine: "false" large files are read by several tasks, and have no such line breaks.',
         default_factory=dict,
         length_max=1024,
         items_max=50,
@@ -92,6 +107,12 @@ class Source:
         default=(),
         items_max=2000,
         item_key="name",
+    )
+    moved_from: str | None = described(
+        "The path before, where the files of the landing prefix were moved to a new one: the "
+        "ingest goes on from its checkpoint. Without it another path is refused.",
+        default=None,
+        length_max=LOCATION_LENGTH_MAX,
     )
 
     RULES: ClassVar[tuple[CelRule, ...]] = (no_credentials_in("options"),)
@@ -127,7 +148,15 @@ class Ingest:
     """One landing prefix and what becomes of its files."""
 
     name: str = described(
-        "Name of the ingest. Its checkpoint is kept under this name: a new name starts over.",
+        "Name of the ingest. Its checkpoint is kept under this name: a new name starts over, "
+        "which is refused where it would insert files again.",
+        pattern=NAME_PATTERN,
+        pattern_meaning=NAME_MEANING,
+        length_max=40,
+    )
+    renamed_from: str | None = described(
+        "The ingest's name before: it goes on from the checkpoint kept under that name.",
+        default=None,
         pattern=NAME_PATTERN,
         pattern_meaning=NAME_MEANING,
         length_max=40,
@@ -154,10 +183,25 @@ class Ingest:
         default_factory=lambda: Trigger(every=Duration(30_000)),
     )
     on_bad_file: BadFilePolicy = described(
-        "What happens to a file that cannot be read. Quarantine leaves it where it is, notes the "
+        "What happens to a file that cannot be taken in: unreadable, of other columns or types, or "
+        "with rows that onBadRow does not set aside. Quarantine leaves it where it is, notes the "
         "reason in <landing>/_quarantine/ and goes on; deleting the note tries the file again. "
         "Fail stops this ingest, naming the file.",
         default=BadFilePolicy.QUARANTINE,
+    )
+    on_bad_row: BadRowPolicy = described(
+        "What happens to a row that cannot be taken in: it does not fit its columns, or has no "
+        "record key, ordering value or partition. Fail makes its file a bad one. Quarantine keeps "
+        "the row, with its place and the reason, in <landing>/_quarantine/ and takes the other "
+        "rows in.",
+        default=BadRowPolicy.FAIL,
+    )
+    max_bad_rows: int = described(
+        "Largest number of rows of one file that onBadRow: Quarantine sets aside; a file with more "
+        "is a bad one.",
+        default=100,
+        minimum=1,
+        maximum=BAD_ROWS_MAX,
     )
     max_files_per_commit: int = described(
         "Largest number of files in one commit.",

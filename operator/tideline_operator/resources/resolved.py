@@ -22,6 +22,7 @@ class ResolvedTable:
     location: Place
     landings: Mapping[str, Place]
     stores: Mapping[str, LakeStoreSpec] = field(default_factory=dict)
+    former_landings: Mapping[str, Place] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

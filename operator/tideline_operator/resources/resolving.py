@@ -73,7 +73,7 @@ class _Resolver:
             location = self._locate(spec.location, spec.store_ref, "spec.location")
         else:
             location = self._files_of_catalog(spec.store_ref)
-        landings = {}
+        landings, former_landings = {}, {}
         for position, ingest in enumerate(spec.ingest):
             source = ingest.source
             field = f"spec.ingest[{position}].source.path"
@@ -83,8 +83,12 @@ class _Resolver:
                     f"{field}: {source.path!r} and the table's location overlap; keep them apart"
                 )
             landings[ingest.name] = landing
+            if source.moved_from is not None:
+                field = f"spec.ingest[{position}].source.movedFrom"
+                store = source.store_ref or spec.store_ref
+                former_landings[ingest.name] = self._locate(source.moved_from, store, field)
         found = {name: self.stores[name] for name in store_names(spec) if name in self.stores}
-        return ResolvedTable(self.table, location, landings, found)
+        return ResolvedTable(self.table, location, landings, found, former_landings)
 
     def _locate(self, text: str, store_ref: str | None, field: str) -> Place:
         try:

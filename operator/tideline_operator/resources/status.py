@@ -160,6 +160,9 @@ class IngestStatus:
         "Files still being written, as far as one can tell.", default=0
     )
     quarantined_files: int = described("Files noted in <landing>/_quarantine/.", default=0)
+    quarantined_rows: int = described(
+        "Rows of files that were taken in, kept in <landing>/_quarantine/.", default=0
+    )
     late_files: int = described(
         "Files that arrived with a time so old that they cannot be told from files taken in and "
         "forgotten. Touch or copy the missing ones to have them taken in.",

@@ -33,11 +33,15 @@ spec:
       format: csv
       path: s3://lake/landing/flights/
       options: {sep: ";", nullValue: ""}
+      movedFrom: s3://lake/landing/old/
     operation: upsert
     transform: "select * from source where origin is not null"
     deleteWhen: status = 'cancelled'
     trigger: {cron: "*/5 * * * *"}
     onBadFile: Fail
+    onBadRow: Quarantine
+    maxBadRows: 20
+    renamedFrom: arrivals
     maxFilesPerCommit: 7
   services:
     mode: Auto

@@ -1,0 +1,157 @@
+"""Source files that a person names, written into a table as one commit: `tideline write`.
+
+They are judged as landing files are: bad ones fail the write, or are passed over; rows fail their
+file, or are kept in `_quarantine/` beside the files before the commit (see
+`tideline.ingest.quarantine`). There is no checkpoint: the same files written again are written
+again, and a file that was passed over is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tideline.commit_report import CommitReport
+from tideline.errors import ConfigError, InvalidData, StorageUnavailable
+from tideline.ingest.landing import Landing, LandingFile
+from tideline.ingest.quarantine import quarantine_rows
+from tideline.lake_table import LakeTable
+from tideline.spark.bad_rows import BadRow
+from tideline.spark.intake import Intake
+from tideline.spark.judgement import Verdict, judge, misfits
+from tideline.spark.landed_rows import is_infrastructure_failure
+from tideline.spark.sources import (
+    PARQUET,
+    SPARK_FAILURES,
+    ClashingFiles,
+    SourceSettings,
+    UnreadableFiles,
+    failure_reason,
+    find_sources,
+    types_of,
+)
+from tideline.spark.write import key_generator, try_write
+from tideline.storage.location import StoreLocation
+from tideline.write.operation import WriteOperation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class SourceWrite:
+    """What to write and how. `skips_bad_files`: they are passed over instead of failing the write.
+    `bad_rows_max`: so many rows of a file are set aside, None for none. `token` is as in
+    `LakeTable.write`."""
+
+    location: StoreLocation
+    file_format: str
+    operation: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    reading: Mapping[str, str] = field(default_factory=dict)
+    skips_bad_files: bool = False
+    bad_rows_max: int | None = None
+    token: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceWritten:
+    """What came of it: the commit, files passed over with reasons, rows set aside by path."""
+
+    report: CommitReport
+    skipped: Mapping[str, str]
+    rows: Mapping[str, tuple[BadRow, ...]]
+
+
+def write_sources(table: LakeTable, spark: SparkSession, wanted: SourceWrite) -> SourceWritten:
+    """Write the files. Raises InvalidData naming the files at fault, or that none is left, and as
+    `LakeTable.write` does."""
+    folder, paths = find_sources(wanted.location)
+    skipped: dict[str, str] = {}
+    rows: dict[str, tuple[BadRow, ...]] = {}
+    intake = _intake(table, spark, wanted, folder)
+    while paths:
+        try:
+            rows_now = intake.rows(paths)
+            report = table.write(
+                rows_now, wanted.operation, options=wanted.options, token=wanted.token
+            )
+            return SourceWritten(report, skipped, rows)
+        except (InvalidData, ConfigError, *SPARK_FAILURES) as error:
+            verdict = _judge(table, wanted, intake, paths, error)
+        if verdict.files and not wanted.skips_bad_files:
+            raise UnreadableFiles(
+                {f"{folder.uri}/{path}": why for path, why in verdict.files.items()}
+            )
+        _keep_rows(folder, verdict)
+        skipped |= verdict.files
+        rows |= verdict.rows
+        if verdict.settings is not None:
+            intake = intake.without(verdict.digests, verdict.settings)
+        left = {*verdict.files, *verdict.waiting}
+        paths = [path for path in paths if path not in left]
+        skipped |= dict.fromkeys(verdict.waiting, "too many bad rows in the files before it")
+    path, reason = next(iter(skipped.items()))
+    raise InvalidData(f"no source file can be taken in: {path}: {reason}", path=folder.uri)
+
+
+def _intake(
+    table: LakeTable, spark: SparkSession, wanted: SourceWrite, folder: StoreLocation
+) -> Intake:
+    hoodie = table.hoodie_table
+    deletes = WriteOperation.parse(wanted.operation) is WriteOperation.DELETE
+    config = table.write_config(wanted.options)
+    schema = hoodie.table_schema(table.timeline())
+    is_text = wanted.file_format != PARQUET
+    return Intake(
+        spark,
+        SourceSettings(
+            folder, wanted.file_format, wanted.reading, known=types_of(schema) if is_text else {}
+        ),
+        schema,
+        fits=not deletes and config.partial_update_columns is None,
+        adds_columns=False,
+        only_keys=deletes,
+        keys=key_generator(hoodie),
+        ordering=() if deletes else hoodie.config.ordering_fields,
+    )
+
+
+def _judge(
+    table: LakeTable, wanted: SourceWrite, intake: Intake, paths: list[str], error: Exception
+) -> Verdict:
+    """What is at fault. Raises the error itself where no file is."""
+    if isinstance(error, SPARK_FAILURES) and is_infrastructure_failure(error):
+        message = f"Spark could not do its work: {failure_reason(error)}"
+        raise StorageUnavailable(message, table=table.uri) from error
+    if isinstance(error, UnreadableFiles) and not isinstance(error, ClashingFiles):
+        return Verdict(error.reasons)
+    if isinstance(error, ConfigError):
+        verdict = Verdict(misfits(intake, paths))
+    else:
+        operation, config = (
+            WriteOperation.parse(wanted.operation),
+            table.write_config(wanted.options),
+        )
+
+        def try_rows(rows: DataFrame) -> None:
+            try_write(rows, table.hoodie_table, operation, config)
+
+        verdict = judge(intake, paths, rows_max=wanted.bad_rows_max, try_rows=try_rows)
+    if verdict.files or verdict.digests - intake.left_out:
+        return verdict
+    if isinstance(error, SPARK_FAILURES):
+        message = f"the rows cannot be written: {failure_reason(error)}"
+        raise InvalidData(message, table=table.uri) from error
+    raise error
+
+
+def _keep_rows(folder: StoreLocation, verdict: Verdict) -> None:
+    store = folder.open()
+    for path, found in verdict.rows.items():
+        info = store.head(path)
+        if info is None:
+            raise InvalidData("source file has gone", path=f"{folder.uri}/{path}")
+        file = LandingFile(path, info.size_bytes, info.modified_ms)
+        quarantine_rows(store, file, [row.to_json_object() for row in found], Landing())
