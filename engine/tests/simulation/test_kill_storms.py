@@ -25,7 +25,7 @@ pytestmark = pytest.mark.storm
 
 KILLS = 300
 ACKNOWLEDGED_ON_S3 = 300
-TABLES_ON_S3 = 4
+TABLES_ON_S3 = 6
 LOOK_EVERY_KILLS = 20
 STORM_S_MAX = 2400.0
 FAULTS = {
@@ -37,8 +37,8 @@ FAULTS = {
 S3_OPTIONS = {
     "hoodie.client.heartbeat.interval_in_ms": "2000",
     "hoodie.client.heartbeat.tolerable.misses": "4",
-    "hoodie.write.lock.storage.validity.timeout.secs": "15",
-    "hoodie.write.lock.storage.renew.interval.secs": "3",
+    "hoodie.write.lock.storage.validity.timeout.secs": "10",
+    "hoodie.write.lock.storage.renew.interval.secs": "1",
 }
 
 
@@ -102,7 +102,7 @@ def test_a_storm_of_kills_on_s3_that_loses_replies(
         table = SmallTable.create(direct, table_type=table_type)
         location = StoreLocation.of(uri, through_proxy)
         folder = tmp_path / f"storm-{number}"
-        storms.append(KillStorm(location, table, folder, S3_OPTIONS, seed=number, life_s_max=12.0))
+        storms.append(KillStorm(location, table, folder, S3_OPTIONS, seed=number, life_s_max=25.0))
     proxy.inject_randomly(FAULTS, seed=11)
     events = weather(storms, kills=KILLS, acknowledged=ACKNOWLEDGED_ON_S3)
     assert events[Event.FOUND], "no commit was in doubt"
