@@ -67,6 +67,19 @@ def leads(server: ApiServer, namespace: str) -> bool:
     return server.api().get(LEASES, LEASE_NAME, namespace) is not None
 
 
+def test_a_lease_that_another_renews_is_left_alone(server: ScriptedServer, tmp_path: Path) -> None:
+    clock = FakeClock()
+    election = contender(server.api(tmp_path), "a", clock=clock)
+    for version in ("1", "2"):
+        spec = {"holderIdentity": "b", "leaseDurationSeconds": LEASE_S, "renewTime": version}
+        metadata = {"name": "lease", "resourceVersion": version}
+        server.script = [(200, {"metadata": metadata, "spec": spec})]
+        assert not election._attempt()
+        clock.advance(LEASE_S - 1)
+    assert len(server.seen) == 2
+    assert not election.is_leader
+
+
 def test_a_term_ends_well_before_the_lease_does() -> None:
     term_s = election_module.RENEW_DEADLINE_S
     assert term_s + 3 <= election_module.LEASE_S

@@ -14,6 +14,7 @@ from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
 from tideline.testing.iceberg_model import IcebergModel
+from tideline.testing.stepping_store import Step, SteppingStore
 
 ROWS = [*range(4), *range(6, 30)]
 VERSIONS = (1, 2, 3)
@@ -147,6 +148,29 @@ def test_a_store_that_goes_away_for_good_leaves_a_readable_table(
                 assert is_rewritten(table, rewrite), when
         assert_sound(table, rewrite, when)
     assert ends == {"raised", "Unknown", "Committed"}
+
+
+def test_what_a_commit_in_doubt_needs_is_not_removed(
+    prepared: tuple[IcebergModel, RewriteFiles],
+) -> None:
+    """The reply to the publishing request is lost and nothing can be read: deletes would work."""
+    model, rewrite = prepared
+    table = model.copy()
+    published: list[str] = []
+
+    def stay_away(step: Step) -> None:
+        if published and not step.method.startswith("delete"):
+            raise StorageUnavailable("away")
+
+    def lose_the_reply(step: Step) -> None:
+        if step.method == "put_if_absent" and step.path.endswith(".metadata.json"):
+            published.append(step.path)
+            raise StorageUnavailable("the reply was lost")
+
+    store = SteppingStore(table.location.open(), stay_away, lose_the_reply)
+    assert isinstance(commit(table, rewrite, store), Unknown)
+    assert is_rewritten(table, rewrite)
+    assert_sound(table, rewrite, "in doubt")
 
 
 def test_an_unknown_outcome_may_still_have_happened(

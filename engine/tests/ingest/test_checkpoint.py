@@ -236,6 +236,11 @@ def test_a_checkpoint_that_is_only_carried_still_counts() -> None:
     assert read({5: carried, 6: {}}, "a") == {"a": 4}
 
 
+def test_an_older_copy_does_not_replace_a_newer_one_once_the_commit_itself_is_archived() -> None:
+    assert read({5: own("b", b=1, a=4), 6: own("b", b=2, a=5)}, "a") == {"a": 5}
+    assert read({5: own("b", b=1, a=5), 6: own("b", b=2, a=4)}, "a") == {"a": 5}
+
+
 def test_a_copy_that_another_commit_overtook_does_not_hide_the_later_one() -> None:
     # b began before a's second commit was complete and carries a's first; its instant is later.
     commits = {1: own("a", a=1), 2: own("a", a=2), 3: own("b", a=1, b=1)}

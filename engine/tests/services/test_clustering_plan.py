@@ -37,14 +37,19 @@ COMMITS = ActiveTimeline(
 )
 
 
-def view(sizes: dict[str, list[int]], clustering: str | None = None) -> FileSystemView:
+def view(
+    sizes: dict[str, list[int]], clustering: str | None = None, compacting: str | None = None
+) -> FileSystemView:
     """File groups `f<n>-0` of these base sizes, by partition."""
     listing = {
         partition: [(f"f{n}-0_0-0-0_{T1}.parquet", size) for n, size in enumerate(found)]
         for partition, found in sizes.items()
     }
     pending = {FileGroupId("p", clustering): T2} if clustering else {}
-    return FileSystemView.build(listing, COMMITS, pending_clustering=pending)
+    others = {FileGroupId("p", compacting): T2} if compacting else {}
+    return FileSystemView.build(
+        listing, COMMITS, pending_clustering=pending, pending_compaction=others
+    )
 
 
 def groups(outcome: ClusteringPlan | NotDue) -> list[tuple[list[str], int]]:
@@ -109,8 +114,12 @@ def test_a_single_slice_is_kept_only_where_settings_say_so() -> None:
     assert len(groups(plan_clustering(alone, replace(strict, sort_columns=("v",)), reason=""))) == 1
 
 
-def test_groups_of_a_pending_clustering_are_left_alone() -> None:
-    plan = plan_clustering(view({"p": [10, 20]}, clustering="f0-0"), CONFIG, reason="")
+def test_groups_of_a_pending_plan_are_left_alone() -> None:
+    sizes = {"p": [10, 20]}
+    for busy in (view(sizes, clustering="f0-0"), view(sizes, compacting="f0-0")):
+        assert groups(plan_clustering(busy, CONFIG, reason="")) == [(["f1-0"], 1)]
+    needed = {FileGroupId("p", "f0-0"): T2}
+    plan = plan_clustering(view(sizes), CONFIG, reason="", pending_log_compaction=needed)
     assert groups(plan) == [(["f1-0"], 1)]
 
 

@@ -219,12 +219,15 @@ def test_an_unknown_strategy_is_refused() -> None:
         CompactionConfig.from_settings(Settings({"hoodie.compaction.strategy": "com.acme.Mine"}))
 
 
-def view(*, compacting: str | None = None) -> FileSystemView:
+def view(*, compacting: str | None = None, clustering: str | None = None) -> FileSystemView:
     names = [(f"f{n}-0_0-0-0_{at(1)}.parquet", 10) for n in (1, 2, 3)] + [
         (f".f{n}-0_{at(1)}.log.1_0-0-0", 5) for n in (1, 2)
     ]
     pending = {FileGroupId("p", compacting): at(9)} if compacting else {}
-    return FileSystemView.build({"p": names}, timeline("delta"), pending_compaction=pending)
+    others = {FileGroupId("p", clustering): at(9)} if clustering else {}
+    return FileSystemView.build(
+        {"p": names}, timeline("delta"), pending_compaction=pending, pending_clustering=others
+    )
 
 
 def test_slices_without_logs_and_groups_of_a_pending_plan_are_left_alone() -> None:
@@ -233,10 +236,11 @@ def test_slices_without_logs_and_groups_of_a_pending_plan_are_left_alone() -> No
     assert isinstance(plan, CompactionPlan)
     assert {item.group.file_id for item in plan.operations} == {"f1-0", "f2-0"}
     assert plan.missing_partitions == ()
-    plan = plan_compaction(view(compacting="f1-0"), config, NOW, reason="because")
-    assert isinstance(plan, CompactionPlan)
-    assert {item.group.file_id for item in plan.operations} == {"f2-0"}
-    assert plan.missing_partitions == ("p",)
+    for busy in (view(compacting="f1-0"), view(clustering="f1-0")):
+        plan = plan_compaction(busy, config, NOW, reason="because")
+        assert isinstance(plan, CompactionPlan)
+        assert {item.group.file_id for item in plan.operations} == {"f2-0"}
+        assert plan.missing_partitions == ("p",)
     explained = plan.explain()
     assert (explained.bytes_read, explained.bytes_written) == (15, 10)
 

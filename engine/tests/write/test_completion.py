@@ -8,6 +8,7 @@ import pytest
 
 from tideline.errors import Conflict
 from tideline.heartbeat_limits import HeartbeatLimits
+from tideline.lock_timing import LockTiming
 from tideline.storage.heartbeat import Heartbeat
 from tideline.storage.lock import Lease, open_table_lock
 from tideline.table.hoodie_table import HoodieTable
@@ -36,9 +37,8 @@ def hoodie(table: SmallTable) -> HoodieTable:
 
 @pytest.fixture
 def lease(hoodie: HoodieTable) -> Iterator[Lease]:
-    lock = open_table_lock(
-        hoodie.store, hoodie.clock, validity_s=VALIDITY_S, renew_interval_s=10_000.0
-    )
+    timing = LockTiming(validity_s=VALIDITY_S, renew_interval_s=10_000.0)
+    lock = open_table_lock(hoodie.store, hoodie.clock, timing)
     with lock.acquire(timeout_s=0) as lease:
         yield lease
 

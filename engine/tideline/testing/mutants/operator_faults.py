@@ -8,7 +8,8 @@ _OPERATOR = "operator/tideline_operator"
 _TESTS = "operator/tests"
 _PLANNER = f"{_OPERATOR}/planner.py"
 _PLANNER_TESTS = (f"{_TESTS}/test_planner.py",)
-_ELECTION_TESTS = (f"{_TESTS}/test_controller_election.py", "-m", "not api_server")
+_ELECTION = f"{_OPERATOR}/controller/election.py"
+_ELECTION_TESTS = (f"{_TESTS}/test_controller_stale_leader.py", "-m", "not api_server")
 
 OPERATOR_FAULTS = (
     Fault(
@@ -48,24 +49,46 @@ OPERATOR_FAULTS = (
     ),
     Fault(
         "a lease that another holds is taken",
-        f"{_OPERATOR}/controller/election.py",
+        _ELECTION,
         '            if holder not in ("", self._identity) and not self._is_dropped(lease):\n',
         "            if False:\n",
         _ELECTION_TESTS,
     ),
     Fault(
-        "a Job whose pods still run counts as ended",
-        f"{_OPERATOR}/controller/settlement.py",
-        "            elif self._has_pods(key, entry.id):\n",
-        "            elif not key:\n",
-        (f"{_TESTS}/test_controller_crashes.py", f"{_TESTS}/test_controller_reconciles.py"),
+        "a leader goes on writing after its term",
+        _ELECTION,
+        "            return self._ends_s is not None and "
+        "self._clock.monotonic_s() < self._ends_s\n",
+        "            return self._ends_s is not None\n",
+        _ELECTION_TESTS,
     ),
     Fault(
-        "a Job that waits for ever is never given up",
-        f"{_OPERATOR}/controller/settlement.py",
-        "        if now_ms < late_at_ms:\n",
-        "        if late_at_ms:\n",
-        (f"{_TESTS}/test_controller_start_deadline.py",),
+        "a renewal that was confirmed too late revives a term",
+        _ELECTION,
+        "            if self._ends_s is None or self._clock.monotonic_s() >= self._ends_s:\n",
+        "            if self._ends_s is None:\n",
+        _ELECTION_TESTS,
+    ),
+    Fault(
+        "a term counts from the answer to its renewal",
+        _ELECTION,
+        "            if is_renewed:\n                self._ends_s = sent_s +",
+        "            if is_renewed:\n                self._ends_s = self._clock.monotonic_s() +",
+        _ELECTION_TESTS,
+    ),
+    Fault(
+        "a Job whose pod still runs counts as lost",
+        f"{_OPERATOR}/launcher/job_outcome.py",
+        "    if failure is not None and (driver is None or has_ended(driver)):\n",
+        "    if failure is not None:\n",
+        (f"{_TESTS}/test_job_outcome.py",),
+    ),
+    Fault(
+        "the pod of an earlier Job of that name answers for it",
+        f"{_OPERATOR}/launcher/job_outcome.py",
+        '        return any(owner.get("uid") == uid for owner in owners)\n',
+        "        return bool(owners)\n",
+        (f"{_TESTS}/test_job_outcome.py",),
     ),
     Fault(
         "a status grows past what the API server takes",

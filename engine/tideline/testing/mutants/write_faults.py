@@ -27,11 +27,11 @@ WRITE_FAULTS = (
         _COMPLETING,
     ),
     Fault(
-        "a commit whose reply was lost counts as lost",
-        _COMPLETION,
-        "            if self._reads_back(completed):\n                return\n",
-        "",
-        (_CRASH, "-k", "losing_the_reply and upsert and REFUSED and COPY"),
+        "a commit that took place in doubt counts as undone",
+        f"{_WRITE}/transaction.py",
+        "        self._completion.tidy_up(self.instant)\n        return self._completing\n",
+        "        return Fate.UNDONE\n",
+        (f"{_TESTS}/test_unknown_outcome.py",),
     ),
     Fault(
         "a commit that may still arrive is undone",
