@@ -397,6 +397,7 @@ def test_short_names_and_the_category_are_known(api_server: ApiServer) -> None:
         "laketables": (["lt"], ["tideline"]),
         "laketables/status": (None, None),
         "lakestores": (["ls"], ["tideline"]),
+        "lakestores/status": (None, None),
     }
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import http.client
 import threading
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from random import Random
 from types import TracebackType
 from typing import Self
 
@@ -40,10 +43,14 @@ class FaultyS3Proxy:
     """Forwards to `upstream` (host:port, or None for a server that only has faults)."""
 
     def __init__(self, upstream: str | None = None) -> None:
-        self.requests: tuple[SeenRequest, ...] = ()
+        self.suffered: Counter[ProxyFault] = Counter()
+        """How many requests each fault has happened to."""
+        self._requests: list[SeenRequest] = []
         self._upstream = upstream
         self._faults: dict[str, tuple[ProxyFault, ...]] = {}
         self._always: ProxyFault | None = None
+        self._rates: Mapping[ProxyFault, float] = {}
+        self._random = Random(0)
         self._changing = threading.Lock()
         self._stopping = threading.Event()
         self._server = _Server(self)
@@ -55,6 +62,11 @@ class FaultyS3Proxy:
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}"
 
+    @property
+    def requests(self) -> tuple[SeenRequest, ...]:
+        """All requests that arrived, in order."""
+        return tuple(self._requests)
+
     def inject(self, fault: ProxyFault, *, method: str = "PUT", times: int = 1) -> None:
         """Let the next `times` requests of `method` suffer `fault`, after earlier injections."""
         with self._changing:
@@ -63,6 +75,11 @@ class FaultyS3Proxy:
     def inject_always(self, fault: ProxyFault) -> None:
         """Let every request suffer `fault` from now on."""
         self._always = fault
+
+    def inject_randomly(self, rates: Mapping[ProxyFault, float], *, seed: int) -> None:
+        """Let each request from now on suffer a fault with the probability given for it."""
+        with self._changing:
+            self._rates, self._random = rates, Random(seed)
 
     def count(self, method: str) -> int:
         """How many requests of `method` arrived."""
@@ -85,12 +102,25 @@ class FaultyS3Proxy:
 
     def _next_fault(self, request: SeenRequest) -> ProxyFault | None:
         with self._changing:
-            self.requests = (*self.requests, request)
-            if self._always is not None:
-                return self._always
-            waiting = self._faults.get(request.method, ())
-            self._faults[request.method] = waiting[1:]
-            return waiting[0] if waiting else None
+            self._requests.append(request)
+            fault = self._drawn_fault(request)
+            if fault is not None:
+                self.suffered[fault] += 1
+            return fault
+
+    def _drawn_fault(self, request: SeenRequest) -> ProxyFault | None:
+        if self._always is not None:
+            return self._always
+        waiting = self._faults.get(request.method, ())
+        self._faults[request.method] = waiting[1:]
+        if waiting:
+            return waiting[0]
+        draw = self._random.random() if self._rates else 1.0
+        for fault, rate in self._rates.items():
+            draw -= rate
+            if draw < 0:
+                return fault
+        return None
 
 
 class _Server(ThreadingHTTPServer):

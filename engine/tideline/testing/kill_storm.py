@@ -1,0 +1,230 @@
+"""A storm of kills over one table: two writers, a mover and a keeper, none of which lives for long.
+
+Half of all lives end at a write to the store that was drawn beforehand, the others at a moment of
+the parent's choosing, in the middle of whatever they are at. A successor starts at once. The mover
+runs the services that move rows, the keeper cleans, archives and rolls back.
+
+While the storm lasts every acknowledged row is seen once; after it each batch is in the table once.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from random import Random
+
+from tideline.errors import Conflict, StorageUnavailable, UnknownOutcome
+from tideline.services.service import Service
+from tideline.storage.location import StoreLocation
+from tideline.testing import writer_process
+from tideline.testing.faulty_store import FaultPlan, FaultyStore
+from tideline.testing.service_process import local_services
+from tideline.testing.small_table import SmallTable
+from tideline.testing.storm_writer import (
+    Event,
+    StormBatch,
+    StormJob,
+    acknowledged,
+    expected_values,
+    read_journal,
+    write_in_a_storm,
+)
+
+WRITERS = (1, 2)
+MOVER = (Service.COMPACTION, Service.CLUSTERING, Service.LOG_COMPACTION)
+KEEPER = (Service.CLEANING, Service.ARCHIVAL, Service.ROLLBACK)
+SERVICE_OPTIONS = {
+    "hoodie.compact.inline.max.delta.commits": "2",
+    "hoodie.log.compaction.blocks.threshold": "2",
+    "hoodie.clustering.inline.max.commits": "4",
+    "hoodie.clustering.plan.strategy.sort.columns": "v",
+    "hoodie.clean.commits.retained": "3",
+    "hoodie.keep.min.commits": "6",
+    "hoodie.keep.max.commits": "8",
+}
+_WRITES_OF_A_LIFE_MAX = 80
+_CALM_S_MAX = 180.0
+
+
+@dataclass(slots=True)
+class _Life:
+    """A process that is about to die."""
+
+    process: BaseProcess
+    ends_s: float
+    """When it is killed from outside; infinite for one that dies at a write."""
+
+
+@dataclass(slots=True)
+class KillStorm:
+    """The processes on one table and what they wrote down, in `folder`.
+
+    `location` is how they reach the table, `table` how the audit does, by another way perhaps.
+    """
+
+    location: StoreLocation
+    table: SmallTable
+    folder: Path
+    options: Mapping[str, str]
+    seed: int
+    life_s_max: float
+    kills: int = 0
+    looks: int = 0
+    _lives: dict[str, _Life] = field(default_factory=dict)
+    _random: Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._random = Random(self.seed)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for writer in WRITERS:
+            self._journal(writer).touch()
+
+    def step(self) -> None:
+        """Kill whose time has come, and replace the dead. Fails on a process that gave up."""
+        for role in (*(f"writer-{number}" for number in WRITERS), "mover", "keeper"):
+            life = self._lives.get(role)
+            if life is not None and life.process.exitcode is None:
+                if time.monotonic() < life.ends_s:
+                    continue
+                writer_process.kill(life.process)
+            if life is not None:
+                assert life.process.exitcode == -signal.SIGKILL, (role, self._errors())
+                self.kills += 1
+            self._lives[role] = self._born(role)
+
+    def look(self) -> None:
+        """What a fresh reader sees now: every acknowledged row that nobody deletes, none twice."""
+        before = self.acknowledged()
+        seen = Counter(key for key, _ in self.table.values())
+        doubled = [key for key, count in seen.items() if count > 1]
+        assert not doubled, doubled
+        meanwhile = {key for one in self._begun_after(before) for key in one.deleted_keys}
+        kept = {key for key, _ in expected_values(before)} - meanwhile
+        assert kept <= seen.keys(), sorted(kept - seen.keys())
+        self.looks += 1
+
+    def calm(self) -> None:
+        """Nobody is killed any more; writers settle what is in doubt, and everybody goes home."""
+        self._stop.touch()
+        for role in ("mover", "keeper"):
+            writer_process.kill(self._lives.pop(role).process)
+        for number in WRITERS:
+            self._survive(f"writer-{number}")
+
+    def audit(self) -> None:
+        """Every batch is there once, and what was left behind can be finished and swept up."""
+        expected = expected_values(self.acknowledged())
+        assert self.table.values() == expected
+        services = local_services(self.table, {**self.options, **SERVICE_OPTIONS})
+        for service in (Service.ROLLBACK, *MOVER):
+            # A plan that another overtook is given up by whoever tries it.
+            with suppress(Conflict):
+                services.run_pending(service)
+        services.run(Service.CLEANING)
+        services.run(Service.ROLLBACK)
+        self.table.lake().repair()
+        assert self.table.values() == expected
+        assert self.table.merged_values() == expected
+        assert self.table.lake().check(keys=True) == ()
+
+    def acknowledged(self) -> dict[int, list[int]]:
+        """The batches of each writer whose write returned."""
+        return {writer: acknowledged(read_journal(self._journal(writer))) for writer in WRITERS}
+
+    def events(self) -> Counter[Event]:
+        """How often each thing happened to a batch."""
+        return Counter(
+            event for writer in WRITERS for event, _ in read_journal(self._journal(writer))
+        )
+
+    def end(self) -> None:
+        """Kill whoever is left, after a failure."""
+        for life in self._lives.values():
+            with suppress(AssertionError):
+                writer_process.kill(life.process)
+
+    def _born(self, role: str, *, immortal: bool = False) -> _Life:
+        plan, ends_s = FaultPlan(), float("inf")
+        if not immortal:
+            if self._random.random() < 0.5:
+                number = self._random.randint(1, _WRITES_OF_A_LIFE_MAX)
+                is_before = self._random.random() < 0.5
+                plan = FaultPlan(
+                    crash_before_write=number if is_before else None,
+                    crash_after_write=None if is_before else number,
+                    kill_process=True,
+                )
+            # A life that meets nothing but conflicts may never come to its last write.
+            ends_s = time.monotonic() + self._random.uniform(0.05, self.life_s_max)
+            if plan.kill_process:
+                ends_s += 2 * self.life_s_max
+        return _Life(writer_process.start(*self._task(role, plan)), ends_s)
+
+    def _task(self, role: str, plan: FaultPlan) -> tuple[Callable[..., object], object]:
+        error_file = str(self.folder / f"{role}.error")
+        if role.startswith("writer-"):
+            writer = int(role.removeprefix("writer-"))
+            journal, stop = str(self._journal(writer)), str(self._stop)
+            job = StormJob(self.location, writer, self.options, journal, stop, plan)
+            return _reporting, (write_in_a_storm, job, error_file)
+        services = MOVER if role == "mover" else KEEPER
+        work = _ServiceJob(self.location, services, {**self.options, **SERVICE_OPTIONS}, plan)
+        return _reporting, (_serve, work, error_file)
+
+    def _survive(self, role: str) -> None:
+        writer_process.kill(self._lives.pop(role).process)
+        process = self._born(role, immortal=True).process
+        process.join(_CALM_S_MAX)
+        assert process.exitcode == 0, (role, process.exitcode, self._errors())
+
+    def _begun_after(self, done: Mapping[int, list[int]]) -> Iterator[StormBatch]:
+        for writer, numbers in done.items():
+            for _, number in read_journal(self._journal(writer)):
+                if not numbers or number > numbers[-1]:
+                    yield StormBatch(writer, number)
+
+    def _journal(self, writer: int) -> Path:
+        return self.folder / f"writer-{writer}"
+
+    @property
+    def _stop(self) -> Path:
+        return self.folder / "stop"
+
+    def _errors(self) -> list[str]:
+        return [file.read_text() for file in sorted(self.folder.glob("*.error"))]
+
+
+@dataclass(frozen=True, slots=True)
+class _ServiceJob:
+    location: StoreLocation
+    services: tuple[Service, ...]
+    options: Mapping[str, str]
+    plan: FaultPlan
+
+
+def _serve(job: _ServiceJob) -> None:
+    table = SmallTable(job.location)
+    store = FaultyStore(table.store(), job.plan, kernel_locks=True)
+    random = Random()
+    while True:
+        service = random.choice(job.services)
+        # Whoever loses, or cannot say, tries again: that is what services do.
+        with suppress(Conflict, StorageUnavailable, UnknownOutcome):
+            local_services(table, job.options, store).run(service)
+        time.sleep(random.uniform(0, 0.05))
+
+
+def _reporting(task: tuple[Callable[[object], None], object, str]) -> None:
+    """Run a task; what it could not cope with stands in a file when it ends."""
+    target, job, error_file = task
+    try:
+        target(job)
+    except BaseException as error:
+        Path(error_file).write_text(f"{type(error).__name__}: {error}")
+        raise
