@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tideline.testing.ci_slice import MUTANTS, SLICES, slice_of
+from tideline.testing.mutants.table import FAULTS
 from tideline.testing.suite_schedule import Kind, choose_kind, left_to_slow, slices
 from tideline.testing.verify import COUNTED, Outcome, Part, counts_in, run_part, table
 
@@ -75,6 +76,12 @@ def test_the_slices_of_a_target_make_up_all_of_it(target: str) -> None:
     numbered = [f"--slice {number}/{len(parts)}" for number in range(1, len(parts) + 1)]
     assert parts in (numbered, [""], list(MUTANTS))
     assert f"\n{target}: " in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_every_planted_fault_is_in_one_slice() -> None:
+    for fault in FAULTS:
+        holding = [words for words in MUTANTS if any(word in fault.path for word in words.split())]
+        assert len(holding) == 1, fault
 
 
 def test_only_the_tests_of_the_slice_are_run(tmp_path: Path) -> None:

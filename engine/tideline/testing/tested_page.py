@@ -11,8 +11,6 @@ What stands between the two marks of the page is replaced; all else is written b
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -24,6 +22,7 @@ import pytest
 from tideline.testing import iceberg_rest_server
 from tideline.testing.faulty_store import FaultPlan, LostReply
 from tideline.testing.minio_server import VERSION as MINIO
+from tideline.testing.mutants.table import FAULTS
 from tideline.testing.peer_environment import (
     HUDI_BUNDLE,
     HUDI_REQUIREMENTS,
@@ -66,9 +65,7 @@ def fault_classes() -> list[str]:
 
 def planted_faults() -> int:
     """How many faults `make mutants` plants."""
-    if importlib.util.find_spec("tideline.testing.mutants") is None:
-        return 0
-    return len(importlib.import_module("tideline.testing.mutants.table").FAULTS)
+    return len(FAULTS)
 
 
 def peers() -> list[str]:
