@@ -33,7 +33,8 @@ class FaultReport:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note whether every simulation is in the run."""
-        self.has_all = has_all_simulations(item.path for item in session.items)
+        if not session.config.option.collectonly:
+            self.has_all = has_all_simulations(item.path for item in session.items)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
