@@ -22,6 +22,7 @@ from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import Action
 from tideline.timeline.instant_time import InstantTime
 from tideline_operator.observation import Observer
+from tideline_operator.observed import LOCATION_TAKEN
 from tideline_operator.planner import plan
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
@@ -87,6 +88,30 @@ def test_a_table_is_seen_as_it_was_created_and_agrees_with_its_spec(table: Resol
     assert (seen.record_key, seen.partition_by, seen.ordering) == (("id",), ("city",), ("ts",))
     assert (seen.latest, seen.latest_action, seen.completed) == (latest, "commit", 2)
     assert starts(plan(table, EMPTY, Observer(CLOCK).observe(table, EMPTY), NOW_MS)) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (".hoodie/hoodie.properties", "is inside the Hudi table at file://{};"),
+        ("metadata/00001-a.metadata.json", "is inside the Iceberg table at file://{};"),
+        ("table/x/.hoodie/hoodie.properties", "is around the Hudi table at file://{}/table/x;"),
+        ("table/metadata/00001-a.metadata.json", "is that of an Iceberg table;"),
+        ("tables/.hoodie/hoodie.properties", None),
+        ("table/orders.csv", None),
+    ],
+)
+def test_a_table_of_others_at_the_place_of_one_to_come_is_a_problem(
+    table: ResolvedTable, tmp_path: Path, found: str, words: str | None
+) -> None:
+    (tmp_path / found).parent.mkdir(parents=True)
+    (tmp_path / found).touch()
+    problem = Observer(CLOCK).observe(table, EMPTY).problem
+    if words is None:
+        assert problem is None
+    else:
+        assert problem is not None and problem.reason == LOCATION_TAKEN
+        assert words.format(tmp_path) in problem.message
 
 
 def test_checkpoints_are_read_from_commits_once_each(table: ResolvedTable) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from tideline.clock import Clock
@@ -37,12 +36,12 @@ from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3_errors import MissingBucket
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.location_conflict import find_table_conflict
 from tideline.table.settings import Settings
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.carried import read_carried
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.timeline.instant_time import InstantTime
-from tideline_operator.foreign_tables import table_in_the_way
 from tideline_operator.iceberg_observation import IcebergMemory, observe_iceberg
 from tideline_operator.iceberg_source import IcebergSource, open_source
 from tideline_operator.observed import (
@@ -189,12 +188,15 @@ class Observer:
     def _in_the_way(self, table: ResolvedTable) -> Problem | None:
         """A table of others where this one is to be created."""
         try:
-            words = table_in_the_way(table.location, partial(self._open_store, table))
+            words = find_table_conflict(
+                StoreLocation.of(table.location.uri, dict(table.location.options)),
+                lambda at: self._open_store(table, Place(at.uri, at.options)),
+            )
         except TidelineError as error:
             return problem_of(error)
         if words is None:
             return None
-        message = f"spec.location: {table.location.uri} is no place for a table: {words}"
+        message = f"spec.location: {table.location.uri} is {words}; choose a folder of its own"
         return Problem(LOCATION_TAKEN, message, ConfigError.exit_code, is_transient=False)
 
     def _iceberg_table(self, table: ResolvedTable, running: frozenset[str]) -> Observed:

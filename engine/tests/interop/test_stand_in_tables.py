@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,11 +13,9 @@ from tideline.errors import UnsupportedTable
 from tideline.formats.avro import decode_container, encode_container
 from tideline.formats.bloom import BloomFilter
 from tideline.formats.log_block import (
-    BlockFrame,
     BlockKind,
     HeaderKey,
     encode_block,
-    read_frames,
     rollback_command_block,
 )
 from tideline.formats.parquet_footer import BaseFileFooter, read_footer
@@ -32,6 +29,7 @@ from tideline.services.compaction.plan import CompactionPlan
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import TableType
+from tideline.testing.log_blocks import blocks_of, content_of, frames_of
 from tideline.testing.stand_in_tables import answer, recipes, stand_in
 from tideline.testing.table_audit import open_fresh, read_rows
 from tideline.timeline.commit_metadata import CommitMetadata
@@ -217,25 +215,6 @@ def test_overwritten_groups_are_replaced() -> None:
     assert earlier & set(replaced)
 
 
-def blocks_of(name: str) -> Iterator[tuple[BlockFrame, bytes, bytes]]:
-    """Frame, whole block and content of every block of a table's log files."""
-    for file in sorted(stand_in(name).rglob(".*.log.*")):
-        if file.suffix != ".crc" and ".hoodie" not in file.parts:
-            body = file.read_bytes()
-            for frame in frames_of(body):
-                content = body[frame.content_offset :][: frame.content_size_bytes]
-                yield frame, body[frame.offset :][: frame.size_bytes], content
-
-
-def frames_of(body: bytes) -> tuple[BlockFrame, ...]:
-    return read_frames(lambda offset, length: body[offset : offset + length], len(body))
-
-
-def content_of(block: bytes) -> bytes:
-    (frame,) = frames_of(block)
-    return block[frame.content_offset :][: frame.content_size_bytes]
-
-
 @pytest.mark.parametrize(
     ("name", "kinds"),
     [
@@ -245,7 +224,7 @@ def content_of(block: bytes) -> bytes:
 )
 def test_log_blocks_are_read_and_made_again(name: str, kinds: set[BlockKind]) -> None:
     seen = set()
-    for frame, whole, content in blocks_of(name):
+    for frame, whole, content in blocks_of(stand_in(name)):
         seen.add(frame.kind)
         assert encode_block(frame.kind, frame.headers, content) == whole
         schema = frame.headers.get(HeaderKey.SCHEMA, "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import cache
@@ -18,7 +17,6 @@ from tideline.formats.log_block import (
     BlockKind,
     HeaderKey,
     encode_block,
-    read_frames,
     rollback_command_block,
 )
 from tideline.log.data_block import decode_data_block, encode_data_block
@@ -26,6 +24,7 @@ from tideline.log.delete_block import DeleteRecords, decode_delete_block, encode
 from tideline.log.log_format import LogFormat
 from tideline.table.avro_schema import arrow_to_avro
 from tideline.testing.fixtures import FIXTURES, fixture_table
+from tideline.testing.log_blocks import blocks_of, content_of, frames_of
 from tideline.timeline.instant_time import InstantTime
 
 NOW = InstantTime("20250101000000000")
@@ -82,26 +81,6 @@ def hudi_tables() -> tuple[str, ...]:
     )
 
 
-def blocks_of(table: str) -> Iterator[tuple[BlockFrame, bytes, bytes]]:
-    """Frame, whole block and content of every block of a table's log files."""
-    for file in sorted(fixture_table(table).rglob(".*.log.*")):
-        if file.suffix == ".crc" or ".hoodie" in file.parts:
-            continue
-        body = file.read_bytes()
-        for frame in frames_of(body):
-            content = body[frame.content_offset :][: frame.content_size_bytes]
-            yield frame, body[frame.offset :][: frame.size_bytes], content
-
-
-def frames_of(body: bytes) -> tuple[BlockFrame, ...]:
-    return read_frames(lambda offset, length: body[offset : offset + length], len(body))
-
-
-def content_of(block: bytes) -> bytes:
-    (frame,) = frames_of(block)
-    return block[frame.content_offset :][: frame.content_size_bytes]
-
-
 def instant_of(frame: BlockFrame) -> InstantTime:
     return InstantTime(frame.headers[HeaderKey.INSTANT_TIME])
 
@@ -152,7 +131,7 @@ def some_rows() -> pa.Table:
 @pytest.mark.fixtures
 @pytest.mark.parametrize("table", hudi_tables())
 def test_what_hudi_wrote_is_read_and_made_again_byte_for_byte(table: str) -> None:
-    for frame, whole, content in blocks_of(table):
+    for frame, whole, content in blocks_of(fixture_table(table)):
         if frame.kind is BlockKind.CORRUPT:
             assert table == CORRUPT_TAIL
             continue

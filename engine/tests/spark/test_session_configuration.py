@@ -174,3 +174,11 @@ def test_a_home_that_cannot_be_written_leaves_the_cache_to_the_temporary_folder(
     found = cache_directory({"HOME": str(not_a_folder)})
     assert found.parent == tmp_path
     assert found.is_dir()
+
+
+def test_executors_read_within_the_limits_of_their_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "spark.executorEnv.TIDELINE_METADATA_BYTES_MAX"
+    monkeypatch.delenv("TIDELINE_METADATA_BYTES_MAX", raising=False)
+    assert name not in spark_configuration("local[2]")
+    monkeypatch.setenv("TIDELINE_METADATA_BYTES_MAX", "512Mi")
+    assert spark_configuration("local[2]")[name] == "512Mi"

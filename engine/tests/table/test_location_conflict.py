@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tideline.errors import ConfigError
+from tideline.errors import ConfigError, StorageUnavailable
 from tideline.lake_table import LakeTable
 from tideline.storage.local import LocalStore
 from tideline.storage.location import StoreLocation
-from tideline.table.location_conflict import Relation, relation
-
-MINIO = {"endpoint": "http://minio.store.svc:9000", "allow_http": "true"}
+from tideline.storage.object_store import ObjectInfo, ObjectStore
+from tideline.table.location_conflict import find_table_conflict
 
 
 def create(folder: Path) -> LakeTable:
@@ -63,37 +62,24 @@ def test_other_files_are_no_table(tmp_path: Path) -> None:
     create(tmp_path / "t")
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        (("s3://b/t", {}), ("s3a://b/t/", {}), Relation.SAME),
-        (("s3://b/t/x", {}), ("s3://b/t", {}), Relation.INSIDE),
-        (("s3://b", {}), ("s3://b/t", {}), Relation.AROUND),
-        (("s3://b/t2", {}), ("s3://b/t", {}), None),
-        (("s3://b/t", MINIO), ("s3://b/t", {}), None),
-        (
-            ("s3://b/t", MINIO),
-            ("s3://b/t/in", {"endpoint": "https://MINIO.store.svc.cluster.local:9000/"}),
-            Relation.AROUND,
-        ),
-        (
-            ("s3://b/t", {"endpoint": "https://s3.eu-west-1.amazonaws.com"}),
-            ("s3://b/t", {"region": "us-east-1"}),
-            Relation.SAME,
-        ),
-        (
-            ("s3://b/t", {"endpoint": "https://b.host", "path_style": "false"}),
-            ("s3://b/t", {"endpoint": "https://host:443"}),
-            Relation.SAME,
-        ),
-        (("/a/t", {}), ("file:///a/./t/landing", {}), Relation.AROUND),
-        (("/a/t", {}), ("memory://a/t", {}), None),
-    ],
-)
-def test_locations_are_compared_by_what_they_reach(
-    one: tuple[str, dict[str, str]],
-    other: tuple[str, dict[str, str]],
-    expected: Relation | None,
-) -> None:
-    found = relation(StoreLocation.of(*one), StoreLocation.of(*other))
-    assert found is expected
+def test_folders_above_that_may_not_be_read_count_as_no_table(tmp_path: Path) -> None:
+    location = StoreLocation.of(tmp_path / "t" / "people")
+
+    def open_below(at: StoreLocation) -> ObjectStore:
+        if at != location:
+            return _Refusing(at)
+        return at.open()
+
+    create(tmp_path / "t")
+    assert find_table_conflict(location) is not None
+    assert find_table_conflict(location, open_below) is None
+
+
+class _Refusing(LocalStore):
+    """A place that these credentials may not read."""
+
+    def __init__(self, at: StoreLocation) -> None:
+        super().__init__(at.uri.removeprefix("file://"))
+
+    def head(self, path: str) -> ObjectInfo | None:
+        raise StorageUnavailable("access denied", path=path)

@@ -18,6 +18,8 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from tideline.errors import ConfigError
+from tideline.read_limits import COLUMNS_SETTING
+from tideline.read_limits import SETTING as METADATA_SETTING
 from tideline.spark.cache_directory import cache_directory
 from tideline.spark.java_runtime import prepare_java
 from tideline.spark.s3a_connector import connect_s3a, s3a_settings
@@ -79,6 +81,10 @@ def spark_configuration(master: str, locations: Iterable[StoreLocation] = ()) ->
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration.as_uri()}",
     }
+    # Executors read metadata and files within the limits of their driver.
+    for name in (METADATA_SETTING, COLUMNS_SETTING):
+        if name in os.environ:
+            configuration[f"spark.executorEnv.{name}"] = os.environ[name]
     if is_local(master):
         configuration |= _local_configuration(master)
     return configuration | _s3a_configuration(master, locations)

@@ -8,7 +8,7 @@ what lies in its own `.hoodie`, such as Hudi's metadata table.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 
 HUDI, ICEBERG = "Hudi", "Iceberg"
 CONTROL_FOLDER = ".hoodie"
@@ -61,8 +61,3 @@ def _table_of(path: str) -> tuple[str, str]:
         if name == _METADATA_FOLDER:
             return root, ICEBERG
     return "", ""
-
-
-def describe(root: str, tables: Mapping[str, str]) -> str:
-    """A nested table in words."""
-    return f"the {tables[root]} table in {root!r}"

@@ -8,6 +8,8 @@ _OPERATOR = "operator/tideline_operator"
 _TESTS = "operator/tests"
 _PLANNER = f"{_OPERATOR}/planner.py"
 _PLANNER_TESTS = (f"{_TESTS}/test_planner.py",)
+_SETTLEMENT = f"{_OPERATOR}/controller/settlement.py"
+_SETTLEMENT_TESTS = (f"{_TESTS}/test_settlement.py",)
 _ELECTION = f"{_OPERATOR}/controller/election.py"
 _ELECTION_TESTS = (f"{_TESTS}/test_controller_stale_leader.py", "-m", "not api_server")
 
@@ -89,6 +91,41 @@ OPERATOR_FAULTS = (
         '        return any(owner.get("uid") == uid for owner in owners)\n',
         "        return bool(owners)\n",
         (f"{_TESTS}/test_job_outcome.py",),
+    ),
+    Fault(
+        "a Job that no cache knows yet counts as missing",
+        _SETTLEMENT,
+        "                known = jobs.get(job_id) or self._api.get(JOBS, job_id, namespace)\n",
+        "                known = jobs.get(job_id)\n",
+        _SETTLEMENT_TESTS,
+    ),
+    Fault(
+        "an operation whose Job was deleted is lost while its pod runs",
+        _SETTLEMENT,
+        "            elif self._has_pods(key, entry.id):\n",
+        "            elif False:\n",
+        _SETTLEMENT_TESTS,
+    ),
+    Fault(
+        "last words that come late are not heard",
+        _SETTLEMENT,
+        "        if isinstance(outcome, Lost):\n            selector",
+        "        if False:\n            selector",
+        _SETTLEMENT_TESTS,
+    ),
+    Fault(
+        "a Job that the status forgot is not seen",
+        _SETTLEMENT,
+        "        if is_known or not operation_id or kind not in _KINDS:\n",
+        "        if is_known or operation_id or kind not in _KINDS:\n",
+        _SETTLEMENT_TESTS,
+    ),
+    Fault(
+        "a commit in doubt counts before it is complete",
+        f"{_OPERATOR}/unknown_outcome.py",
+        "    if found is None or not found.is_completed:\n",
+        "    if found is None:\n",
+        (f"{_TESTS}/test_table_status.py",),
     ),
     Fault(
         "a status grows past what the API server takes",

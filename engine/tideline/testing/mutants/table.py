@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tideline.testing.mutants.fault import Fault
 from tideline.testing.mutants.iceberg_faults import ICEBERG_FAULTS
+from tideline.testing.mutants.ingest_faults import INGEST_FAULTS
 from tideline.testing.mutants.operator_faults import OPERATOR_FAULTS
 from tideline.testing.mutants.service_faults import SERVICE_FAULTS
 from tideline.testing.mutants.storage_faults import STORAGE_FAULTS
@@ -12,6 +13,7 @@ from tideline.testing.mutants.write_faults import WRITE_FAULTS
 FAULTS: tuple[Fault, ...] = (
     *STORAGE_FAULTS,
     *WRITE_FAULTS,
+    *INGEST_FAULTS,
     *SERVICE_FAULTS,
     *ICEBERG_FAULTS,
     *OPERATOR_FAULTS,

@@ -1,4 +1,4 @@
-"""Faults in writes: conflicts, completion, markers, placing and merging of rows, checkpoints."""
+"""Faults in writes: conflicts, completion, markers, placing and merging of rows."""
 
 from __future__ import annotations
 
@@ -174,27 +174,5 @@ WRITE_FAULTS = (
         "        return block.indices[hits.any(axis=0)]\n",
         "        return block.indices[hits.all(axis=0)]\n",
         ("engine/tests/formats/test_bloom_filter.py",),
-    ),
-    Fault(
-        "the checkpoint forgets what it took before",
-        "engine/tideline/ingest/checkpoint.py",
-        "taken=(start.taken & present) | {file.identity for file in files},",
-        "taken=frozenset(file.identity for file in files),",
-        ("engine/tests/ingest/test_checkpoint.py", "-k", "not in_any_order"),
-    ),
-    Fault(
-        "an overtaken copy of a checkpoint is believed",
-        "engine/tideline/ingest/checkpoint.py",
-        "            if name not in found or checkpoint.generation > found[name].generation:\n"
-        "                found[name] = checkpoint\n        searched",
-        "            found[name] = checkpoint\n        searched",
-        ("engine/tests/ingest/test_checkpoint.py",),
-    ),
-    Fault(
-        "the floor of a checkpoint passes files that were not taken",
-        "engine/tideline/ingest/checkpoint.py",
-        "        if too_young or file.identity not in taken:\n            break\n",
-        "        if too_young:\n            break\n        taken.add(file.identity)\n",
-        ("engine/tests/ingest/test_checkpoint.py",),
     ),
 )

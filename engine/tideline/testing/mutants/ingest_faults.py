@@ -1,0 +1,54 @@
+"""Faults in landing: checkpoints, and which of them an ingest goes on from."""
+
+from __future__ import annotations
+
+from tideline.testing.mutants.fault import Fault
+
+_CONTINUATION = "engine/tideline/ingest/continuation.py"
+_CONTINUATION_TESTS = ("engine/tests/ingest/test_continuation.py",)
+
+INGEST_FAULTS = (
+    Fault(
+        "the checkpoint forgets what it took before",
+        "engine/tideline/ingest/checkpoint.py",
+        "taken=(start.taken & present) | {file.identity for file in files},",
+        "taken=frozenset(file.identity for file in files),",
+        ("engine/tests/ingest/test_checkpoint.py", "-k", "not in_any_order"),
+    ),
+    Fault(
+        "an overtaken copy of a checkpoint is believed",
+        "engine/tideline/ingest/checkpoint.py",
+        "            if name not in found or checkpoint.generation > found[name].generation:\n"
+        "                found[name] = checkpoint\n        searched",
+        "            found[name] = checkpoint\n        searched",
+        ("engine/tests/ingest/test_checkpoint.py",),
+    ),
+    Fault(
+        "the floor of a checkpoint passes files that were not taken",
+        "engine/tideline/ingest/checkpoint.py",
+        "        if too_young or file.identity not in taken:\n            break\n",
+        "        if too_young:\n            break\n        taken.add(file.identity)\n",
+        ("engine/tests/ingest/test_checkpoint.py",),
+    ),
+    Fault(
+        "a prefix that moved keeps a checkpoint that is not about it",
+        _CONTINUATION,
+        '    return checkpoint.prefix in ("", claim.prefix, claim.former_prefix)\n',
+        "    return bool(checkpoint.prefix or claim.prefix)\n",
+        _CONTINUATION_TESTS,
+    ),
+    Fault(
+        "a renamed ingest inserts everything again",
+        _CONTINUATION,
+        "    if claim.operation in _INSERTING:\n",
+        "    if claim.operation == claim.name:\n",
+        _CONTINUATION_TESTS,
+    ),
+    Fault(
+        "a name that is given back falls behind the one that went on",
+        _CONTINUATION,
+        "    return max(found, key=lambda one: one.generation, default=None)\n",
+        "    return found[0] if found else None\n",
+        _CONTINUATION_TESTS,
+    ),
+)

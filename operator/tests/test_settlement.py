@@ -1,0 +1,196 @@
+"""What became of the operations under way: statuses held against Jobs and pods, caches behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tideline.ingest.operation_result import WORKER_DIED, OperationResult, Outcome
+from tideline_operator.api_objects import JOBS, ApiResource, Manifest
+from tideline_operator.controller.object_cache import ObjectCache
+from tideline_operator.controller.settlement import Settlement, Settler
+from tideline_operator.kube import KubeApi
+from tideline_operator.launcher.driver_job import OPERATION_LABEL, TABLE_LABEL
+from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
+
+KEY = ("lake", "people")
+ID = "people-ingest-1"
+START_MS, PATIENCE_S = 1_767_225_600_000, 120.0
+DONE = OperationResult(ID, Outcome.SUCCEEDED, instant="20260101000000000")
+
+
+class LiveServer(KubeApi):
+    """What the API server holds by now, whatever the caches say."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Manifest] = []
+        self.pods: list[Manifest] = []
+        self.deleted: list[str] = []
+
+    def get(self, resource: ApiResource, name: str, *_: Any) -> Any:
+        assert resource is JOBS
+        return next((job for job in self.jobs if job["metadata"]["name"] == name), None)
+
+    def list(self, resource: ApiResource, *_: Any, **__: Any) -> Any:
+        return (self.pods if resource.kind == "Pod" else []), "1"
+
+    def delete(self, resource: ApiResource, name: str, *_: Any, **__: Any) -> Any:
+        assert resource is JOBS
+        self.deleted.append(name)
+
+
+class Case:
+    """A table with one operation under way."""
+
+    def __init__(self, phase: OperationPhase = OperationPhase.RUNNING, attempt: int = 1) -> None:
+        self.server = LiveServer()
+        self.jobs, self.pods = ObjectCache(label=TABLE_LABEL), ObjectCache(label=TABLE_LABEL)
+        self.entry = OperationStatus(
+            id=ID, kind="ingest", phase=phase, attempt=attempt, started_at=Timestamp(START_MS)
+        )
+        self.status = LakeTableStatus(operations=(self.entry,))
+
+    def settle(self, after_s: float = 1.0) -> Settlement:
+        settler = Settler(self.server, self.jobs, self.pods, PATIENCE_S)
+        return settler.settle(KEY, self.status, START_MS + int(after_s * 1000))
+
+
+def job(attempt: int = 1, *conditions: str, **metadata: Any) -> Manifest:
+    labels = {TABLE_LABEL: "people", OPERATION_LABEL: ID, "tideline.dev/kind": "ingest"}
+    return {
+        "metadata": {
+            "name": f"{ID}-{attempt}",
+            "namespace": "lake",
+            "uid": f"job-{attempt}",
+            "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": labels,
+            **metadata,
+        },
+        "status": {"conditions": [{"type": kind, "status": "True"} for kind in conditions]},
+    }
+
+
+def driver(phase: str, state: Manifest | None = None, attempt: int = 1) -> Manifest:
+    labels = {TABLE_LABEL: "people", OPERATION_LABEL: ID, "tideline.dev/role": "driver"}
+    containers = [] if state is None else [{"name": "engine", "state": state}]
+    return {
+        "metadata": {
+            "name": f"{ID}-{attempt}-x",
+            "namespace": "lake",
+            "uid": f"pod-{attempt}",
+            "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": labels,
+            "ownerReferences": [{"uid": f"job-{attempt}"}],
+        },
+        "status": {"phase": phase, "containerStatuses": containers},
+    }
+
+
+RUNNING = driver("Running", {"running": {}})
+SUCCEEDED = driver("Succeeded", {"terminated": {"exitCode": 0, "message": DONE.to_json()}})
+
+
+def test_what_was_written_down_and_never_made_is_still_to_be_started() -> None:
+    found = Case(OperationPhase.PENDING).settle()
+    assert found.pending is not None and found.pending.id == ID
+    assert not found.is_half_started and not found.running and not found.ended
+
+
+def test_a_job_whose_pod_waits_may_lack_its_config_map_and_is_started_once_more() -> None:
+    case = Case(OperationPhase.PENDING)
+    case.jobs.put(job())
+    found = case.settle()
+    assert found.pending is not None and found.is_half_started
+
+
+def test_a_job_that_no_cache_knows_yet_is_asked_for() -> None:
+    case = Case(OperationPhase.PENDING)
+    case.server.jobs.append(job())
+    case.pods.put(RUNNING)
+    found = case.settle()
+    assert found.running == {ID} and found.pending is None
+    assert found.status.operations[0].pod_uid == "pod-1"
+
+
+def test_a_job_deleted_by_hand_counts_as_lost_once_its_pods_are_gone() -> None:
+    case = Case()
+    case.pods.put(RUNNING)
+    found = case.settle()
+    assert found.running == {ID} and not found.ended
+    case.pods.remove(RUNNING)
+    ((entry, result),) = case.settle().ended
+    assert (entry.id, result.outcome, result.error) == (ID, Outcome.FAILED, WORKER_DIED)
+    assert result.message == "its Job was deleted"
+
+
+def test_a_result_is_the_end_of_its_operation() -> None:
+    case = Case()
+    case.jobs.put(job(1, "Complete"))
+    case.pods.put(SUCCEEDED)
+    found = case.settle()
+    assert found.ended == [(replace(case.entry, pod_uid="pod-1"), DONE)]
+    assert found.status.operations[0].phase is OperationPhase.SUCCEEDED
+    assert not found.running
+
+
+def test_last_words_that_come_after_the_end_of_the_job_count() -> None:
+    case = Case()
+    case.jobs.put(job(1, "Complete"))
+    case.server.jobs.append(job(1, "Complete"))
+    case.server.pods.append(SUCCEEDED)
+    ((_, result),) = case.settle().ended
+    assert result == DONE
+
+
+def test_a_job_without_pods_for_too_long_is_taken_away_and_then_counts_as_given_up() -> None:
+    case = Case()
+    case.jobs.put(job())
+    found = case.settle(PATIENCE_S - 1)
+    assert found.running and not case.server.deleted
+    assert found.late_at_ms == START_MS + int(PATIENCE_S * 1000)
+    found = case.settle(PATIENCE_S)
+    assert case.server.deleted == [f"{ID}-1"] and found.is_given_up and not found.ended
+    case.status = found.status
+    case.jobs.remove(job())
+    ((_, result),) = case.settle(PATIENCE_S + 1).ended
+    assert result.message.startswith("given up after 120 s: waits for its pod")
+
+
+def test_a_job_that_the_status_forgot_is_taken_in() -> None:
+    case = Case()
+    case.status = LakeTableStatus()
+    case.jobs.put(job(3))
+    case.pods.put(driver("Running", {"running": {}}, attempt=3))
+    found = case.settle()
+    (entry,) = found.status.operations
+    assert (entry.id, entry.attempt, entry.phase) == (ID, 3, OperationPhase.RUNNING)
+    assert found.running == {ID} and found.attempts == {ID: 3}
+
+
+@pytest.mark.parametrize(
+    ("condition", "kind"),
+    [("Complete", "ingest"), ("Failed", "ingest"), ("", "of another product")],
+)
+def test_jobs_that_ended_or_are_none_of_ours_are_not_taken_in(condition: str, kind: str) -> None:
+    case = Case()
+    case.status = LakeTableStatus()
+    found = job(1, *filter(None, [condition]))
+    found["metadata"]["labels"]["tideline.dev/kind"] = kind
+    case.jobs.put(found)
+    settled = case.settle()
+    assert settled.status.operations == () and not settled.running
+
+
+def test_a_job_of_an_earlier_attempt_is_left_alone() -> None:
+    case = Case(attempt=2)
+    case.jobs.put(job(1))
+    case.jobs.put(job(2))
+    case.pods.put(driver("Running", {"running": {}}, attempt=2))
+    found = case.settle()
+    assert [item.attempt for item in found.status.operations] == [2]
+    assert found.attempts == {ID: 2}
