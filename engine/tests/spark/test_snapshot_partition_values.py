@@ -100,14 +100,16 @@ SCHEMA = pa.schema([("day", pa.string()), ("hour", pa.int32()), ("at", pa.timest
 
 
 def test_one_uncertain_column_leaves_the_others_to_prune_by() -> None:
-    found = PartitionLayout.of(config(fields="day,at", generator="x.ComplexKeyGenerator"), SCHEMA)
+    found = PartitionLayout.of(
+        config(fields="day,at", generator="org.apache.hudi.keygen.ComplexKeyGenerator"), SCHEMA
+    )
     assert found is not None
     assert found.schema == pa.schema([("day", pa.string())])
     assert found.values("x/1704450000000000") == ("x",)
 
 
 def test_formatted_times_are_not_the_stored_values() -> None:
-    timestamps = config(fields="day", generator="x.TimestampBasedKeyGenerator")
+    timestamps = config(fields="day", generator="org.apache.hudi.keygen.TimestampBasedKeyGenerator")
     assert PartitionLayout.of(timestamps, SCHEMA) is None
     custom = config(fields="day:SIMPLE,hour:TIMESTAMP", type="CUSTOM")
     found = PartitionLayout.of(custom, SCHEMA)

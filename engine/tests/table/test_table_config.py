@@ -124,10 +124,16 @@ def test_custom_partition_fields_are_split_from_their_types() -> None:
 @pytest.mark.parametrize(
     ("mode", "payload", "strategy", "ordering", "expected"),
     [
-        ("COMMIT_TIME_ORDERING", "a.DefaultHoodieRecordPayload", "", "ts", "COMMIT"),
-        ("", "a.DefaultHoodieRecordPayload", "", "", "EVENT"),
-        ("", "a.EventTimeAvroPayload", "", "", "EVENT"),
-        ("", "a.OverwriteWithLatestAvroPayload", "", "ts", "COMMIT"),
+        (
+            "COMMIT_TIME_ORDERING",
+            "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+            "",
+            "ts",
+            "COMMIT",
+        ),
+        ("", "org.apache.hudi.common.model.DefaultHoodieRecordPayload", "", "", "EVENT"),
+        ("", "org.apache.hudi.common.model.EventTimeAvroPayload", "", "", "EVENT"),
+        ("", "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload", "", "ts", "COMMIT"),
         ("", "", "ce9acb64-bde0-424c-9b91-f6ebba25356d", "ts", "COMMIT"),
         ("", "", "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "", "EVENT"),
         ("", "", "", "ts", "EVENT"),
@@ -159,6 +165,19 @@ WRITABLE = {"hoodie.table.version": "6", "hoodie.table.type": "COPY_ON_WRITE"} |
         ({"hoodie.record.merge.mode": "CUSTOM"}, "CUSTOM"),
         ({"hoodie.compaction.payload.class": "com.acme.Payload"}, "com.acme.Payload"),
         ({"hoodie.table.keygenerator.class": "com.acme.Keys"}, "com.acme.Keys"),
+        (
+            {"hoodie.compaction.payload.class": "com.acme.DefaultHoodieRecordPayload"},
+            "com.acme.DefaultHoodieRecordPayload",
+        ),
+        (
+            {
+                "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+                "hoodie.compaction.payload.class": "com.acme.Payload",
+            },
+            "com.acme.Payload",
+        ),
+        ({"hoodie.table.keygenerator.class": "com.acme.SimpleKeyGenerator"}, "com.acme.Simple"),
+        ({"hoodie.datasource.write.slash.separated.date.partitioning": "true"}, "slash.separated"),
         ({"hoodie.table.cdc.enabled": "true"}, "cdc"),
         ({"hoodie.datasource.write.drop.partition.columns": "true"}, "drop.partition"),
         ({"hoodie.table.recordkey.fields": ""}, "record keys"),
@@ -172,3 +191,21 @@ def test_what_tideline_would_get_wrong_can_be_read_but_not_written(
     config.check_readable()
     with pytest.raises(UnsupportedTable, match=says):
         config.check_writable()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"hoodie.table.version": "10"}, "version 10 is not supported yet"),
+        ({"hoodie.table.base.file.format": "ORC"}, "base file format"),
+        ({"hoodie.table.multiple.base.file.formats.enable": "true"}, "several base file formats"),
+        ({"hoodie.table.format": "iceberg"}, "hoodie.table.format=iceberg"),
+        ({"hoodie.bootstrap.base.path": "s3://a/b"}, "bootstrapped"),
+    ],
+)
+def test_what_lies_otherwise_than_tideline_reads_is_refused_by_name(
+    changes: dict[str, str], says: str
+) -> None:
+    TableConfig(WRITABLE | {"hoodie.table.format": "native"}).check_readable()
+    with pytest.raises(UnsupportedTable, match=says):
+        TableConfig(WRITABLE | changes).check_readable()

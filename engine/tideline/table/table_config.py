@@ -15,6 +15,7 @@ from tideline.errors import CorruptTable, UnsupportedTable
 
 PROPERTIES_PATH = ".hoodie/hoodie.properties"
 
+NATIVE_FORMAT = "native"
 TABLE_VERSION = 6
 """The one table version Tideline reads and writes."""
 
@@ -45,6 +46,9 @@ METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
 TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
 ARCHIVE_FOLDER = "hoodie.archivelog.folder"
 CREATE_SCHEMA = "hoodie.table.create.schema"
+TABLE_FORMAT = "hoodie.table.format"
+MULTIPLE_BASE_FORMATS = "hoodie.table.multiple.base.file.formats.enable"
+SLASH_SEPARATED_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
 PARTITION_METAFILE_BASE_FORMAT = "hoodie.partition.metafile.use.base.format"
 BUCKET_COUNT = "hoodie.bucket.index.num.buckets"
 BUCKET_HASH_FIELD = "hoodie.bucket.index.hash.field"
@@ -88,7 +92,7 @@ class KeyGeneratorKind(Enum):
     @classmethod
     def from_class(cls, class_name: str) -> KeyGeneratorKind | None:
         """The kind of a Java key generator class, None for one of somebody's own."""
-        return _KIND_OF_CLASS.get(class_name.rpartition(".")[2].replace("AvroKey", "Key"))
+        return _KIND_OF_CLASS.get(class_name.replace("AvroKey", "Key"))
 
     @classmethod
     def from_type(cls, type_name: str) -> KeyGeneratorKind | None:
@@ -99,18 +103,18 @@ class KeyGeneratorKind(Enum):
     @property
     def class_name(self) -> str:
         """The Java class that Hudi 0.14 and 1.x both know it by."""
-        return f"org.apache.hudi.keygen.{_CLASS_OF_KIND[self]}"
+        return _CLASS_OF_KIND[self]
 
     def __str__(self) -> str:
         return self.value
 
 
 _CLASS_OF_KIND = {
-    KeyGeneratorKind.SIMPLE: "SimpleKeyGenerator",
-    KeyGeneratorKind.COMPLEX: "ComplexKeyGenerator",
-    KeyGeneratorKind.NON_PARTITION: "NonpartitionedKeyGenerator",
-    KeyGeneratorKind.TIMESTAMP: "TimestampBasedKeyGenerator",
-    KeyGeneratorKind.CUSTOM: "CustomKeyGenerator",
+    KeyGeneratorKind.SIMPLE: "org.apache.hudi.keygen.SimpleKeyGenerator",
+    KeyGeneratorKind.COMPLEX: "org.apache.hudi.keygen.ComplexKeyGenerator",
+    KeyGeneratorKind.NON_PARTITION: "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+    KeyGeneratorKind.TIMESTAMP: "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+    KeyGeneratorKind.CUSTOM: "org.apache.hudi.keygen.CustomKeyGenerator",
 }
 _KIND_OF_CLASS = {name: kind for kind, name in _CLASS_OF_KIND.items()}
 
@@ -118,10 +122,8 @@ PAYLOAD_OF_MODE = {
     MergeMode.EVENT_TIME_ORDERING: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
     MergeMode.COMMIT_TIME_ORDERING: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
 }
-_MODE_OF_PAYLOAD = {
-    "DefaultHoodieRecordPayload": MergeMode.EVENT_TIME_ORDERING,
-    "EventTimeAvroPayload": MergeMode.EVENT_TIME_ORDERING,
-    "OverwriteWithLatestAvroPayload": MergeMode.COMMIT_TIME_ORDERING,
+_MODE_OF_PAYLOAD = {payload: mode for mode, payload in PAYLOAD_OF_MODE.items()} | {
+    "org.apache.hudi.common.model.EventTimeAvroPayload": MergeMode.EVENT_TIME_ORDERING
 }
 _MODE_OF_STRATEGY = {
     "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": MergeMode.EVENT_TIME_ORDERING,
@@ -225,10 +227,12 @@ class TableConfig:
         mode = self.properties.get(MERGE_MODE, "")
         payload = self.properties.get(PAYLOAD_CLASS, "")
         strategy = self.properties.get(MERGE_STRATEGY_ID, "")
+        if payload and payload not in _MODE_OF_PAYLOAD:
+            raise self._unsupported("records are merged in a custom way", payload)
         if mode:
             found = MergeMode.__members__.get(mode)
         elif payload:
-            found = _MODE_OF_PAYLOAD.get(payload.rpartition(".")[2])
+            found = _MODE_OF_PAYLOAD[payload]
         elif strategy:
             found = _MODE_OF_STRATEGY.get(strategy)
         elif self.ordering_fields:
@@ -236,9 +240,7 @@ class TableConfig:
         else:
             found = MergeMode.COMMIT_TIME_ORDERING
         if found is None:
-            raise self._unsupported(
-                "records are merged in a custom way", mode or payload or strategy
-            )
+            raise self._unsupported("records are merged in a custom way", mode or strategy)
         return found
 
     @property
@@ -288,6 +290,17 @@ class TableConfig:
         base_format = self.properties.get(BASE_FILE_FORMAT, "PARQUET")
         if base_format.upper() != "PARQUET":
             raise self._unsupported("base file format is not supported", base_format)
+        if self._flag(MULTIPLE_BASE_FORMATS):
+            raise self._unsupported(
+                "several base file formats in one table are not supported",
+                f"{MULTIPLE_BASE_FORMATS}=true",
+            )
+        table_format = self.properties.get(TABLE_FORMAT, "") or NATIVE_FORMAT
+        if table_format.lower() != NATIVE_FORMAT:
+            raise self._unsupported(
+                "its timeline is kept in another table format, which is not supported",
+                f"{TABLE_FORMAT}={table_format}",
+            )
         if bootstrap := self.properties.get(BOOTSTRAP_BASE_PATH):
             raise self._unsupported("bootstrapped tables are not supported", bootstrap)
         _ = self.table_type
@@ -295,11 +308,11 @@ class TableConfig:
     def check_writable(self) -> None:
         """Raise UnsupportedTable for anything a writer would have to get right but does not know.
 
-        Covers custom key generators and merging, change data capture, dropped partition columns
-        and tables without record keys.
+        Covers custom key generators and merging, change data capture, dropped partition columns,
+        dates as folders of year, month and day, and tables without record keys.
         """
         _ = self.key_generator, self.merge_mode
-        for key in (CDC_ENABLED, DROP_PARTITION_COLUMNS):
+        for key in (CDC_ENABLED, DROP_PARTITION_COLUMNS, SLASH_SEPARATED_DATES):
             if self._flag(key):
                 raise self._unsupported("writing such a table is not supported", f"{key}=true")
         if not self.record_key_fields:
