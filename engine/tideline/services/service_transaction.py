@@ -91,7 +91,7 @@ class ServiceTransaction:
         Raises Conflict when another process runs it, or it is not pending any more;
         UnsupportedTable when the table must not be written.
         """
-        with table.lock(config.lock_timing).acquire(timeout_s=config.lock_timeout_s):
+        with table.lock(config.lock_timing).acquire():
             table.reload_config().check_writable()
             timeline = table.timeline()
             now = _require_pending(table, timeline, requested)
@@ -161,9 +161,7 @@ class ServiceTransaction:
         check: Callable[[ActiveTimeline], None] | None,
     ) -> ServiceCommit:
         require_alive(self._heartbeat, self.table, self.instant)
-        with self.table.lock(self._config.lock_timing).acquire(
-            timeout_s=self._config.lock_timeout_s
-        ) as lease:
+        with self.table.lock(self._config.lock_timing).acquire() as lease:
             timeline = self.table.timeline()
             self._require_ours(timeline)
             if check is not None:
@@ -221,9 +219,7 @@ class ServiceTransaction:
         if is_ours and self._completion.may_still_take_place:
             assert self._commit_again is not None, "a request to complete was sent"
             return self._commit_again()
-        with self.table.lock(self._config.lock_timing).acquire(
-            timeout_s=self._config.lock_timeout_s
-        ):
+        with self.table.lock(self._config.lock_timing).acquire():
             now = self.table.timeline().find(self.instant)
             if now is not None and now.is_completed:
                 return self._settle_completed(now)

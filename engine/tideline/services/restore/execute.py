@@ -93,16 +93,14 @@ class RestoreDone:
         }
 
 
-def restore_table(
-    table: HoodieTable, savepoint: InstantTime, *, lock_timeout_s: float = 60.0
-) -> RestoreDone:
+def restore_table(table: HoodieTable, savepoint: InstantTime) -> RestoreDone:
     """Take the table back to a savepoint, or finish a restore to it that died.
 
     Raises ConfigError when there is no such savepoint or a restore to another one is unfinished,
     CorruptTable when files of the savepoint are missing or a plan cannot be read.
     """
     table.config.check_writable()
-    with table.lock().acquire(timeout_s=lock_timeout_s):
+    with table.lock().acquire():
         pending = pending_restore(table, table.timeline())
         if pending is None:
             return execute_restore(table, schedule_restore(table, savepoint))

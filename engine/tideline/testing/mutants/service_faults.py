@@ -142,4 +142,11 @@ SERVICE_FAULTS = (
         "    busy = {**view.pending_clustering}\n",
         (f"{_TESTS}/test_clustering_plan.py",),
     ),
+    Fault(
+        "archival takes the table lock for another time than asked for",
+        "engine/tideline/services/archival/execute.py",
+        "        with table.lock(lock_timing).acquire():\n",
+        "        with table.lock().acquire():\n",
+        ("engine/tests/services/test_service_locks.py",),
+    ),
 )
