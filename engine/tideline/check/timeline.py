@@ -117,8 +117,6 @@ def _times(seen: Inspection) -> Iterator[Finding]:
     is_ahead = newest is not None and known.zone.earliest_ms(newest) > now_ms + _CLOCK_SKEW_MS
     if known.refusal is not None:
         yield error(NAME, known.refusal, advice="declare tideline.timezone")
-    elif known.warning is not None and newest is not None:
-        yield note(NAME, known.warning, advice="declare tideline.timezone")
     if is_ahead and known.tells_age:
         yield warning(
             NAME,

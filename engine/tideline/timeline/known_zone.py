@@ -114,10 +114,10 @@ class KnownZone:
         """Why nothing is written; None when nothing speaks against it."""
         if self.basis is not ZoneBasis.NOT_UTC or self.example is None:
             return None
-        made = datetime.fromtimestamp(self.example.made_ms / 1000, UTC)
         return (
             f"the table's instants are not UTC: the digits of {self.example.time} were written at "
-            f"{made:%Y-%m-%dT%H:%M:%S}Z by the time of their object, {self._distance()}, and "
+            f"{_utc_text(self.example.made_ms)} by the time of their object, so they are "
+            f"{offset_text(self.ahead_minutes)} from UTC, and "
             "hoodie.table.timeline.timezone is LOCAL, which names no zone. Declare the zone that "
             f"the table's other writers run in, such as America/Los_Angeles, as tideline.timezone "
             "(an option or a property of the table, `tideline declare`, or timezone of the "
@@ -135,9 +135,6 @@ class KnownZone:
             "declare it as tideline.timezone"
         )
 
-    def _distance(self) -> str:
-        return f"so they are {offset_text(self.ahead_minutes)} from UTC"
-
 
 KNOWN_UTC = KnownZone()
 AGE_UNKNOWN = (
@@ -151,6 +148,24 @@ def zone_of_objects(made_ms: Mapping[Instant, int]) -> KnownZone:
     """What is known of an undeclared zone from when each state's object was made."""
     seen = infer_zone(begun_instants(made_ms))
     return KnownZone(UTC_ZONE, seen.basis, seen.example, seen.ahead_minutes)
+
+
+def doubt_of(zone: TimelineZone, made_ms: Mapping[Instant, int]) -> str | None:
+    """Why a declared zone may be a mistake; None when the newest objects fit or say nothing.
+
+    A doubt is no refusal: the writers may just have moved to that zone.
+    """
+    seen = infer_zone(begun_instants(made_ms))
+    if seen.example is None:
+        return None
+    time, made = seen.example.time, seen.example.made_ms
+    moments_ms = (zone.earliest_ms(time), zone.epoch_ms(time))
+    if min(abs(made - moment_ms) for moment_ms in moments_ms) < _STEP_MS:
+        return None
+    return (
+        f"the newest instants look like {offset_text(seen.ahead_minutes)} from UTC ({time} was "
+        f"written at {_utc_text(made)}), which {zone} is not then"
+    )
 
 
 def begun_instants(made_ms: Mapping[Instant, int]) -> tuple[BegunInstant, ...]:
@@ -213,6 +228,10 @@ def _are_copies(begun: Sequence[BegunInstant]) -> bool:
     span_ms = _digits_span_ms(begun)
     made = [one.made_ms for one in begun]
     return span_ms >= _STEP_MS and max(made) - min(made) < span_ms / 2
+
+
+def _utc_text(epoch_ms: int) -> str:
+    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%dT%H:%M:%S}Z"
 
 
 def _digits_ms(time: InstantTime) -> int:
