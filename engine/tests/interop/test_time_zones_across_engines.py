@@ -24,7 +24,7 @@ from tideline.services.explanation import NotDue
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.settings import Settings
-from tideline.table.table_config import TIMEZONE
+from tideline.table.table_config import TIMEZONE, TableType
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.hudi_peer import HudiPeer, HudiPeerIn
 from tideline.testing.local_service_engine import LocalServiceEngine
@@ -208,4 +208,20 @@ def test_hudis_instants_around_a_change_of_daylight_saving_are_seen_not_to_be_ut
     assert known.basis is ZoneBasis.NOT_UTC
     with pytest.raises(ConfigError, match=r"-07:00 from UTC"):
         shared.write(batch([0], 9))
+    shared.check()
+
+
+def test_a_hudi_elsewhere_keeps_to_utc_in_a_table_that_is_utc(
+    tmp_path: Path, hudi_peer_in: HudiPeerIn
+) -> None:
+    """A JVM of its own: one that has made later digits waits for its clock to catch up with them."""
+    shared = Elsewhere(tmp_path / "ours", hudi_peer_in("America/Denver"))
+    SmallTable.create(
+        StoreLocation.of(str(shared.path)), table_type=TableType.MERGE_ON_READ, ordering=["v"]
+    )
+    shared.write(batch(range(10), 1))
+    shared.write_with_hudi(batch(range(5), 2))
+    hudis = shared.newest()
+    assert abs(hudis.epoch_ms() - time.time_ns() // 1_000_000) < HOUR_MS
+    assert shared.write(batch(range(2, 7), 3)) > hudis
     shared.check()

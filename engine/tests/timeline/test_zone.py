@@ -39,7 +39,7 @@ def test_digits_are_those_of_the_zone_and_lead_back(zone: str, moment: str, digi
     assert parsed.earliest_ms(InstantTime(digits)) == ms(moment)
 
 
-@pytest.mark.parametrize("name", ["utc", "Z", "Etc/UTC", " UTC "])
+@pytest.mark.parametrize("name", ["utc", "Z", "Etc/UTC", " UTC ", "GMT", "+00:00"])
 def test_utc_has_several_names(name: str) -> None:
     assert TimelineZone.parse(name) is UTC_ZONE
 

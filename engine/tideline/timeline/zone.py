@@ -20,7 +20,7 @@ from tideline.timeline.instant_time import InstantTime, next_instant_time
 
 _FIXED = re.compile(r"(?:UTC|GMT)?([+-])([0-9]{1,2}):?([0-9]{2})", re.ASCII)
 _OFFSET_MINUTES_MAX = 18 * 60
-_UTC_NAMES = frozenset({"UTC", "Z", "ETC/UTC"})
+_UTC_NAMES = frozenset({"UTC", "Z", "ETC/UTC", "GMT", "ETC/GMT", "+00:00"})
 
 
 @dataclass(frozen=True, slots=True)
