@@ -214,7 +214,7 @@ def test_hudis_instants_around_a_change_of_daylight_saving_are_seen_not_to_be_ut
 def test_a_hudi_elsewhere_keeps_to_utc_in_a_table_that_is_utc(
     tmp_path: Path, hudi_peer_in: HudiPeerIn
 ) -> None:
-    """A JVM of its own: one that has made later digits waits for its clock to catch up with them."""
+    """In a JVM of its own: one that has made later digits waits until its clock is past them."""
     shared = Elsewhere(tmp_path / "ours", hudi_peer_in("America/Denver"))
     SmallTable.create(
         StoreLocation.of(str(shared.path)), table_type=TableType.MERGE_ON_READ, ordering=["v"]
