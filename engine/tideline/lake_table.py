@@ -234,6 +234,8 @@ class LakeTable:
         NotDue, and no commit, when there are none. Moves no rows, needs no Spark.
         """
         table = self.hoodie_table
+        table.declare_zone((options or {}).get(TIMEZONE))
+        table.check_zone()
         settings = {**table.config.properties, **(options or {})}
         ttl = PartitionTtlConfig.from_settings(Settings(settings))
         planned = plan_table_partition_ttl(table, ttl)

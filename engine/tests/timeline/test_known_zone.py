@@ -115,6 +115,11 @@ def test_a_young_table_that_was_copied_is_seldom_taken_for_another_zone() -> Non
     assert sum(found.basis is not ZoneBasis.UNSURE for found in copied) <= 20
 
 
+def test_copies_of_two_instants_an_hour_apart_are_no_change_of_daylight_saving() -> None:
+    copied_at = START_MS + 9 * HOUR_MS + 7 * MINUTE_MS
+    assert known("UTC", HOURLY[:2], copied_at=copied_at).basis is ZoneBasis.UNSURE
+
+
 def test_nothing_written_says_nothing() -> None:
     assert known("UTC", []).basis is ZoneBasis.UNSURE
 
@@ -122,6 +127,31 @@ def test_nothing_written_says_nothing() -> None:
 def test_a_utc_writer_does_not_hide_one_elsewhere() -> None:
     made = objects("America/Los_Angeles", HOURLY[::2]) | objects("UTC", HOURLY[1::2])
     assert zone_of_objects(made).reading_zone.name == "-07:00"
+
+
+def test_writers_that_are_slow_to_begin_are_none_of_another_zone() -> None:
+    made = objects("UTC", HOURLY)
+    begun = sorted(one for one in made if one.state is State.REQUESTED)
+    for instant, late_min in zip(begun, (0, 17, 0, 0, 21, 0, 0, 30, 0, 0, 0, 0), strict=True):
+        made[instant] += late_min * MINUTE_MS
+    assert zone_of_objects(made).basis is not ZoneBasis.NOT_UTC
+
+
+def test_plans_of_clusterings_say_nothing_beside_writes() -> None:
+    made = objects("UTC", HOURLY)
+    for moment in HOURLY:
+        time = InstantTime.from_epoch_ms(moment + MINUTE_MS)
+        planned = Instant(time, Action.REPLACECOMMIT, State.REQUESTED)
+        made[planned] = moment + 16 * MINUTE_MS
+    assert zone_of_objects(made).basis is ZoneBasis.SEEN
+
+
+def test_replacing_writes_do_where_there_are_no_others() -> None:
+    made = {
+        Instant(instant.time, Action.REPLACECOMMIT, instant.state): moment
+        for instant, moment in objects("Asia/Kolkata", HOURLY).items()
+    }
+    assert zone_of_objects(made).reading_zone.name == "+05:30"
 
 
 def test_instants_that_only_follow_others_say_nothing() -> None:

@@ -44,8 +44,7 @@ def repair_table(
     were made then. ConfigError when the table's zone must be declared.
     """
     with table.lock().acquire(timeout_s=lock_timeout_s):
-        if not table.zone_is_declared:
-            table.require_zone(table.timeline())
+        table.check_zone()
         repairs = plan_repairs(check_table(table, keys=keys))
         refused = _delete(table, [one.path for one in repairs if one.kind in _DELETING])
         for repair in repairs:

@@ -146,16 +146,20 @@ class HoodieTable:
         """The same for who writes. Raises ConfigError when it is visibly not UTC, nor declared."""
         known = self.known_zone(timeline)
         if known.refusal is not None:
-            raise ConfigError(known.refusal, table=self.uri)
+            example = known.example.time if known.example else None
+            raise ConfigError(known.refusal, table=self.uri, instant=example)
         return known
 
     def check_writable(self) -> None:
         """Raise for a table that nothing may be done to, going by what its properties are now.
 
-        UnsupportedTable as TableConfig.check_writable, ConfigError as require_zone; only a table
-        whose zone nobody says has its timeline listed for that.
+        UnsupportedTable as TableConfig.check_writable, ConfigError as require_zone.
         """
         self.reload_config().check_writable()
+        self.check_zone()
+
+    def check_zone(self) -> None:
+        """Raise as require_zone; the timeline is listed only where nobody says the zone."""
         if not self.zone_is_declared:
             self.require_zone(self.timeline())
 

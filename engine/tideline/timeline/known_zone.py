@@ -7,7 +7,7 @@ less its digits read as UTC is how far UTC is ahead of the writers, in multiples
 
 1. All of them agree on none: UTC. They agree on another distance, or on two an hour apart (daylight
    saving), also where others are UTC (an engine of another zone wrote, too): visibly not UTC.
-2. They do not agree, or all objects are of nearly one time (a copy): not known.
+2. They do not agree, or all objects are of nearly one time (a copy), or there are none: not known.
 3. Instants within a quarter of an hour of each other agree by their nature. They count if every
    object was made within a minute of a whole multiple, which those of a copy seldom are.
 
@@ -37,7 +37,8 @@ _BEHIND_STEPS_MAX = 12 * _STEPS_PER_HOUR
 _TIGHT_MS = 60_000
 _NEXT_FREE_MS = 10
 _AGREEING = 0.8
-_LIKELY_AT_ONCE = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+_ELSEWHERE_MIN = 2
+_BEGUN_AT_ONCE = (Action.COMMIT, Action.DELTACOMMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,29 +74,20 @@ class ZoneBasis(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class SeenZone:
-    """What the objects of a timeline say: UTC, visibly not UTC (with an example), or nothing."""
+class KnownZone:
+    """The zone in which instants are made and aged, and how it is known.
 
-    basis: ZoneBasis
+    What is not declared is taken for UTC. `example` is the newest instant by which it was seen.
+    """
+
+    zone: TimelineZone = UTC_ZONE
+    basis: ZoneBasis = ZoneBasis.STATED
     example: BegunInstant | None = None
 
     @property
     def ahead_minutes(self) -> int:
         """How far the example's digits are ahead of UTC."""
         return -self.example.steps * 15 if self.example else 0
-
-
-@dataclass(frozen=True, slots=True)
-class KnownZone:
-    """The zone in which instants are made and aged, and how it is known.
-
-    What is not declared is taken for UTC.
-    """
-
-    zone: TimelineZone = UTC_ZONE
-    basis: ZoneBasis = ZoneBasis.STATED
-    example: BegunInstant | None = None
-    ahead_minutes: int = 0
 
     @property
     def tells_age(self) -> bool:
@@ -146,8 +138,7 @@ AGE_UNKNOWN = (
 
 def zone_of_objects(made_ms: Mapping[Instant, int]) -> KnownZone:
     """What is known of an undeclared zone from when each state's object was made."""
-    seen = infer_zone(begun_instants(made_ms))
-    return KnownZone(UTC_ZONE, seen.basis, seen.example, seen.ahead_minutes)
+    return infer_zone(begun_instants(made_ms))
 
 
 def doubt_of(zone: TimelineZone, made_ms: Mapping[Instant, int]) -> str | None:
@@ -177,36 +168,38 @@ def begun_instants(made_ms: Mapping[Instant, int]) -> tuple[BegunInstant, ...]:
         for earlier, later in pairwise(times)
         if digits[later] - digits[earlier] <= _NEXT_FREE_MS
     }
-    found = [
-        BegunInstant(instant.time, made)
+    told = [
+        (instant, made)
         for instant, made in made_ms.items()
         if instant.state is State.REQUESTED
-        and instant.action in _LIKELY_AT_ONCE
         and instant.time in digits
         and instant.time not in follows
     ]
+    # A clustering is a replacecommit, too, and may be planned for long before it is begun.
+    writes = [one for one in told if one[0].action in _BEGUN_AT_ONCE]
+    replacing = [one for one in told if one[0].action is Action.REPLACECOMMIT]
+    found = (BegunInstant(instant.time, made) for instant, made in writes or replacing)
     return tuple(sorted(found, key=lambda one: one.time)[-SAMPLES_MAX:])
 
 
-def infer_zone(begun: Sequence[BegunInstant]) -> SeenZone:
+def infer_zone(begun: Sequence[BegunInstant]) -> KnownZone:
     """What the objects of the newest writes say about the zone of their digits."""
-    unsure = SeenZone(ZoneBasis.UNSURE)
     possible = [one for one in begun if -_AHEAD_STEPS_MAX <= one.steps <= _BEHIND_STEPS_MAX]
-    if not possible or _are_copies(begun):
-        return unsure
-    counts = Counter(one.steps for one in possible)
-    elsewhere = Counter({step: count for step, count in counts.items() if step != 0})
-    usual, number = next(iter(elsewhere.most_common(1)), (0, 0))
-    is_elsewhere = number > 1 or number == len(possible)
-    steps = {usual, _daylight_partner(usual, elsewhere)} if is_elsewhere else {0}
-    if sum(counts[step] for step in steps | {0}) < _AGREEING * len(possible):
-        return unsure
-    witnesses = [one for one in possible if one.steps in steps]
-    if not _is_evidence(witnesses):
-        return unsure
-    if is_elsewhere:
-        return SeenZone(ZoneBasis.NOT_UTC, witnesses[-1])
-    return SeenZone(ZoneBasis.SEEN, witnesses[-1])
+    in_utc = [one for one in possible if one.steps == 0]
+    # Among writers in UTC one that was merely slow to begin is none of another zone.
+    apart = [one for one in possible if one.steps != 0 and (one.is_tight or not in_utc)]
+    counts = Counter(one.steps for one in apart)
+    usual, number = next(iter(counts.most_common(1)), (0, 0))
+    steps = {usual, _daylight_partner(usual, counts)}
+    elsewhere = [one for one in apart if one.steps in steps]
+    if number < _ELSEWHERE_MIN and in_utc:
+        elsewhere = []
+    witnesses = elsewhere or in_utc
+    is_agreed = len(in_utc) + len(elsewhere) >= _AGREEING * len(possible)
+    if not is_agreed or not _is_evidence(witnesses):
+        return KnownZone(UTC_ZONE, ZoneBasis.UNSURE)
+    basis = ZoneBasis.NOT_UTC if elsewhere else ZoneBasis.SEEN
+    return KnownZone(UTC_ZONE, basis, witnesses[-1])
 
 
 def _daylight_partner(usual: int, counts: Counter[int]) -> int:
@@ -217,17 +210,17 @@ def _daylight_partner(usual: int, counts: Counter[int]) -> int:
 
 
 def _is_evidence(witnesses: Sequence[BegunInstant]) -> bool:
-    """Whether agreeing instants prove something: they lie apart, or are to the minute."""
+    """Whether agreeing instants prove something: they are to the minute, or lie apart.
+
+    Then their objects lie apart as well, unless they are copies of instants an hour apart.
+    """
     if not witnesses:
         return False
-    return _digits_span_ms(witnesses) >= _STEP_MS or all(one.is_tight for one in witnesses)
-
-
-def _are_copies(begun: Sequence[BegunInstant]) -> bool:
-    """Whether the objects were made together, though their instants lie apart."""
-    span_ms = _digits_span_ms(begun)
-    made = [one.made_ms for one in begun]
-    return span_ms >= _STEP_MS and max(made) - min(made) < span_ms / 2
+    digits = [one.time.epoch_ms() for one in witnesses]
+    made = [one.made_ms for one in witnesses]
+    span_ms = max(digits) - min(digits)
+    lie_apart = span_ms >= _STEP_MS and max(made) - min(made) >= span_ms / 2
+    return lie_apart or all(one.is_tight for one in witnesses)
 
 
 def _utc_text(epoch_ms: int) -> str:
@@ -240,8 +233,3 @@ def _digits_ms(time: InstantTime) -> int:
         return time.epoch_ms()
     except CorruptTable:
         return 0
-
-
-def _digits_span_ms(begun: Sequence[BegunInstant]) -> int:
-    digits = [one.time.epoch_ms() for one in begun]
-    return max(digits) - min(digits)
