@@ -84,7 +84,6 @@ READING_DIGITS = {
     "engine/tideline/services/clustering/plan.py": "the hour that the digits show",
     "engine/tideline/services/compaction/strategy.py": "the day that the digits show",
     "engine/tideline/table/partition_metadata.py": "a comment with the digits as a date",
-    "engine/tideline/testing/": "tables in UTC",
 }
 """Who may take the digits of an instant for UTC, or make some, without the table's zone."""
 LAZY_FACADE = "engine/tideline/__init__.py"
