@@ -116,7 +116,7 @@ def _times(seen: Inspection) -> Iterator[Finding]:
     now_ms = seen.table.clock.now_ms()
     is_ahead = newest is not None and known.zone.earliest_ms(newest) > now_ms + _CLOCK_SKEW_MS
     if known.refusal is not None:
-        yield error(NAME, known.refusal, advice="declare tideline.timezone")
+        yield warning(NAME, known.refusal, advice="tideline declare --timezone")
     if is_ahead and known.tells_age:
         yield warning(
             NAME,
