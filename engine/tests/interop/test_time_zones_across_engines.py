@@ -215,7 +215,7 @@ def test_a_hudi_elsewhere_keeps_to_utc_in_a_table_that_is_utc(
     tmp_path: Path, hudi_peer_in: HudiPeerIn
 ) -> None:
     """In a JVM of its own: one that has made later digits waits until its clock is past them."""
-    shared = Elsewhere(tmp_path / "ours", hudi_peer_in("America/Denver"))
+    shared = Elsewhere(tmp_path / "elsewhere", hudi_peer_in("America/Denver"))
     SmallTable.create(
         StoreLocation.of(str(shared.path)), table_type=TableType.MERGE_ON_READ, ordering=["v"]
     )
