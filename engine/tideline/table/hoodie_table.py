@@ -114,12 +114,12 @@ class HoodieTable:
         return self.config
 
     def declare_zone(self, name: str | None) -> None:
-        """Say whose clock the table's instants are, over its own property; None says nothing.
+        """Say whose clock the table's instants are, over its own property; no name says nothing.
 
         Holds for as long as the table is open. Raises ConfigError for an unknown zone, and for any
         but UTC where the table is UTC by its properties.
         """
-        if name is not None:
+        if name is not None and name.strip():
             self.config.zone_declared_as(name)
             self._zone_name = name
 
