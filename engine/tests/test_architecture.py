@@ -77,6 +77,15 @@ DELETING_PLACES = {
     "operator/tideline_operator/controller/settlement.py": "objects of Kubernetes",
 }
 """Who may call a delete of a store, or of the file system, without a DeleteScope."""
+READING_DIGITS = {
+    "engine/tideline/timeline/zone.py": "the zone itself",
+    "engine/tideline/timeline/instant_time.py": "what the zone builds on",
+    "engine/tideline/timeline/known_zone.py": "compares the digits with the times of objects",
+    "engine/tideline/services/clustering/plan.py": "the hour that the digits show",
+    "engine/tideline/services/compaction/strategy.py": "the day that the digits show",
+    "engine/tideline/table/partition_metadata.py": "a comment with the digits as a date",
+}
+"""Who may take the digits of an instant for UTC, or make some, without the table's zone."""
 LAZY_FACADE = "engine/tideline/__init__.py"
 
 
@@ -206,6 +215,26 @@ def test_the_guard_has_no_exception_for_what_is_gone() -> None:
         place for place in DELETING_PLACES if not any(one.startswith(place) for one in deleting)
     ]
     assert not unused
+
+
+def zoneless_times(path: Path) -> Iterator[str]:
+    """Calls that read or make the digits of instants as if they were UTC."""
+    for node in ast.walk(parsed(path)):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func
+        name = called.attr if isinstance(called, ast.Attribute) else ast.unparse(called)
+        reads = name == "epoch_ms" and not node.args
+        if reads or name in ("from_epoch_ms", "next_instant_time"):
+            yield f"{relative(path)}:{node.lineno}: {ast.unparse(called)}"
+
+
+def test_instants_are_read_and_made_in_the_tables_zone() -> None:
+    found = [one for path in python_files(*PACKAGES) for one in zoneless_times(path)]
+    assert not [one for one in found if not one.startswith(tuple(READING_DIGITS))]
+    assert not [
+        place for place in READING_DIGITS if not any(one.startswith(place) for one in found)
+    ]
 
 
 def test_imports_are_put_off_only_to_keep_dependencies_optional() -> None:

@@ -121,7 +121,9 @@ class _WriteRun:
         seconds = self._table.clock.monotonic_s() - self._started_s
         report = report_commit(request.operation, outcome, self._rolled_back, seconds)
         searched = request.token.notes if request.token else ()
-        return replace(report, notes=(*report.notes, *searched))
+        warning = self._table.known_zone(transaction.timeline).warning
+        warnings = (warning,) if warning is not None else ()
+        return replace(report, notes=(*report.notes, *searched, *warnings))
 
     def _outcome_of_failure(
         self, transaction: WriteTransaction, error: BaseException

@@ -49,6 +49,7 @@ from tideline.table.names import column_names, one_or_several
 from tideline.table.settings import Settings
 from tideline.table.table_config import (
     TABLE_VERSION,
+    TIMEZONE,
     KeyGeneratorKind,
     MergeMode,
     TableType,
@@ -233,6 +234,8 @@ class LakeTable:
         NotDue, and no commit, when there are none. Moves no rows, needs no Spark.
         """
         table = self.hoodie_table
+        table.declare_zone((options or {}).get(TIMEZONE))
+        table.check_zone()
         settings = {**table.config.properties, **(options or {})}
         ttl = PartitionTtlConfig.from_settings(Settings(settings))
         planned = plan_table_partition_ttl(table, ttl)
@@ -343,7 +346,8 @@ class LakeTable:
 
         `gone` names writers that have ended for certain, so that their heartbeats need not expire.
         Clusterings and log compactions go as well that nobody can run, because their plans cannot
-        be read; those stop a writer with CorruptTable.
+        be read; those stop a writer with CorruptTable. Raises ConfigError when the table's zone
+        must be declared.
         """
         table = self.hoodie_table
         config = self.write_config(None)
@@ -351,6 +355,7 @@ class LakeTable:
         policy = replace(self._failed_writes(config), gives_up_unreadable=True, gone=ended)
         with table.lock(config.lock_timing).acquire():
             timeline = table.timeline()
+            table.require_zone(timeline)
             done = execute_failed_writes_rollback(table, timeline, policy)
             sweep_leftovers(table, timeline, policy)
             return done
@@ -370,9 +375,11 @@ class LakeTable:
     def write_config(self, options: Mapping[str, str] | None) -> WriteConfig:
         """The table's own settings, with `options` over them.
 
-        Raises ConfigError when an option would place rows by another index than a table with a
-        bucket index was built with.
+        An option `tideline.timezone` declares the zone of this open table from now on. Raises
+        ConfigError when an option would place rows by another index than a table with a bucket
+        index was built with, or declares a zone that cannot be.
         """
+        self.hoodie_table.declare_zone((options or {}).get(TIMEZONE))
         config = self.hoodie_table.config
         settings = dict(config.properties)
         if config.index_type:

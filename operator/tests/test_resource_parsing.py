@@ -94,6 +94,7 @@ def test_every_documented_field_is_read() -> None:
     assert spec.services.mode is ServiceMode.AUTO
     assert spec.services.compaction.trigger.strategy is CompactionStrategy.NUM_COMMITS
     assert spec.services.maintenance_window == Cron("* 0-6 * * *")
+    assert spec.timezone == "America/Los_Angeles"
     assert spec.restore_to is None
     assert spec.rerun == {"compaction": 3, "landing": 1}
     assert spec.deletion_policy is DeletionPolicy.DELETE

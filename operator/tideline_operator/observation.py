@@ -38,6 +38,7 @@ from tideline.storage.s3_errors import MissingBucket
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.location_conflict import find_table_conflict
 from tideline.table.settings import Settings
+from tideline.table.table_config import TIMEZONE
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.carried import read_carried
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
@@ -58,7 +59,7 @@ from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.lake_table import TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
-from tideline_operator.service_settings import wanted_services
+from tideline_operator.service_settings import service_settings, wanted_services
 from tideline_operator.table_identity import identity_of
 from tideline_operator.triggers import due_ingests
 
@@ -218,9 +219,11 @@ class Observer:
             hoodie = HoodieTable.open(location, self._clock, store)
         except ObjectNotFound:
             return None
+        hoodie.declare_zone(service_settings(table.spec).get(TIMEZONE))
         memory = self._memories.setdefault(table.location, _Memory())
         config = hoodie.config
         timeline = hoodie.timeline()
+        hoodie.require_zone(timeline)
         completed = timeline.completed()
         latest = completed.last()
         reader = _Reader(table, hoodie, timeline, memory)
@@ -354,6 +357,7 @@ class _Reader:
             log_compactions=self._log_compactions(),
             last_clean=self._last_clean(),
             ingests=self._ingests_since_restore(),
+            zone=self.hoodie.known_zone(self.timeline),
         )
 
     def savepoints(self) -> dict[str, str]:

@@ -12,6 +12,7 @@ from tideline.services.cleaning.retention import LastClean
 from tideline.services.service import Service
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant_time import InstantTime
+from tideline.timeline.known_zone import KNOWN_UTC, KnownZone
 from tideline_operator.observed_iceberg import ObservedIceberg
 
 LOCATION_TAKEN = "LocationTaken"
@@ -56,6 +57,7 @@ class TableHistory:
     `properties` are the table's own settings. `clusterings` are the replacecommits that are
     clustering, pending or completed; `log_compactions` the delta commits that are log compactions.
     `ingests` are commits that ingests of ours made since the last restore, where that matters.
+    `zone` is that of the instants.
     """
 
     timeline: ActiveTimeline = field(default_factory=ActiveTimeline)
@@ -64,6 +66,7 @@ class TableHistory:
     log_compactions: frozenset[InstantTime] = frozenset()
     last_clean: LastClean | None = None
     ingests: frozenset[InstantTime] = frozenset()
+    zone: KnownZone = KNOWN_UTC
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from tideline_operator.service_settings import (
     INLINE_SERVICES_OFF,
     rerun_settings,
     service_settings,
+    zone_setting,
 )
 from tideline_operator.service_triggers import ServiceNeed
 
@@ -166,7 +167,7 @@ def _write_properties(spec: LakeTableSpec) -> dict[str, str]:
         if spec.index.update_partition_path is not None:
             moves = str(spec.index.update_partition_path).lower()
             properties[_UPDATE_PARTITION_PATH[spec.index.type]] = moves
-    return properties | dict(spec.properties)
+    return properties | zone_setting(spec) | dict(spec.properties)
 
 
 def _key_properties(keys: KeyGeneration) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from tideline.iceberg.service import IcebergService
 from tideline.services.service import Service
+from tideline.table.table_config import TIMEZONE
 from tideline_operator.iceberg_settings import ICEBERG_SPEC_NAMES
 from tideline_operator.resources.lake_table import LakeTableSpec, TableType
 from tideline_operator.resources.services import CleaningPolicy, ServiceMode, Services
@@ -76,7 +77,12 @@ def wanted_services(spec: LakeTableSpec) -> tuple[Service, ...]:
 
 def service_settings(spec: LakeTableSpec) -> dict[str, str]:
     """The settings under which the services of a table run, without the table's own."""
-    return {**_typed(spec.services), **spec.properties}
+    return {**_typed(spec.services), **zone_setting(spec), **spec.properties}
+
+
+def zone_setting(spec: LakeTableSpec) -> dict[str, str]:
+    """The setting that declares the zone of the table's instants, if the spec does."""
+    return {} if spec.timezone is None else {TIMEZONE: spec.timezone}
 
 
 def rerun_settings(service: Service) -> Mapping[str, str]:

@@ -34,7 +34,8 @@ from tideline.services.service import Service
 from tideline.table.settings import Settings
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action
-from tideline.timeline.instant_time import InstantTime, next_instant_time
+from tideline.timeline.instant_time import InstantTime
+from tideline.timeline.known_zone import AGE_UNKNOWN
 from tideline_operator.observed import ObservedTable, TableHistory
 from tideline_operator.resources.lake_table import LakeTableSpec
 from tideline_operator.resources.status import LakeTableStatus, ServiceStatus
@@ -148,10 +149,11 @@ def _ask(
             due = find_compaction_due(
                 timeline,
                 CompactionConfig.from_settings(read),
-                next_instant_time(now_ms, timeline.newest_time()),
+                history.zone.zone.next_time(now_ms, timeline.newest_time()),
                 completed_at={},
                 clusterings=history.clusterings,
                 is_single_writer=table.is_single_writer,
+                known=history.zone,
             )
             return due if isinstance(due, NotDue) else due.reason
         case Service.LOG_COMPACTION:
@@ -170,13 +172,13 @@ def _ask(
         case Service.ARCHIVAL:
             return _ask_archival(table, ArchivalConfig.from_settings(read))
         case Service.TTL:
-            return _ask_ttl(known, now_ms)
+            return _ask_ttl(history, known, now_ms)
         case Service.ROLLBACK:
             return NotDue("dead writers are rolled back before anything else")
 
 
 def _ask_cleaning(history: TableHistory, config: CleaningConfig, now_ms: int) -> str | NotDue:
-    retention = plan_retention(history.timeline, history.last_clean, config, now_ms)
+    retention = plan_retention(history.timeline, history.last_clean, config, now_ms, history.zone)
     if isinstance(retention, NotDue):
         return retention
     if retention.written == ():
@@ -197,7 +199,9 @@ def _ask_archival(table: ObservedTable, config: ArchivalConfig) -> str | NotDue:
     return found if isinstance(found, NotDue) else found.explain().reason
 
 
-def _ask_ttl(known: ServiceStatus, now_ms: int) -> str | NotDue:
+def _ask_ttl(history: TableHistory, known: ServiceStatus, now_ms: int) -> str | NotDue:
+    if not history.zone.tells_age:
+        return NotDue(AGE_UNKNOWN)
     if known.last_run is not None and now_ms - known.last_run.ms < TTL_EVERY_MS:
         return NotDue("partitions were looked over within a day")
     return "partitions are looked over once a day"

@@ -217,8 +217,8 @@ def writes_action(table: SmallTable) -> Action:
 
 
 def test_rollbacks_after_the_savepoint_are_forgotten(table: SmallTable) -> None:
-    timelines = opened(table).timelines
-    requested = timelines.create_requested(timelines.next_time(), writes_action(table))
+    hoodie = opened(table)
+    requested = hoodie.timelines.create_requested(hoodie.next_time(), writes_action(table))
     assert requested.is_pending
     table.fake_clock.advance(7200)
     table.write("upsert", batch([3], 7))

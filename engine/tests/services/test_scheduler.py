@@ -144,7 +144,7 @@ def test_a_plan_shows_what_is_pending_and_whether_somebody_runs_it(mor: SmallTab
 
 def test_services_roll_back_what_dead_writers_left_first(mor: SmallTable) -> None:
     hoodie = mor.lake().hoodie_table
-    hoodie.timelines.create_requested(hoodie.timelines.next_time(), Action.DELTACOMMIT)
+    hoodie.timelines.create_requested(hoodie.next_time(), Action.DELTACOMMIT)
     mor.fake_clock.advance(3600)
     assert len(local_services(mor, DUE).run(Service.COMPACTION).done) == 1
     assert not len(mor.lake().timeline().pending())

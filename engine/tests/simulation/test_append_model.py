@@ -74,6 +74,6 @@ def schedule_compaction(table: SmallTable) -> bool:
     ]
     if operations:
         body = encode_container("HoodieCompactionPlan", {"operations": operations, "version": 2})
-        time = opened.timelines.next_time()
+        time = opened.next_time()
         opened.timelines.create_requested(time, Action.COMPACTION, body)
     return bool(operations)

@@ -67,7 +67,7 @@ def schedule_compaction(table: SmallTable, partition: str = "p0") -> InstantTime
         "partitionPath": partition,
     }
     body = encode_container("HoodieCompactionPlan", {"operations": [operation], "version": 2})
-    time = opened.timelines.next_time()
+    time = opened.next_time()
     opened.timelines.create_requested(time, Action.COMPACTION, body)
     return time
 
@@ -80,7 +80,7 @@ def schedule_clustering(table: SmallTable, partition: str = "p0") -> InstantTime
     group = {"slices": [info], "metrics": {}, "numOutputFileGroups": 1, "version": 1}
     plan = {"inputGroups": [group], "strategy": None, "version": 1}
     record = {"operationType": "CLUSTER", "clusteringPlan": plan, "version": 1}
-    time = opened.timelines.next_time()
+    time = opened.next_time()
     body = encode_container("HoodieRequestedReplaceMetadata", record)
     requested = opened.timelines.create_requested(time, Action.REPLACECOMMIT, body)
     opened.timelines.to_inflight(requested)

@@ -16,6 +16,7 @@ from tideline.spark.snapshot import snapshot
 from tideline.table.hoodie_table import HoodieTable
 from tideline.testing.hand_written_table import HandWrittenTable, instant_time
 from tideline.timeline.instant import Action
+from tideline.timeline.zone import UTC_ZONE, TimelineZone
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 META = [
@@ -206,7 +207,10 @@ def test_a_clean_during_planning_loses_no_rows(
         ("20240105100000123", "UTC", "20240105100000123"),
         (" 20240105100000 ", "UTC", "20240105100000"),
         ("2024-01-05", "UTC", "20240105000000000"),
-        ("2024-01-05 10:00:00", "LOCAL", "20240105100000000"),
+        ("2024-01-05 10:00:00", "Asia/Kolkata", "20240105100000000"),
+        ("2024-01-05T10:00:00Z", "Asia/Kolkata", "20240105153000000"),
+        ("2024-01-05T10:00:00.5+01:00", "America/Los_Angeles", "20240105010000500"),
+        ("1969-12-31T23:59:59.5Z", "UTC", "19691231235959500"),
         ("2024-01-05T10:00:00.5", "UTC", "20240105100000500"),
         ("2024-01-05T10:00:00.123+01:00", "UTC", "20240105090000123"),
         ("2024-01-05T10:00:00Z", "UTC", "20240105100000000"),
@@ -217,19 +221,13 @@ def test_a_clean_during_planning_loses_no_rows(
 def test_times_are_understood_as_people_write_them(
     given: str | dt.datetime, timezone: str, instant: str
 ) -> None:
-    assert parse_point_in_time(given, timezone).value == instant
-
-
-def test_a_table_in_local_time_gets_this_machines_digits() -> None:
-    moment = dt.datetime(2024, 1, 5, 10, tzinfo=dt.UTC)
-    digits = moment.astimezone().strftime("%Y%m%d%H%M%S000")
-    assert parse_point_in_time(moment, "LOCAL").value == digits
+    assert parse_point_in_time(given, lambda: TimelineZone.parse(timezone)).value == instant
 
 
 @pytest.mark.parametrize("given", ["yesterday", "", "2024-13-01", 20240105])
 def test_what_is_no_time_is_refused(given: Any) -> None:
     with pytest.raises(ConfigError, match="not a time"):
-        parse_point_in_time(given, "UTC")
+        parse_point_in_time(given, lambda: UTC_ZONE)
 
 
 def test_pending_clustering_hides_nothing(table: HandWrittenTable) -> None:

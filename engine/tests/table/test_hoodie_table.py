@@ -20,6 +20,8 @@ from tideline.table.file_group import FileGroupId
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.partition_metadata import write_partition_metadata
 from tideline.table.schema import arrow_to_avro, with_meta_fields
+from tideline.testing.fake_clock import FakeClock
+from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action
 from tideline.timeline.instant_time import InstantTime
@@ -48,6 +50,15 @@ def make_table(folder: Path, **changes: object) -> HoodieTable:
     if changes:
         table.update_properties({key: str(value) for key, value in changes.items()})
     return table
+
+
+def test_the_next_time_is_above_a_timeline_from_the_future(tmp_path: Path) -> None:
+    made = make_table(tmp_path)
+    table = HoodieTable.open(made.location, FakeClock(1_700_000_000_000))
+    assert table.next_time() == InstantTime("20231114221320001")
+    table.timelines.create_requested(InstantTime("20990101000000000"), Action.ROLLBACK)
+    assert table.next_time() == InstantTime("20990101000000001")
+    assert table.next_time(ActiveTimeline()) == InstantTime("20231114221320001")
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def test_it_looks_as_hudi_writes_it(store: MemoryStore) -> None:
     write_partition_metadata(store, "p", T)
     assert store.get("p/.hoodie_partition_metadata") == (
         b"#partition metadata\n"
-        b"#Mon Sep 22 20:21:54 UTC 2025\n"
+        b"#Mon Sep 22 20:21:54 2025\n"
         b"commitTime=20250922202154428\n"
         b"partitionDepth=1\n"
     )

@@ -177,17 +177,15 @@ def test_a_truncated_commit_is_named(timelines: TimelineStore, store: ObjectStor
     assert str(T) in str(corrupt.value)
 
 
-def test_the_next_time_is_above_a_timeline_from_the_future(store: ObjectStore) -> None:
-    timelines = TimelineStore(store, LAYOUT_V1, ClockAt(1_700_000_000_000))
-    assert timelines.next_time() == InstantTime("20231114221320001")
-    timelines.create_requested(InstantTime("20990101000000000"), Action.ROLLBACK)
-    assert timelines.next_time() == InstantTime("20990101000000001")
-
-
-def test_the_next_time_follows_the_clock(store: ObjectStore) -> None:
+def test_a_timeline_knows_when_its_objects_were_made(store: ObjectStore) -> None:
     timelines = TimelineStore(store, LAYOUT_V1, SystemClock())
     before_ms = time.time_ns() // 1_000_000
-    assert before_ms < timelines.next_time().epoch_ms() <= time.time_ns() // 1_000_000 + 1
+    requested = timelines.create_requested(T, Action.COMMIT)
+    inflight = timelines.to_inflight(requested)
+    loaded = timelines.load()
+    assert set(loaded.made_ms) == {requested, inflight}
+    assert abs(loaded.made_ms[requested] - before_ms) < 60_000
+    assert loaded.pending().made_ms == loaded.made_ms
 
 
 @pytest.mark.fixtures

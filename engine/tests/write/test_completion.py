@@ -44,7 +44,7 @@ def lease(hoodie: HoodieTable) -> Iterator[Lease]:
 
 
 def complete(hoodie: HoodieTable, lease: Lease, heartbeat: Heartbeat) -> Instant:
-    requested = hoodie.timelines.create_requested(hoodie.timelines.next_time(), Action.COMMIT, b"")
+    requested = hoodie.timelines.create_requested(hoodie.next_time(), Action.COMMIT, b"")
     pending = hoodie.timelines.to_inflight(requested, b"")
     InstantCompletion(hoodie, heartbeat).complete(pending, b"{}", lease)
     return pending

@@ -140,7 +140,8 @@ def inspect_table(table: HoodieTable) -> Inspection:
     """Read the table. Raises only for a store that does not answer."""
     objects = {info.path: info for info in table.list_objects()}
     listing = table.timelines.listing()
-    states, timeline = table.timelines.states_in(listing), table.timelines.timeline_of(listing)
+    timeline = table.timelines.timeline_of(listing)
+    states = tuple(timeline.made_ms)
     commits, unreadable = _read_commits(table, timeline)
     archive = _read_archive(table, frozenset(objects))
     return Inspection(

@@ -41,9 +41,10 @@ def repair_table(
     """Check under the table lock and mend what is safe to mend; returns the repairs made.
 
     Raises CorruptTable naming a file whose deletion was refused and the reason; all other repairs
-    were made then.
+    were made then. ConfigError when the table's zone must be declared.
     """
     with table.lock().acquire():
+        table.check_zone()
         repairs = plan_repairs(check_table(table, keys=keys))
         refused = _delete(table, [one.path for one in repairs if one.kind in _DELETING])
         for repair in repairs:

@@ -112,9 +112,12 @@ def _times(seen: Inspection) -> Iterator[Finding]:
                 advice="restore to a savepoint from before",
             )
     newest = seen.timeline.newest_time()
-    is_utc = seen.table.config.timeline_timezone == "UTC"
+    known = seen.table.known_zone(seen.timeline)
     now_ms = seen.table.clock.now_ms()
-    if newest is not None and is_utc and newest.epoch_ms() > now_ms + _CLOCK_SKEW_MS:
+    is_ahead = newest is not None and known.zone.earliest_ms(newest) > now_ms + _CLOCK_SKEW_MS
+    if known.refusal is not None:
+        yield warning(NAME, known.refusal, advice="tideline declare --timezone")
+    if is_ahead and known.tells_age:
         yield warning(
             NAME,
             "the newest instant is in the future; new ones follow it until the clock is past it",

@@ -50,6 +50,8 @@ def plan_command(
         return
     for plan in plans:
         print_plan(plan)
+    for warning in {plan.warning for plan in plans if plan.warning is not None}:
+        print_line(f"Note: {warning}.")
 
 
 @click.command("execute")

@@ -37,6 +37,10 @@ _COMMANDS = {
     "write": ("tideline.cli.write:write_command", "Write source files into a table."),
     "read": ("tideline.cli.read:read_command", "Print rows, or the answer to a query."),
     "plan": ("tideline.cli.execute:plan_command", "Say what a service would do, and why."),
+    "declare": (
+        "tideline.cli.declare:declare_command",
+        "Say of a table what its files do not tell.",
+    ),
     "savepoint": (
         "tideline.cli.savepoint:savepoint_command",
         "Keep a state of a table to go back to.",

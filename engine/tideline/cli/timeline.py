@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -18,6 +17,7 @@ from tideline.timeline.archived import ArchivedEntry
 from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.timeline.instant_time import InstantTime, is_instant_time
+from tideline.timeline.zone import TimelineZone
 
 _COLUMNS = ("instant", "age", "action", "state", "operation", "files", "inserted", "updated",
             "deleted")  # fmt: skip
@@ -69,9 +69,9 @@ def timeline_command(
     if not rows:
         print_line("Nothing pending." if pending else "Nothing yet.")
         return
-    now_ms = table.clock.now_ms()
+    zone, now_ms = table.known_zone(timeline).reading_zone, table.clock.now_ms()
     columns = (*_COLUMNS, "archived") if archived else _COLUMNS
-    print_table(columns, [_row(row, now_ms, columns) for row in rows])
+    print_table(columns, [_row(row, zone, now_ms, columns) for row in rows])
     if total is None:
         print_line("Older instants not shown: --limit 0 shows all.")
     elif len(rows) < total:
@@ -149,15 +149,16 @@ def _described(instant: Instant, read: Callable[[], CommitMetadata]) -> dict[str
     return described
 
 
-def _row(described: dict[str, Any], now_ms: int, columns: Sequence[str]) -> list[object]:
-    age = _age_text(described["instant"], now_ms)
+def _row(
+    described: dict[str, Any], zone: TimelineZone, now_ms: int, columns: Sequence[str]
+) -> list[object]:
+    age = _age_text(now_ms - zone.epoch_ms(InstantTime(described["instant"])))
     return [age if column == "age" else described.get(column, "") for column in columns]
 
 
-def _age_text(instant: str, now_ms: int) -> str:
-    """How long ago, in the unit that fits; instants of our tables are UTC."""
-    moment = datetime.strptime(instant[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-    seconds = now_ms / 1000 - moment.timestamp()
+def _age_text(age_ms: int) -> str:
+    """How long ago, in the unit that fits."""
+    seconds = age_ms / 1000
     for unit, length_s in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= 2 * length_s:
             return f"{seconds / length_s:.0f}{unit}"

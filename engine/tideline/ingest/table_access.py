@@ -10,6 +10,7 @@ from tideline.ingest.operation import Place, TableTarget
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.s3_errors import MissingBucket
+from tideline.table.table_config import TIMEZONE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +30,8 @@ def locate(place: Place) -> StoreLocation:
 def open_table(target: TableTarget, writer: str = "") -> LakeTable | None:
     """The table, or None when there is none; `writer` is what its heartbeats call this process.
 
-    Raises ConfigError when there is no bucket either, unless creating the table may create it.
+    Raises ConfigError when there is no bucket either, unless creating the table may create it, and
+    for a time zone that cannot be declared of this table.
     """
     options = dict(target.location.options)
     try:
@@ -41,6 +43,7 @@ def open_table(target: TableTarget, writer: str = "") -> LakeTable | None:
             return None
         raise
     table.hoodie_table.writer = writer
+    table.hoodie_table.declare_zone(target.write_properties.get(TIMEZONE))
     return table
 
 

@@ -56,7 +56,7 @@ from tideline.table.hoodie_table import HoodieTable
 from tideline.table.settings import Settings
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import Instant, State
-from tideline.timeline.instant_time import InstantTime, next_instant_time
+from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import WriteConfig
 
 
@@ -82,11 +82,15 @@ class PendingRun:
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
-    """What a service would do now, and what of it is pending already."""
+    """What a service would do now, and what of it is pending already.
+
+    `warning` is what a person should know of the table first.
+    """
 
     service: Service
     outcome: Explanation | NotDue
     pending: tuple[PendingRun, ...] = ()
+    warning: str | None = None
 
     @property
     def is_due(self) -> bool:
@@ -104,7 +108,12 @@ class ServicePlan:
             }
             for run in self.pending
         ]
-        return {"service": self.service.value, **self.outcome.to_json_object(), "pending": pending}
+        return {
+            "service": self.service.value,
+            **self.outcome.to_json_object(),
+            "pending": pending,
+            "warning": self.warning,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +174,13 @@ class TableServices:
         self._expire_partitions = expire_partitions
 
     def plan(self, service: Service) -> ServicePlan:
-        """What the service would do now; changes nothing."""
+        """What the service would do now; changes nothing. Raises ConfigError as `run` does."""
         timeline = self.table.timeline()
+        warning = self.table.require_zone(timeline).warning
         outcome = self._outcome(service, timeline)
         if isinstance(outcome, Explanation):
             outcome = outcome.estimated(self._estimate(service, outcome, timeline))
-        return ServicePlan(service, outcome, self.pending(service, timeline))
+        return ServicePlan(service, outcome, self.pending(service, timeline), warning)
 
     def pending(self, service: Service, timeline: ActiveTimeline) -> tuple[PendingRun, ...]:
         """The planned instants of a service, oldest first."""
@@ -200,7 +210,7 @@ class TableServices:
         """
         table, read = self.table, self.settings
         with table.lock(self.config.lock_timing).acquire():
-            table.reload_config().check_writable()
+            table.check_writable()
             self._roll_back_failed_writes()
             match service:
                 case Service.COMPACTION:
@@ -219,9 +229,9 @@ class TableServices:
         """Finish what is pending, then do what is due.
 
         Raises Conflict when another process got in the way (safe to call again), CorruptTable for
-        plans or files that cannot be read.
+        plans or files that cannot be read, ConfigError when the table's zone must be declared.
         """
-        self.table.reload_config().check_writable()
+        self.table.check_writable()
         match service:
             case Service.ROLLBACK:
                 with self.table.lock(self.config.lock_timing).acquire():
@@ -304,7 +314,7 @@ class TableServices:
 
     def _outcome(self, service: Service, timeline: ActiveTimeline) -> Explanation | NotDue:
         table, read = self.table, self.settings
-        now = next_instant_time(table.clock.now_ms(), timeline.newest_time())
+        now = table.next_time(timeline)
         plan: Any
         match service:
             case Service.ROLLBACK:

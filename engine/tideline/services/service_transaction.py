@@ -89,11 +89,13 @@ class ServiceTransaction:
         """Take the planned instant on.
 
         Raises Conflict when another process runs it, or it is not pending any more;
-        UnsupportedTable when the table must not be written.
+        UnsupportedTable when the table must not be written, ConfigError when its zone must be
+        declared.
         """
         with table.lock(config.lock_timing).acquire():
             table.reload_config().check_writable()
             timeline = table.timeline()
+            table.require_zone(timeline)
             now = _require_pending(table, timeline, requested)
             if not _is_dead(table, now, config):
                 raise Conflict(

@@ -30,14 +30,14 @@ _COMPLETED_AS = {
 def completion_times(table: HoodieTable) -> Mapping[InstantTime, InstantTime]:
     """When active commits completed: in layout 1 the store's time stamp of the completed object.
 
-    Source: Hudi's InstantGeneratorV1.
+    In digits of the table's zone, as instants are. Source: Hudi's InstantGeneratorV1.
     """
     layout = table.timelines.layout
     found = {}
     for info in table.store.list_directory(layout.directory).objects:
         instant = layout.parse(info.path.rpartition("/")[2])
         if instant is not None and instant.is_completed and instant.action in COMMIT_ACTIONS:
-            found[instant.time] = InstantTime.from_epoch_ms(info.modified_ms)
+            found[instant.time] = table.zone.instant_at(info.modified_ms)
     return found
 
 

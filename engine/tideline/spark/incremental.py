@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tideline.errors import ConfigError, CorruptTable, ObjectNotFound, UnsupportedTable
 from tideline.formats.avro import decode_container
 from tideline.spark.history import check_files_kept, has_archive, load_view, whole_versions
-from tideline.spark.point_in_time import parse_point_in_time
+from tideline.spark.point_in_time import point_in_time
 from tideline.spark.table_scan import (
     CommitRange,
     TableScan,
@@ -62,9 +62,8 @@ def plan_incremental(table: HoodieTable, after: Point, until: Point | None = Non
         raise UnsupportedTable(
             "a table without meta columns cannot be read incrementally", table=table.uri
         )
-    zone = table.config.timeline_timezone
-    begin = parse_point_in_time(after, zone)
-    end = None if until is None else parse_point_in_time(until, zone)
+    begin = point_in_time(table, after)
+    end = None if until is None else point_in_time(table, until)
     read_commit = cache(table.read_commit)
 
     def partitions(timeline: ActiveTimeline) -> frozenset[str] | None:

@@ -17,7 +17,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame, SparkSession
 
 from tideline.spark.history import check_files_kept, load_view
-from tideline.spark.point_in_time import parse_point_in_time
+from tideline.spark.point_in_time import point_in_time
 from tideline.spark.table_scan import TableScan, execute_scan, scan_schema, split_slices
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.instant_time import InstantTime
@@ -47,7 +47,7 @@ def plan_snapshot(
     table: HoodieTable, as_of: InstantTime | datetime | str | None = None
 ) -> TableScan:
     """The files and columns of a snapshot. Raises as `snapshot` does."""
-    time = None if as_of is None else parse_point_in_time(as_of, table.config.timeline_timezone)
+    time = None if as_of is None else point_in_time(table, as_of)
     timeline, view = load_view(table)
     if time is not None:
         check_files_kept(table, timeline, view, time)

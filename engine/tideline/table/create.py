@@ -35,6 +35,7 @@ from tideline.table.table_config import (
     TableType,
     infer_key_generator,
 )
+from tideline.timeline.zone import TimelineZone
 
 INDEX_TYPES = ("BLOOM", "GLOBAL_BLOOM", "SIMPLE", "GLOBAL_SIMPLE", "BUCKET")
 BUCKET_COUNT_DEFAULT = 256
@@ -115,7 +116,7 @@ def table_properties(definition: TableDefinition) -> dict[str, str]:
         keys.TYPE: definition.table_type.value,
         keys.VERSION: str(TABLE_VERSION),
         keys.LAYOUT_VERSION: "1",
-        keys.TIMELINE_TIMEZONE: "UTC",
+        keys.TIMELINE_TIMEZONE: _timeline_timezone(definition),
         keys.ARCHIVE_FOLDER: "archived",
         keys.BASE_FILE_FORMAT: "PARQUET",
         keys.RECORD_KEY_FIELDS: ",".join(definition.record_key),
@@ -219,6 +220,12 @@ def _schema_json(definition: TableDefinition) -> str:
     except InvalidData as error:
         raise ConfigError(error.message, value=error.value) from error
     return json.dumps(avro, separators=(",", ":"), ensure_ascii=False)
+
+
+def _timeline_timezone(definition: TableDefinition) -> str:
+    """Hudi's word for the zone of the instants, which has none for a zone that is declared."""
+    name = definition.properties.get(keys.TIMEZONE, "")
+    return "LOCAL" if name and not TimelineZone.parse(name).is_utc else "UTC"
 
 
 def _extra_properties(definition: TableDefinition, own: Mapping[str, str]) -> dict[str, str]:

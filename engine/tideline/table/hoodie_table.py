@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import ObjectNotFound
+from tideline.errors import ConfigError, ObjectNotFound
 from tideline.lock_timing import LockTiming
 from tideline.storage.delete_scope import DeleteScope, no_objection
 from tideline.storage.location import StoreLocation
@@ -39,7 +39,9 @@ from tideline.timeline.archived import ArchivedTimeline
 from tideline.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
+from tideline.timeline.known_zone import KNOWN_UTC, KnownZone, ZoneBasis, zone_of_objects
 from tideline.timeline.layout_v1 import LAYOUT_V1
+from tideline.timeline.zone import UTC_ZONE, TimelineZone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,6 +67,7 @@ class HoodieTable:
         self.nested: dict[str, str] = {}
         """Tables below this one, by root with their format, as far as listings have shown them."""
         self.timelines = TimelineStore(store, LAYOUT_V1, clock)
+        self._zone_name: str | None = None
         # Instants and their plans never change, so what was read of one is kept.
         self._replaced_by: dict[InstantTime, tuple[FileGroupId, ...]] = {}
         self._planned_by: dict[Instant, tuple[FileGroupId, ...]] = {}
@@ -109,6 +112,71 @@ class HoodieTable:
         """Change the table's properties (None removes one). Call under the table lock."""
         self.config = update_table_properties(self.store, changes, clock=self.clock)
         return self.config
+
+    def declare_zone(self, name: str | None) -> None:
+        """Say whose clock the table's instants are, over its own property; no name says nothing.
+
+        Holds for as long as the table is open. Raises ConfigError for an unknown zone, and for any
+        but UTC where the table is UTC by its properties.
+        """
+        if name is not None and name.strip():
+            self.config.zone_declared_as(name)
+            self._zone_name = name
+
+    @property
+    def zone_is_declared(self) -> bool:
+        """Whether properties or the caller say whose clock the instants are."""
+        return self._declared_zone is not None
+
+    @property
+    def zone(self) -> TimelineZone:
+        """The zone that new instants are made in: UTC unless declared otherwise."""
+        return self._declared_zone or UTC_ZONE
+
+    def known_zone(self, timeline: ActiveTimeline) -> KnownZone:
+        """The zone of the instants, and how it is known; asks the store nothing."""
+        if self.config.timeline_timezone == UTC_ZONE.name:
+            return KNOWN_UTC
+        declared = self._declared_zone
+        if declared is not None:
+            return KnownZone(declared, ZoneBasis.DECLARED)
+        return zone_of_objects(timeline.made_ms)
+
+    def require_zone(self, timeline: ActiveTimeline) -> KnownZone:
+        """The same for who writes. Raises ConfigError when it is visibly not UTC, nor declared."""
+        known = self.known_zone(timeline)
+        if known.refusal is not None:
+            example = known.example.time if known.example else None
+            raise ConfigError(known.refusal, table=self.uri, instant=example)
+        return known
+
+    def check_writable(self) -> None:
+        """Raise for a table that nothing may be done to, going by what its properties are now.
+
+        UnsupportedTable as TableConfig.check_writable, ConfigError as require_zone.
+        """
+        self.reload_config().check_writable()
+        self.check_zone()
+
+    def check_zone(self) -> None:
+        """Raise as require_zone; the timeline is listed only where nobody says the zone."""
+        if not self.zone_is_declared:
+            self.require_zone(self.timeline())
+
+    def next_time(self, timeline: ActiveTimeline | None = None) -> InstantTime:
+        """An instant time above the clock, in the table's zone, and everything in the timeline.
+
+        Without a timeline in the one as it is now. Where another writer may exist, call it and
+        `create_requested` under the table lock.
+        """
+        timeline = self.timeline() if timeline is None else timeline
+        return self.zone.next_time(self.clock.now_ms(), timeline.newest_time())
+
+    @property
+    def _declared_zone(self) -> TimelineZone | None:
+        if self._zone_name is not None:
+            return self.config.zone_declared_as(self._zone_name)
+        return self.config.declared_zone
 
     def timeline(self) -> ActiveTimeline:
         """The active timeline as it is now."""

@@ -36,12 +36,12 @@ def write_partition_metadata(store: ObjectStore, partition: str, instant: Instan
 
 
 def encode_partition_metadata(partition: str, instant: InstantTime) -> bytes:
-    """The body of the file; its date is that of the instant."""
+    """The body of the file; its date is that of the instant's digits."""
     moment = datetime.fromtimestamp(instant.epoch_ms() / 1000, tz=UTC)
     depth = partition.count("/") + 1 if partition else 0
     lines = (
         "#partition metadata",
-        f"#{moment:%a %b %d %H:%M:%S} UTC {moment.year:04d}",
+        f"#{moment:%a %b %d %H:%M:%S} {moment.year:04d}",
         f"commitTime={instant}",
         f"partitionDepth={depth}",
     )

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import ConfigError, CorruptTable, UnsupportedTable
+from tideline.timeline.zone import UTC_ZONE, TimelineZone
 
 PROPERTIES_PATH = ".hoodie/hoodie.properties"
 
@@ -54,6 +55,7 @@ BUCKET_COUNT = "hoodie.bucket.index.num.buckets"
 BUCKET_HASH_FIELD = "hoodie.bucket.index.hash.field"
 INDEX_TYPE = "tideline.index.type"
 SINGLE_WRITER = "tideline.single.writer"
+TIMEZONE = "tideline.timezone"
 
 
 class TableType(Enum):
@@ -252,6 +254,28 @@ class TableConfig:
     def timeline_timezone(self) -> str:
         """`UTC` or `LOCAL`: whose digits the instant times of the table are."""
         return self.properties.get(TIMELINE_TIMEZONE, "LOCAL").upper()
+
+    @property
+    def declared_zone(self) -> TimelineZone | None:
+        """The zone of the instants: UTC where Hudi's property says so, else as it is declared.
+
+        None for a LOCAL table of which nobody says more. Raises ConfigError for an unknown zone,
+        and for one declared of a table that is UTC.
+        """
+        return self.zone_declared_as(self.properties.get(TIMEZONE))
+
+    def zone_declared_as(self, name: str | None) -> TimelineZone | None:
+        """The same, if it were declared by this `name`."""
+        declared = TimelineZone.parse(name) if name and name.strip() else None
+        if self.timeline_timezone != UTC_ZONE.name:
+            return declared
+        if declared is not None and not declared.is_utc:
+            raise ConfigError(
+                f"{TIMEZONE} cannot be declared: {TIMELINE_TIMEZONE} says that the table is UTC",
+                table=self.table_uri or None,
+                value=name,
+            )
+        return UTC_ZONE
 
     @property
     def archive_folder(self) -> str:

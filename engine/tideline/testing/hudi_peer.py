@@ -8,8 +8,10 @@ version 6 and is never upgraded. The pytest fixture `hudi_peer` shares one JVM p
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -60,12 +62,16 @@ class HudiPeer(SparkPeer):
         *,
         spark_settings: Mapping[str, str] = SMALL_DATA_SETTINGS,
         shared_in: Path | None = None,
+        timezone: str = "UTC",
     ) -> None:
         """Start the JVM, or share one (see `SparkPeer`).
 
-        `scratch` is an existing folder for rows on their way and for the log.
+        `scratch` is an existing folder for rows on their way and for the log; `timezone` is the
+        local time of the JVM, in which Hudi by its default makes instants.
         """
-        super().__init__("hudi_peer_server", environment, scratch, spark_settings, shared_in)
+        super().__init__(
+            "hudi_peer_server", environment, scratch, spark_settings, shared_in, timezone
+        )
 
     def read(
         self,
@@ -163,3 +169,20 @@ def hudi_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiPeer]:
     )
     with HudiPeer(prepare_hudi_peer(), scratch, shared_in=shared) as peer:
         yield peer
+
+
+HudiPeerIn = Callable[[str], HudiPeer]
+"""A Hudi whose local time is that of a zone."""
+
+
+@pytest.fixture(scope="module")
+def hudi_peer_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiPeerIn]:
+    """Hudis in other zones than UTC, a JVM for each, for as long as one test module runs."""
+    with ExitStack() as running:
+
+        @cache
+        def start(timezone: str) -> HudiPeer:
+            scratch = tmp_path_factory.mktemp("hudi-peer-elsewhere")
+            return running.enter_context(HudiPeer(prepare_hudi_peer(), scratch, timezone=timezone))
+
+        yield start

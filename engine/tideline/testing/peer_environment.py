@@ -66,18 +66,19 @@ class PeerEnvironment:
     jar: Path
 
     @staticmethod
-    def process_environment() -> dict[str, str]:
+    def process_environment(timezone: str = "UTC") -> dict[str, str]:
         """This process's environment variables without those that would lead a peer to our Spark.
 
-        The time zone is UTC: one JVM that writes tables of several zones, as the tests' does, may
-        hang in Hudi's generator of instant times anywhere west of Greenwich.
+        `timezone` is what the peer takes for local time. One JVM that writes tables of several
+        zones, as the one that most tests share does, may hang in Hudi's generator of instant times
+        anywhere west of Greenwich, so that one's is UTC.
 
         Java is the one the product would take. Raises ConfigError when there is none.
         """
         variables = dict(os.environ)
         for name in ("SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH"):
             variables.pop(name, None)
-        variables["TZ"] = "UTC"
+        variables["TZ"] = timezone
         variables["JAVA_HOME"] = str(prepare_java(cache_directory()))
         return variables
 

@@ -43,16 +43,18 @@ class SparkPeer:
         scratch: Path,
         spark_settings: Mapping[str, str],
         shared_in: Path | None,
+        timezone: str = "UTC",
     ) -> None:
         """Start the JVM, or use the one of all who name the folder `shared_in`.
 
         `scratch` is an existing folder for rows on their way, and for the log of a JVM not shared.
+        `timezone` is its local time, by the name that TZ takes.
         """
         self._scratch = scratch
         settings = {**spark_settings, "spark.local.dir": str(shared_in or scratch)}
         script = Path(__file__).with_name(f"{server}.py")
         command = [str(environment.python), str(script), str(environment.jar), json.dumps(settings)]
-        variables = environment.process_environment()
+        variables = environment.process_environment(timezone)
         self._process: JsonLineChannel
         if shared_in is None:
             self._process = JsonLineProcess(

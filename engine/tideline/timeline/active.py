@@ -20,7 +20,7 @@ from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.object_store import AlreadyExists, Listing, ObjectStore
 from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
-from tideline.timeline.instant_time import InstantTime, next_instant_time
+from tideline.timeline.instant_time import InstantTime
 from tideline.timeline.layout import TimelineLayout
 
 LISTING_MARGIN_MS = 10_000
@@ -34,12 +34,14 @@ class ActiveTimeline:
 
     Filters return timelines again. A filtered timeline keeps the `start` of the whole one, so
     `is_committed` does not take a removed instant for an archived one. `has_archive` is whether
-    instants may have been archived from it.
+    instants may have been archived from it. `made_ms` has, where the timeline is of a listing,
+    every state of every instant with the time of its object.
     """
 
     instants: tuple[Instant, ...] = ()
     whole: ActiveTimeline | None = field(default=None, repr=False, compare=False)
     has_archive: bool = field(default=True, repr=False, compare=False)
+    made_ms: Mapping[Instant, int] = field(default_factory=dict, repr=False, compare=False)
     start: InstantTime | None = field(init=False, compare=False)
     _committed: frozenset[InstantTime] = field(init=False, repr=False, compare=False)
 
@@ -50,6 +52,7 @@ class ActiveTimeline:
         else:
             object.__setattr__(self, "start", self.whole.start)
             object.__setattr__(self, "has_archive", self.whole.has_archive)
+            object.__setattr__(self, "made_ms", self.whole.made_ms)
         committed = frozenset(
             instant.time
             for instant in self.instants
@@ -158,12 +161,12 @@ class TimelineStore:
     def timeline_of(self, listing: Listing) -> ActiveTimeline:
         """The timeline that a listing shows."""
         has_archive = any(_may_be_archive(directory) for directory in listing.directories)
-        return ActiveTimeline(self.states_in(listing), has_archive=has_archive)
-
-    def states_in(self, listing: Listing) -> tuple[Instant, ...]:
-        """Every state of every instant that a listing shows."""
-        parsed = (self.layout.parse(item.path.rpartition("/")[2]) for item in listing.objects)
-        return tuple(instant for instant in parsed if instant is not None)
+        parsed = (
+            (self.layout.parse(item.path.rpartition("/")[2]), item.modified_ms)
+            for item in listing.objects
+        )
+        made_ms = {instant: modified for instant, modified in parsed if instant is not None}
+        return ActiveTimeline(tuple(made_ms), has_archive=has_archive, made_ms=made_ms)
 
     def listing(self) -> Listing:
         """The timeline's objects at one moment.
@@ -182,13 +185,6 @@ class TimelineStore:
                 break
             previous = paths
         return listing
-
-    def next_time(self) -> InstantTime:
-        """An instant time above the clock (UTC) and everything in the timeline as it is now.
-
-        Where another writer may exist, call it and `create_requested` under the table lock.
-        """
-        return next_instant_time(self.clock.now_ms(), self.load().newest_time())
 
     def create_requested(
         self, time: InstantTime, action: Action, body: bytes = b"", token: str | None = None

@@ -3,8 +3,8 @@
 An instant time is `yyyyMMddHHmmssSSS` (17 digits). Other shapes occur in real tables:
 `yyyyMMddHHmmss` (14 digits, Hudi before 0.10), an instant time with a suffix of three digits (20,
 table services of a metadata table), and times of almost only zeros (bootstraps:
-`00000000000000010`, 13 zeros in old tables). The time zone of the digits is the table's
-`hoodie.table.timeline.timezone`; Tideline writes UTC.
+`00000000000000010`, 13 zeros in old tables). The digits are those of the table's time zone: which
+moment they stand for only `tideline.timeline.zone` knows; `HoodieTable.next_time` makes new ones.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class InstantTime:
 
     @classmethod
     def from_epoch_ms(cls, epoch_ms: int) -> InstantTime:
-        """The instant time of a moment, in UTC. Raises ConfigError outside the years 1 to 9999."""
+        """The instant time of a moment in UTC. Raises ConfigError outside the years 1 to 9999."""
         seconds, millis = divmod(epoch_ms, 1000)
         try:
             moment = datetime.fromtimestamp(seconds, tz=UTC)
@@ -54,7 +54,7 @@ class InstantTime:
         return cls(f"{date}{moment.hour:02d}{moment.minute:02d}{moment.second:02d}{millis:03d}")
 
     def epoch_ms(self) -> int:
-        """Milliseconds since the Unix epoch, reading the digits as UTC; 0 for a bootstrap time.
+        """Milliseconds since the Unix epoch if the digits were UTC; 0 for a bootstrap time.
 
         A time of whole seconds counts as the last millisecond of its second; a suffix is ignored.
         Raises CorruptTable when the digits are no date.
@@ -87,7 +87,7 @@ def is_instant_time(text: str) -> bool:
 
 
 def next_instant_time(now_ms: int, newest: InstantTime | None) -> InstantTime:
-    """An instant time strictly greater than both `now_ms` (UTC) and the `newest` of the timeline.
+    """An instant time strictly greater than `now_ms` read as UTC and the timeline's `newest`.
 
     A clock that stands still or goes backwards is fine: the result is then `newest` plus 1 ms.
     """

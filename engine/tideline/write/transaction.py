@@ -40,7 +40,7 @@ from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
-from tideline.timeline.instant_time import InstantTime, next_instant_time
+from tideline.timeline.instant_time import InstantTime
 from tideline.write.completion import (
     Fate,
     InstantCompletion,
@@ -115,16 +115,18 @@ class WriteTransaction:
         the lock. So does `withdraw`, which rolls back a pending clustering for good.
         `extra_metadata` stands in the inflight instant, for others to read. Raises
         Conflict when the lock is not to be had or was lost, UnsupportedTable when the table changed
-        into something we refuse, or a restore is pending.
+        into something we refuse, or a restore is pending, ConfigError when its zone must be
+        declared.
         """
         with table.lock(config.lock_timing).acquire() as lease:
             table.reload_config().check_writable()
             timeline = table.timeline()
+            table.require_zone(timeline)
             if recover(timeline):
                 timeline = table.timeline()
             _refuse_blocked(table, timeline)
             schema_json = table.table_schema_json(timeline)
-            time = next_instant_time(table.clock.now_ms(), timeline.newest_time())
+            time = table.next_time(timeline)
             heartbeat = Heartbeat(
                 table.store, str(time), table.clock, config.heartbeat, writer=table.writer
             )

@@ -21,6 +21,7 @@ _HUDI_FIELDS = (
     "index",
     "key_generator",
     "schema",
+    "timezone",
     "properties",
     "savepoints",
     "restore_to",

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
+from tideline.errors import ConfigError
+from tideline.timeline.zone import TimelineZone
 from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.format_rules import (
     ICEBERG_SERVICE_NAMES,
@@ -339,6 +341,12 @@ class LakeTableSpec:
         items_max=2000,
         item_key="name",
     )
+    timezone: str | None = described(
+        "Zone of the instants of a table that other engines write, such as America/Los_Angeles, "
+        "where hoodie.table.timeline.timezone is LOCAL, Hudi's default.",
+        default=None,
+        length_max=64,
+    )
     properties: Mapping[str, str] = described(
         "Properties (hoodie.*, tideline.*) handed through as they are.",
         default_factory=dict,
@@ -389,6 +397,7 @@ class LakeTableSpec:
             yield "recordKey", "is needed: the columns that identify a row"
         if self.location.startswith(("s3://", "s3a://")) and self.store_ref is None:
             yield "storeRef", "is needed for an s3:// location: name a LakeStore"
+        yield from self._unknown_zone()
         mode, event_time = EVENT_TIME
         if self.properties.get(mode) == event_time and not self.ordering:
             yield "ordering", f"is needed for {mode}: {event_time}"
@@ -406,6 +415,12 @@ class LakeTableSpec:
         for name in self.properties:
             if not re.fullmatch(r"(hoodie|tideline)\.[A-Za-z0-9._-]+", name):
                 yield f"properties.{name}", "only hoodie.* and tideline.* are handed through"
+
+    def _unknown_zone(self) -> Iterator[tuple[str, str]]:
+        try:
+            _ = self.timezone is not None and TimelineZone.parse(self.timezone)
+        except ConfigError as error:
+            yield "timezone", error.message
 
     def _columns_missing_from_schema(self) -> Iterator[tuple[str, str]]:
         if not self.schema:

@@ -25,7 +25,6 @@ from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import TableType
 from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import Action
-from tideline.timeline.instant_time import next_instant_time
 from tideline_operator.api_objects import CONFIG_MAPS, JOBS, PODS, Manifest
 from tideline_operator.kube import KubeApi
 from tideline_operator.launcher.driver_job import (
@@ -210,7 +209,7 @@ class PretendedCluster:
             [work.name],
         )
         after = {**before, work.name: advance(before.get(work.name), landing, work.files)}
-        time = next_instant_time(_CLOCK.now_ms(), timeline.newest_time())
+        time = hoodie.next_time(timeline)
         instant = hoodie.timelines.create_requested(time, Action.COMMIT)
         instant = hoodie.timelines.to_inflight(instant)
         extra = {INGEST_KEY: work.name, **checkpoint_metadata(after)}

@@ -57,6 +57,10 @@ def without_from_iceberg(part: str) -> str:
 
 REFUSALS = (
     Refusal(
+        with_spec("timezone: Middle/Earth"),
+        "spec.timezone: no time zone of this name",
+    ),
+    Refusal(
         with_ingest("trigger: {every: 30 sec}"),
         "laketable.yaml, document 1, line 11: spec.ingest[0].trigger.every: '30 sec'; "
         "allowed: a whole number and ms, s, m, h or d, such as 30s or 5m",

@@ -26,6 +26,7 @@ spec:
   - {name: month, type: string}
   - {name: updated_at, type: timestamp}
   - {name: fares, type: "map<string,decimal(10,2)>"}
+  timezone: America/Los_Angeles
   properties: {hoodie.parquet.max.file.size: "1048576"}
   ingest:
   - name: landing

@@ -19,17 +19,19 @@ _ROLLING_STATS = {"ROLLING_STAT": ""}
 _PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 
 
-def archive_entry(instant: Instant, body: bytes, *, moved_at_ms: int, path: str) -> dict[str, Any]:
+def archive_entry(
+    instant: Instant, body: bytes, *, moved_at: InstantTime, path: str
+) -> dict[str, Any]:
     """The entry for one state of an instant whose object at `path` holds `body`.
 
-    `moved_at_ms` is when the instant came into that state. Raises CorruptTable for a body that
+    `moved_at` is when the instant came into that state. Raises CorruptTable for a body that
     cannot be read, and for a completed commit without one.
     """
     entry: dict[str, Any] = {
         "commitTime": str(instant.time),
         "actionType": instant.action.value,
         "actionState": instant.state.value,
-        "stateTransitionTime": str(InstantTime.from_epoch_ms(moved_at_ms)),
+        "stateTransitionTime": str(moved_at),
         "version": 1,
     }
     field = _field(instant)

@@ -327,10 +327,9 @@ def _write(
     for objects in _states_of(instants, states).values():
         for state in objects:
             body = table.store.get(state.info.path)
+            moved_at = table.zone.instant_at(state.info.modified_ms)
             entries.append(
-                archive_entry(
-                    state.instant, body, moved_at_ms=state.info.modified_ms, path=state.info.path
-                )
+                archive_entry(state.instant, body, moved_at=moved_at, path=state.info.path)
             )
     body = b"".join(
         encode_archive_block(block) for block in _chunks(tuple(entries), config.entries_per_block)

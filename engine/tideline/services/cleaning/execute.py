@@ -52,7 +52,7 @@ from tideline.table.table_config import TableType
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata
 from tideline.timeline.instant import Action, Instant, State
-from tideline.timeline.instant_time import InstantTime, next_instant_time
+from tideline.timeline.instant_time import InstantTime
 
 BYTES_DELETED = "tideline.clean.bytes.deleted"
 ELAPSED_MS = "tideline.clean.elapsed.ms"
@@ -137,13 +137,15 @@ def plan_table_cleaning(
     """What a clean would do now; reads the timeline and lists the partitions it concerns."""
     timeline = table.timeline() if timeline is None else timeline
     last = read_last_clean(table, timeline)
-    retention = plan_retention(timeline, last, config, table.clock.now_ms())
+    known = table.known_zone(timeline)
+    retention = plan_retention(timeline, last, config, table.clock.now_ms(), known)
     if isinstance(retention, NotDue):
         return retention
     partitions = _partitions(table, retention)
     facts = _facts(table, timeline, retention, has_work=partitions != ())
     plan = plan_cleaning(_listings(table, partitions), facts, retention, config)
-    if plan.is_empty and not is_empty_clean_due(timeline, last, config, table.clock.now_ms()):
+    now_ms = table.clock.now_ms()
+    if plan.is_empty and not is_empty_clean_due(timeline, last, config, now_ms, known):
         where = f"{plan.partitions_examined} partitions"
         return NotDue(f"nothing to delete in the {where} written to since the last clean")
     return plan
@@ -155,7 +157,7 @@ def schedule_cleaning(table: HoodieTable, config: CleaningConfig) -> Instant | N
     plan = plan_table_cleaning(table, config, timeline)
     if isinstance(plan, NotDue):
         return plan
-    time = next_instant_time(table.clock.now_ms(), timeline.newest_time())
+    time = table.next_time(timeline)
     body = encode_container("HoodieCleanerPlan", plan.to_avro(table.hadoop_uri))
     return table.timelines.create_requested(time, Action.CLEAN, body)
 

@@ -21,6 +21,7 @@ from tideline.services.explanation import NotDue
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.timeline.instant_time import InstantTime
+from tideline.timeline.known_zone import AGE_UNKNOWN, KNOWN_UTC, KnownZone
 
 _HOUR_MS = 3_600_000
 _CONSIDERED = (*COMMIT_ACTIONS, Action.CLUSTERING, Action.COMPACTION)
@@ -61,9 +62,18 @@ class Retention:
 
 
 def plan_retention(
-    timeline: ActiveTimeline, last: LastClean | None, config: CleaningConfig, now_ms: int
+    timeline: ActiveTimeline,
+    last: LastClean | None,
+    config: CleaningConfig,
+    now_ms: int,
+    known: KnownZone = KNOWN_UTC,
 ) -> Retention | NotDue:
-    """What to keep and where to look, or why there is nothing to do."""
+    """What to keep and where to look, or why there is nothing to do.
+
+    `known` is the zone of the instants; retention by hours waits until it is.
+    """
+    if config.policy is CleaningPolicy.KEEP_LATEST_BY_HOURS and not known.tells_age:
+        return NotDue(AGE_UNKNOWN)
     blocked = _blocked(timeline, config)
     if blocked is not None:
         return blocked
@@ -73,7 +83,7 @@ def plan_retention(
         return NotDue(f"{since} of {config.trigger_commits} commits completed since the last clean")
     newest = completed[-1].time if completed else None
     pinned = tuple(time for time in config.pinned_instants if newest is None or time <= newest)
-    earliest = earliest_retained(timeline, config, now_ms)
+    earliest = earliest_retained(timeline, config, now_ms, known)
     if config.policy is CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
         return Retention(earliest, newest, len(completed), None, pinned)
     if earliest is None:
@@ -85,23 +95,27 @@ def plan_retention(
 
 
 def is_empty_clean_due(
-    timeline: ActiveTimeline, last: LastClean | None, config: CleaningConfig, now_ms: int
+    timeline: ActiveTimeline,
+    last: LastClean | None,
+    config: CleaningConfig,
+    now_ms: int,
+    known: KnownZone = KNOWN_UTC,
 ) -> bool:
     """Whether a clean without work is to be written down, so that others see how far it looked."""
-    if config.empty_clean_interval_hours is None:
+    if config.empty_clean_interval_hours is None or not known.tells_age:
         return False
     first = timeline.of(*COMMIT_ACTIONS).completed().first()
     since = last.time if last else first.time if first else None
     interval_ms = config.empty_clean_interval_hours * _HOUR_MS
-    return since is not None and now_ms - since.epoch_ms() >= interval_ms
+    return since is not None and now_ms - known.zone.epoch_ms(since) >= interval_ms
 
 
 def earliest_retained(
-    timeline: ActiveTimeline, config: CleaningConfig, now_ms: int
+    timeline: ActiveTimeline, config: CleaningConfig, now_ms: int, known: KnownZone = KNOWN_UTC
 ) -> Instant | None:
     """The earliest commit whose snapshot is kept; None while everything is (or versions count).
 
-    Archiving must not go past it. `now_ms` matters to retention by hours only.
+    Archiving must not go past it. `now_ms` and the zone matter to retention by hours only.
     """
     completed = timeline.of(*COMMIT_ACTIONS).completed().instants
     earliest: Instant | None = None
@@ -112,8 +126,9 @@ def earliest_retained(
             if pending is not None and earliest.time > pending.time:
                 earliest = _last_before(completed, pending.time)
     elif config.policy is CleaningPolicy.KEEP_LATEST_BY_HOURS:
-        oldest = InstantTime.from_epoch_ms(max(0, now_ms - config.hours_retained * _HOUR_MS))
-        earliest = next((instant for instant in completed if instant.time >= oldest), None)
+        oldest_ms = max(0, now_ms - config.hours_retained * _HOUR_MS)
+        kept = (one for one in completed if known.zone.epoch_ms(one.time) >= oldest_ms)
+        earliest = next(kept, None)
     elif not config.pinned_instants:
         return None
     return _held_back(completed, earliest, config)

@@ -43,7 +43,7 @@ from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
-from tideline.timeline.instant_time import InstantTime, next_instant_time
+from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import WriteConfig
 
 CLOCK_MARGIN_MS = 10 * 60 * 1000
@@ -90,7 +90,7 @@ def schedule_clustering(
 ) -> Instant | NotDue:
     """Write a clustering plan if one is due. Call under the table lock."""
     timeline = table.timeline()
-    now = next_instant_time(table.clock.now_ms(), timeline.newest_time())
+    now = table.next_time(timeline)
     plan = plan_due_clustering(table, timeline, config, now, commits_max=commits_max)
     if isinstance(plan, NotDue):
         return plan
@@ -167,10 +167,10 @@ def _completed_since(
     table: HoodieTable, timeline: ActiveTimeline, since: InstantTime
 ) -> Iterator[Instant]:
     """Commits that may have completed after `since`, the store's clock being what it is."""
-    times = completion_times(table)
+    times, zone = completion_times(table), table.zone
     for instant in timeline.of(*COMMIT_ACTIONS).completed():
-        done_ms = times.get(instant.time, instant.time).epoch_ms()
-        is_later = done_ms + CLOCK_MARGIN_MS >= since.epoch_ms()
+        done_ms = zone.epoch_ms(times.get(instant.time, instant.time))
+        is_later = done_ms + CLOCK_MARGIN_MS >= zone.earliest_ms(since)
         if instant.time != since and (instant.time > since or is_later):
             yield instant
 

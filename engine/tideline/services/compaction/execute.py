@@ -40,7 +40,7 @@ from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import TableType
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import Action, Instant
-from tideline.timeline.instant_time import InstantTime, next_instant_time
+from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import WriteConfig
 
 OPERATION_TYPE = "COMPACT"
@@ -60,6 +60,7 @@ def plan_due_compaction(
         completed_at=times,
         clusterings=clusterings(table, timeline.pending()),
         is_single_writer=table.config.single_writer,
+        known=table.known_zone(timeline),
     )
     if isinstance(due, NotDue):
         return due
@@ -73,7 +74,7 @@ def plan_due_compaction(
 def schedule_compaction(table: HoodieTable, config: CompactionConfig) -> Instant | NotDue:
     """Write a compaction plan if one is due. Call under the table lock."""
     timeline = table.timeline()
-    now = next_instant_time(table.clock.now_ms(), timeline.newest_time())
+    now = table.next_time(timeline)
     plan = plan_due_compaction(table, timeline, config, now)
     if isinstance(plan, NotDue):
         return plan
@@ -131,7 +132,7 @@ def _partitions(
     left_over = partitions_left_over(table, due.since, Action.COMPACTION)
     if left_over is None:
         return None
-    instants = instants_to_look_at(timeline, due.since, times)
+    instants = instants_to_look_at(timeline, due.since, times, table.zone)
     return tuple(sorted({*left_over, *written_partitions(table, instants)}))
 
 

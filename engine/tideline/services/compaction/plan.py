@@ -26,6 +26,8 @@ from tideline.table.file_system_view import FileSystemView
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.timeline.instant_time import InstantTime
+from tideline.timeline.known_zone import AGE_UNKNOWN, KNOWN_UTC, KnownZone
+from tideline.timeline.zone import UTC_ZONE, TimelineZone
 
 PLAN_VERSION = 2
 CLOCK_MARGIN_MS = 10 * 60 * 1000
@@ -106,11 +108,13 @@ def find_due(
     completed_at: Mapping[InstantTime, InstantTime],
     clusterings: frozenset[InstantTime] = frozenset(),
     is_single_writer: bool = False,
+    known: KnownZone = KNOWN_UTC,
 ) -> CompactionDue | NotDue:
     """Whether a compaction at `now` is due by its trigger.
 
     `completed_at` gives completion times (the store's time stamps in layout 1), `clusterings` the
     pending replacecommits that are clustering. Those are in the way only of a single writer.
+    `known` is the zone of the instants; a trigger by time waits until it is.
     """
     pending = timeline.pending().of(*COMMIT_ACTIONS).before(now)
     blocking = [i for i in pending if is_single_writer or i.time not in clusterings]
@@ -129,12 +133,18 @@ def find_due(
         counted_from = last.time if last else None
     if not deltas:
         return NotDue(f"no delta commits {_since(counted_from)}")
-    seconds = (now.epoch_ms() - (counted_from or deltas[0].time).epoch_ms()) // 1000
+    seconds = None
+    if known.tells_age:
+        began_ms = known.zone.epoch_ms(counted_from or deltas[0].time)
+        seconds = (known.zone.epoch_ms(now) - began_ms) // 1000
     return _judge(config, len(deltas), seconds, counted_from, last)
 
 
 def instants_to_look_at(
-    timeline: ActiveTimeline, since: Instant, completed_at: Mapping[InstantTime, InstantTime]
+    timeline: ActiveTimeline,
+    since: Instant,
+    completed_at: Mapping[InstantTime, InstantTime],
+    zone: TimelineZone = UTC_ZONE,
 ) -> tuple[Instant, ...]:
     """The completed writes whose partitions the next plan looks at.
 
@@ -144,7 +154,7 @@ def instants_to_look_at(
     return tuple(
         instant
         for instant in timeline.of(Action.DELTACOMMIT, Action.REPLACECOMMIT).completed()
-        if instant.time > since.time or _completed_after(instant, since, completed_at)
+        if instant.time > since.time or _completed_after(instant, since, completed_at, zone)
     )
 
 
@@ -181,13 +191,17 @@ def plan_compaction(
 def _judge(
     config: CompactionConfig,
     commits: int,
-    seconds: int,
+    seconds: int | None,
     counted_from: InstantTime | None,
     last: Instant | None,
 ) -> CompactionDue | NotDue:
-    enough, late = commits >= config.delta_commits_max, seconds >= config.delta_seconds_max
+    """Ask the trigger; `seconds` is None where they cannot be told, and then never enough."""
+    enough = commits >= config.delta_commits_max
+    late = seconds is not None and seconds >= config.delta_seconds_max
     by_number = f"{commits} of {config.delta_commits_max} delta commits"
     by_time = f"{seconds} of {config.delta_seconds_max} seconds"
+    if seconds is None:
+        by_time = f"an unknown time ({AGE_UNKNOWN})"
     is_due, facts = {
         CompactionTrigger.NUM_COMMITS: (enough, by_number),
         CompactionTrigger.NUM_COMMITS_AFTER_LAST_REQUEST: (enough, by_number),
@@ -225,7 +239,11 @@ def _delta_commits_since(
 
 
 def _completed_after(
-    instant: Instant, since: Instant, completed_at: Mapping[InstantTime, InstantTime]
+    instant: Instant,
+    since: Instant,
+    completed_at: Mapping[InstantTime, InstantTime],
+    zone: TimelineZone,
 ) -> bool:
     done = completed_at.get(instant.time)
-    return done is not None and done.epoch_ms() + CLOCK_MARGIN_MS >= since.time.epoch_ms()
+    margin_ms = CLOCK_MARGIN_MS
+    return done is not None and zone.epoch_ms(done) + margin_ms >= zone.earliest_ms(since.time)

@@ -34,7 +34,6 @@ from tideline.table.table_config import TableType
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.committed import CommittedInstants
 from tideline.timeline.instant import Action, Instant, State
-from tideline.timeline.instant_time import next_instant_time
 from tideline.write.config import WriteConfig
 
 
@@ -63,7 +62,7 @@ def schedule_log_compaction(table: HoodieTable, config: LogCompactionConfig) -> 
     plan = plan_due_log_compaction(table, timeline, config)
     if isinstance(plan, NotDue):
         return plan
-    now = next_instant_time(table.clock.now_ms(), timeline.newest_time())
+    now = table.next_time(timeline)
     body = encode_container("HoodieCompactionPlan", plan.to_avro())
     return table.timelines.create_requested(now, Action.LOGCOMPACTION, body)
 

@@ -80,8 +80,12 @@ def plan_table_partition_ttl(
     if config.days_retained is None or not table.config.partition_fields:
         outcome = plan_partition_ttl((), config, table.clock.now_ms())
         return NotDue("the table has no partitions") if config.days_retained else outcome
-    view = table.file_system_view(timeline or table.timeline(), config.selected or None)
-    return plan_partition_ttl(_ages(table, view, config), config, table.clock.now_ms())
+    timeline = table.timeline() if timeline is None else timeline
+    known = table.known_zone(timeline)
+    if not known.tells_age:
+        return plan_partition_ttl((), config, table.clock.now_ms(), known)
+    view = table.file_system_view(timeline, config.selected or None)
+    return plan_partition_ttl(_ages(table, view, config), config, table.clock.now_ms(), known)
 
 
 def expired_partitions(

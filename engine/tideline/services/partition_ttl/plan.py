@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tideline.services.explanation import Explanation, NotDue
 from tideline.services.partition_ttl.config import PartitionTtlConfig
 from tideline.timeline.instant_time import InstantTime
+from tideline.timeline.known_zone import AGE_UNKNOWN, KNOWN_UTC, KnownZone
 
 _DAY_MS = 86_400_000
 
@@ -60,21 +61,26 @@ class PartitionTtlPlan:
 
 
 def plan_partition_ttl(
-    ages: Iterable[PartitionAge], config: PartitionTtlConfig, now_ms: int
+    ages: Iterable[PartitionAge],
+    config: PartitionTtlConfig,
+    now_ms: int,
+    known: KnownZone = KNOWN_UTC,
 ) -> PartitionTtlPlan | NotDue:
-    """The partitions to drop now, or why there are none."""
+    """The partitions to drop now, or why there are none; `known` is the zone of the instants."""
     if config.days_retained is None:
         return NotDue("partitions are kept forever (hoodie.partition.ttl.strategy.days.retain)")
+    if not known.tells_age:
+        return NotDue(AGE_UNKNOWN)
     oldest_ms = now_ms - config.days_retained * _DAY_MS
-    known = [(age.since.epoch_ms(), age) for age in ages if age.since is not None]
+    dated = [(known.zone.epoch_ms(age.since), age) for age in ages if age.since is not None]
     expired = sorted(
-        (item for item in known if item[0] <= oldest_ms),
+        (item for item in dated if item[0] <= oldest_ms),
         key=lambda item: (item[0], item[1].partition),
     )
     free = [age for _, age in expired if not age.is_busy]
     if expired and not free:
         return NotDue(f"all {len(expired)} expired partitions are under a pending service")
     if not free:
-        return NotDue(f"none of {len(known)} partitions is older than {config.days_retained} days")
+        return NotDue(f"none of {len(dated)} partitions is older than {config.days_retained} days")
     chosen = tuple(free[: config.partitions_max])
     return PartitionTtlPlan(chosen, config.days_retained, len(free) - len(chosen))

@@ -14,6 +14,7 @@ from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import WRITE_ACTIONS, Instant
 from tideline.timeline.instant_time import InstantTime
+from tideline.timeline.zone import UTC_ZONE, TimelineZone
 
 
 def read_completion_times(
@@ -26,26 +27,26 @@ def read_completion_times(
         instant = layout.parse(info.path.rpartition("/")[2])
         if instant is not None and instant.is_completed and instant.action in WRITE_ACTIONS:
             modified_ms[instant] = info.modified_ms
-    return completion_times(timeline, modified_ms)
+    return completion_times(timeline, modified_ms, table.zone)
 
 
 def completion_times(
-    timeline: ActiveTimeline, modified_ms: Mapping[Instant, int]
+    timeline: ActiveTimeline, modified_ms: Mapping[Instant, int], zone: TimelineZone = UTC_ZONE
 ) -> Mapping[InstantTime, int]:
     """The same from the modification times of the completed instants' files."""
-    if _are_of_a_copy(modified_ms):
-        return {instant.time: instant.time.epoch_ms() for instant in modified_ms}
+    if _are_of_a_copy(modified_ms, zone):
+        return {instant.time: zone.epoch_ms(instant.time) for instant in modified_ms}
     start = timeline.start
     return {
-        instant.time: instant.time.epoch_ms()
+        instant.time: zone.epoch_ms(instant.time)
         if start is not None and instant.time < start
         else modified
         for instant, modified in modified_ms.items()
     }
 
 
-def _are_of_a_copy(modified_ms: Mapping[Instant, int]) -> bool:
+def _are_of_a_copy(modified_ms: Mapping[Instant, int], zone: TimelineZone) -> bool:
     if len(modified_ms) < 2:
         return False
-    newest_ms = max(instant.time.epoch_ms() for instant in modified_ms)
+    newest_ms = max(zone.epoch_ms(instant.time) for instant in modified_ms)
     return min(modified_ms.values()) >= newest_ms

@@ -42,7 +42,7 @@ from tideline.table.pending_plan import planned_groups
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
-from tideline.timeline.instant_time import InstantTime, next_instant_time
+from tideline.timeline.instant_time import InstantTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +96,15 @@ class RestoreDone:
 def restore_table(table: HoodieTable, savepoint: InstantTime) -> RestoreDone:
     """Take the table back to a savepoint, or finish a restore to it that died.
 
-    Raises ConfigError when there is no such savepoint or a restore to another one is unfinished,
-    CorruptTable when files of the savepoint are missing or a plan cannot be read.
+    Raises ConfigError when there is no such savepoint, a restore to another one is unfinished or
+    the table's zone must be declared, CorruptTable when files of the savepoint are missing or a
+    plan cannot be read.
     """
     table.config.check_writable()
     with table.lock().acquire():
-        pending = pending_restore(table, table.timeline())
+        timeline = table.timeline()
+        table.require_zone(timeline)
+        pending = pending_restore(table, timeline)
         if pending is None:
             return execute_restore(table, schedule_restore(table, savepoint))
         instant, plan = pending
@@ -170,6 +173,7 @@ def plan_table_restore(
         table_type=table.config.table_type,
         completed_ms=read_completion_times(table, timeline),
         clusterings=_pending_clusterings(table, timeline),
+        zone=table.zone,
     )
     return plan.sparing(_seen_by_savepoint(table, timeline, plan))
 
@@ -223,7 +227,7 @@ def schedule_restore(table: HoodieTable, savepoint: InstantTime) -> Instant:
     timeline = table.timeline()
     plan = _plan_new_restore(table, timeline, savepoint)
     _require_files(table, savepoint)
-    time = next_instant_time(table.clock.now_ms(), timeline.newest_time())
+    time = table.next_time(timeline)
     body = encode_container("HoodieRestorePlan", plan.to_avro())
     return table.timelines.create_requested(time, Action.RESTORE, body)
 
@@ -349,8 +353,9 @@ class _Undoing:
     def _record(
         self, name: InstantName, undone: UndoneFiles, files: _Files, elapsed_ms: int
     ) -> None:
+        started = self._table.zone.instant_at(self._started_ms)
         record = undone.to_avro(
-            self._table.hadoop_uri, started_ms=self._started_ms, elapsed_ms=max(elapsed_ms, 0)
+            self._table.hadoop_uri, started=started, elapsed_ms=max(elapsed_ms, 0)
         )
         self.records.setdefault(str(name.time), []).append(record)
         deleted = files.sizes(undone.deleted)

@@ -24,6 +24,7 @@ from tideline.table.table_config import TableType
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import Action, Instant
 from tideline.timeline.instant_time import InstantTime
+from tideline.timeline.zone import UTC_ZONE, TimelineZone
 
 PLAN_VERSION = 2
 _AT_SLICE_BEGIN = (Action.COMPACTION, Action.COMMIT)
@@ -88,11 +89,12 @@ def plan_restore(
     table_type: TableType,
     completed_ms: Mapping[InstantTime, int],
     clusterings: Collection[InstantTime] = (),
+    zone: TimelineZone = UTC_ZONE,
 ) -> RestorePlan:
     """What to undo to be back at `savepointed`, a completed commit.
 
     `completed_ms` is when each completed write completed; `clusterings` are the pending
-    replacecommits that are clustering plans.
+    replacecommits that are clustering plans; `zone` is that of the instants.
     """
     writes = timeline.writes().instants
     first = [
@@ -100,12 +102,12 @@ def plan_restore(
         for instant in reversed(writes)
         if instant.is_pending and instant.time in clusterings and instant.time > savepointed.time
     ]
-    reached: float = completed_ms.get(savepointed.time, savepointed.time.epoch_ms())
+    reached: float = completed_ms.get(savepointed.time, zone.epoch_ms(savepointed.time))
 
     def completion(instant: Instant) -> float:
         if instant.is_pending:
             return _NEVER
-        return completed_ms.get(instant.time, instant.time.epoch_ms())
+        return completed_ms.get(instant.time, zone.epoch_ms(instant.time))
 
     def is_later(instant: Instant) -> bool:
         by_time = instant.time > savepointed.time

@@ -40,7 +40,7 @@ from tideline.table.markers import Marker, MarkerKind, delete_markers, list_mark
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action, Instant, State
-from tideline.timeline.instant_time import InstantTime, next_instant_time
+from tideline.timeline.instant_time import InstantTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ def _roll_back(
     timeline = table.timeline()
     if timeline.find(instant.time) is None or _is_completed(timeline, instant.time):
         return None
-    time = next_instant_time(table.clock.now_ms(), timeline.newest_time())
+    time = table.next_time(timeline)
     body = encode_container("HoodieRollbackPlan", plan.to_avro(table.hadoop_uri))
     requested = timelines.create_requested(time, Action.ROLLBACK, body)
     return _perform(table, requested, plan, keeps_plan=keeps_plan, is_alive=is_alive)
@@ -272,7 +272,8 @@ def _perform(
     if not keeps_plan:
         remove_pending_states(table, failed)
     elapsed_ms = table.clock.now_ms() - started_ms
-    record = undone.to_avro(table.hadoop_uri, started_ms=started_ms, elapsed_ms=elapsed_ms)
+    started = table.zone.instant_at(started_ms)
+    record = undone.to_avro(table.hadoop_uri, started=started, elapsed_ms=elapsed_ms)
     timelines.complete(inflight, encode_container("HoodieRollbackMetadata", record))
     late = _undo_late_files(table, undone, rollback.time)
     for partition in {*plan.paths, *(item.group.partition for item in plan.log_rollbacks)}:
@@ -315,7 +316,7 @@ def _undo_late_files(table: HoodieTable, undone: UndoneFiles, time: InstantTime)
         log_rollbacks=tuple(item for item in now.log_rollbacks if not set(item.log_files) <= known),
     )
     # The first command block may come before what a late task appended, so it gets one of its own.
-    return undo_files(table, late, table.timelines.next_time() if late.log_rollbacks else time)
+    return undo_files(table, late, table.next_time() if late.log_rollbacks else time)
 
 
 def _without(paths: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:

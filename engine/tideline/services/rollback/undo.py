@@ -48,8 +48,8 @@ class UndoneFiles:
     def deleted(self) -> tuple[str, ...]:
         return self.plan.deleted_paths
 
-    def to_avro(self, base_uri: str, *, started_ms: int, elapsed_ms: int) -> dict[str, Any]:
-        """The HoodieRollbackMetadata record; Hudi wants absolute paths."""
+    def to_avro(self, base_uri: str, *, started: InstantTime, elapsed_ms: int) -> dict[str, Any]:
+        """The HoodieRollbackMetadata record; Hudi wants absolute paths, and `started` as digits."""
         plan = self.plan
         partitions = {part: _partition_record(part) for part in sorted(_partitions(plan))}
         for partition, paths in plan.paths.items():
@@ -62,7 +62,7 @@ class UndoneFiles:
             partition = path.rpartition("/")[0]
             partitions[partition]["rollbackLogFiles"][f"{base_uri}/{path}"] = size
         return {
-            "startRollbackTime": str(InstantTime.from_epoch_ms(started_ms)),
+            "startRollbackTime": str(started),
             "timeTakenInMillis": elapsed_ms,
             "totalFilesDeleted": len(self.deleted),
             "commitsRollback": [str(plan.instant)],

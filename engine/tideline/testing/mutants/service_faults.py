@@ -8,6 +8,7 @@ _SERVICES = "engine/tideline/services"
 _TESTS = "engine/tests/services"
 _ROLLBACK, _CLEANING = f"{_SERVICES}/rollback", f"{_SERVICES}/cleaning"
 _CLEANING_TESTS = (f"{_TESTS}/test_cleaning_plan.py",)
+_ZONE_TESTS = (f"{_TESTS}/test_services_in_a_zone.py",)
 _ARCHIVAL_TESTS = (f"{_TESTS}/test_archival_plan.py",)
 
 SERVICE_FAULTS = (
@@ -148,5 +149,26 @@ SERVICE_FAULTS = (
         "        with table.lock(lock_timing).acquire():\n",
         "        with table.lock().acquire():\n",
         ("engine/tests/services/test_service_locks.py",),
+    ),
+    Fault(
+        "cleaning by hours takes digits of a zone for UTC",
+        f"{_CLEANING}/retention.py",
+        "(one for one in completed if known.zone.epoch_ms(one.time) >= oldest_ms)",
+        "(one for one in completed if one.time.epoch_ms() >= oldest_ms)",
+        _ZONE_TESTS,
+    ),
+    Fault(
+        "digits that come twice count as the earlier moment",
+        "engine/tideline/timeline/zone.py",
+        "        return self._moments_ms(time)[-1]\n",
+        "        return self._moments_ms(time)[0]\n",
+        _ZONE_TESTS,
+    ),
+    Fault(
+        "a table of another zone is written without a declaration",
+        "engine/tideline/write/transaction.py",
+        "            table.require_zone(timeline)\n",
+        "",
+        _ZONE_TESTS,
     ),
 )
