@@ -21,7 +21,7 @@ _NEXT_PAIR = ",(?=[^,:]*:)"
 
 
 def with_bucket_id(
-    rows: DataFrame, name: str, hash_fields: tuple[str, ...], num_buckets: int
+    rows: DataFrame, name: str, hash_fields: tuple[str, ...], num_buckets: Column
 ) -> DataFrame:
     """`rows` with a column `name`: the bucket of `RECORD_KEY`.
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from tideline.index.bucket import BucketHash
 from tideline.table.file_group import BaseFile, FileSlice
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import WriteStat
@@ -61,8 +62,7 @@ Target = MergeTarget | AppendTarget | CreateTarget
 class BucketPlacement:
     """Where a bucket index puts rows: number of the bucket for (partition, hash bucket)."""
 
-    num_buckets: int
-    hash_fields: tuple[str, ...]
+    buckets: BucketHash
     numbers: Mapping[tuple[str, int], int]
 
 
@@ -87,9 +87,7 @@ class WriteEngine(Protocol):
         """
         ...
 
-    def profile_by_hash(
-        self, num_buckets: int, hash_fields: tuple[str, ...]
-    ) -> Mapping[tuple[str, int], int]:
+    def profile_by_hash(self, buckets: BucketHash) -> Mapping[tuple[str, int], int]:
         """Rows per (partition, hash bucket) of a bucket index."""
         ...
 

@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from tideline.errors import Conflict, InvalidData
+from tideline.errors import ConfigError, Conflict, InvalidData
 from tideline.index.bucket import new_file_id_prefix
+from tideline.index.partition_rules import EXPRESSIONS
 from tideline.table.file_group import BaseFile, FileGroupId, split_path
 from tideline.table.file_system_view import FileSystemView
 from tideline.table.hoodie_table import HoodieTable
@@ -142,9 +143,9 @@ def _write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wr
 def _write_by_hash(transaction: WriteTransaction, engine: WriteEngine) -> Written:
     """Every operation but overwrites with a bucket index: the key's hash names the file group."""
     operation, config = transaction.operation, transaction.config
-    index = config.index
     view = transaction.table.file_system_view(transaction.timeline, engine.partitions)
-    counts = engine.profile_by_hash(index.num_buckets, index.bucket_hash_fields)
+    _require_known_buckets(transaction, view)
+    counts = engine.profile_by_hash(config.index.buckets)
     plan, placement, profile = _plan_by_hash(view, counts, operation, config)
     if operation.writes_rows:
         _check_new_partitions(transaction.table, view, engine.partitions)
@@ -185,8 +186,7 @@ def _overwrite(transaction: WriteTransaction, engine: WriteEngine) -> Written:
     placement = None
     empty = table.file_system_view(transaction.timeline, ())
     if config.index.type.places_by_hash:
-        index = config.index
-        counts = engine.profile_by_hash(index.num_buckets, index.bucket_hash_fields)
+        counts = engine.profile_by_hash(config.index.buckets)
         plan, placement, _ = _plan_by_hash(empty, counts, operation, config)
     else:
         plan = plan_buckets(
@@ -359,9 +359,22 @@ def _plan_by_hash(
     profile = WorkloadProfile(
         {p: PartitionWorkload(inserts.get(p, 0), found) for p, found in updates.items()}
     )
-    index = config.index
-    placement = BucketPlacement(index.num_buckets, index.bucket_hash_fields, numbers)
+    placement = BucketPlacement(config.index.buckets, numbers)
     return BucketPlan(tuple(buckets)), placement, profile
+
+
+def _require_known_buckets(transaction: WriteTransaction, view: FileSystemView) -> None:
+    """Raise ConfigError where a partition has a bucket beyond the number it is said to have."""
+    buckets = transaction.config.index.buckets
+    for partition in view.partitions:
+        highest = max(live_buckets(view, partition), default=0)
+        if highest >= buckets.count_in(partition):
+            raise ConfigError(
+                f"the partition has bucket {highest}, so it has other than "
+                f"{buckets.count_in(partition)} buckets; declare {EXPRESSIONS}",
+                table=transaction.table.location.uri,
+                path=partition or ".",
+            )
 
 
 def _without_inserts(profile: WorkloadProfile) -> WorkloadProfile:
