@@ -46,8 +46,9 @@ class BucketLayout:
     """A table whose rows lie in buckets.
 
     `num_buckets` is None where nothing but the keys says it. `rules` and `num_buckets` are those of
-    the hashing config where there is one. `mixed` are some file groups without a bucket's number
-    among others that have one: Hudi cannot write such a table any more.
+    the hashing config where there is one; `problem` is why that cannot be followed. `mixed` are
+    file groups without a bucket's number among others that have one: Hudi cannot write such a table
+    any more.
     """
 
     engine: BucketEngine
@@ -56,12 +57,15 @@ class BucketLayout:
     hash_fields: tuple[str, ...] = ()
     rules: PartitionRules = field(default_factory=PartitionRules)
     mixed: tuple[FileGroupId, ...] = ()
+    problem: str = ""
 
     def __str__(self) -> str:
         count = "" if self.num_buckets is None else f", {self.num_buckets} buckets"
         rules = f", {self.rules}" if self.rules.rules else ""
         mixed = f", not {self.mixed[0]}" if self.mixed else ""
-        return f"BUCKET ({self.engine.value}{count}{rules}), by {self.known_from.value}{mixed}"
+        problem = f" ({self.problem})" if self.problem else ""
+        known_from = f"by {self.known_from.value}{mixed}{problem}"
+        return f"BUCKET ({self.engine.value}{count}{rules}), {known_from}"
 
 
 def has_bucket_ids(groups: Iterable[FileGroupId]) -> bool:

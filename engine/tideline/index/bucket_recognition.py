@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
-from tideline.errors import ConfigError, CorruptTable, ObjectNotFound
+from tideline.errors import ConfigError, CorruptTable, ObjectNotFound, UnsupportedTable
 from tideline.formats.bounded import faults_named, parse_json
 from tideline.index.bucket_layout import (
     BUCKET_INDEX_FOLDER,
@@ -70,8 +70,7 @@ def declared_layout(config: TableConfig) -> BucketLayout | None:
 def recognise_buckets(table: HoodieTable, timeline: ActiveTimeline) -> Recognition:
     """Look at the table as `timeline` shows it.
 
-    Raises CorruptTable for a hashing config that cannot be read, ConfigError for rules that are not
-    understood.
+    What cannot be read is passed over, or said in the layout: a table can be looked after with it.
     """
     if table.config.index_type is not None:
         return Recognition(declared_layout(table.config))
@@ -145,7 +144,16 @@ def _hashing_config(table: HoodieTable, timeline: ActiveTimeline) -> BucketLayou
     newest = max((time for time in paths if time not in pending), default=None)
     if newest is None:
         return None
-    path = paths[newest]
+    try:
+        return _read_config(table, paths[newest])
+    except (ConfigError, CorruptTable, UnsupportedTable) as error:
+        return replace(_CONFIGURED, problem=str(error))
+
+
+_CONFIGURED = BucketLayout(BucketEngine.SIMPLE, KnownFrom.HASHING_CONFIG)
+
+
+def _read_config(table: HoodieTable, path: str) -> BucketLayout:
     content = parse_json(table.store.get(path), path=path, what="hashing config")
     with faults_named("hashing config is not understood", path=path):
         expressions, rule = str(content["expressions"]), str(content["rule"])
@@ -155,5 +163,5 @@ def _hashing_config(table: HoodieTable, timeline: ActiveTimeline) -> BucketLayou
     try:
         rules = PartitionRules.parse(expressions, rule)
     except ConfigError as error:
-        raise ConfigError(error.message, table=table.uri, path=path, value=error.value) from error
-    return BucketLayout(BucketEngine.SIMPLE, KnownFrom.HASHING_CONFIG, count, rules=rules)
+        raise ConfigError(error.message, path=path, value=error.value) from error
+    return replace(_CONFIGURED, num_buckets=count, rules=rules)

@@ -20,9 +20,9 @@ REGEX = "REGEX"
 # Literals, escaped punctuation, ASCII classes, groups, classes without nesting, greedy or lazy
 # repetition: no inline flags, names, possessive repetition, properties, quoting.
 _CLASS = r"\[\^?(?:\\[dDwWsS]|\\[^A-Za-z0-9]|(?!&&)[^\\\[\]])+\]"
-_ITEM = rf"(?:\\[dDwWsS]|\\[^A-Za-z0-9]|\((?:\?[:=!])?|\)|[|^$]|{_CLASS}|[^\\\[\](){{}}*+?|^$])"
-_REPEATED = r"(?:(?:[*+?]|\{[0-9]{1,4}\})\??)?"
-_UNDERSTOOD = re.compile(f"(?:{_ITEM}{_REPEATED})+")
+_REPEATABLE = rf"(?:\\[dDwWsS]|\\[^A-Za-z0-9]|\)|{_CLASS}|[^\\\[\](){{}}*+?|^$])"
+_REPETITION = r"(?:(?:[*+?]|\{[0-9]{1,4}\})\??)?"
+_UNDERSTOOD = re.compile(rf"(?:\((?:\?[:=!])?|[|^$]|{_REPEATABLE}{_REPETITION})+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +67,18 @@ def _rule(text: str) -> PartitionRule:
     expression, comma, number = (part.strip() for part in text.partition(","))
     if not comma or re.fullmatch(r"[1-9][0-9]{0,8}", number, re.ASCII) is None:
         raise ConfigError(f"{EXPRESSIONS}: expected <regex>,<number of buckets>", value=text)
-    try:
-        is_understood = _UNDERSTOOD.fullmatch(expression) is not None
-        re.compile(expression)
-    except re.error:
-        is_understood = False
-    if not is_understood:
+    if _UNDERSTOOD.fullmatch(expression) is None or not _compiles(expression):
         raise ConfigError(
             f"{EXPRESSIONS}: this regular expression may mean something else in Java; write it "
             "with literals, classes, groups and repetition only",
             value=expression,
         )
     return PartitionRule(expression, int(number))
+
+
+def _compiles(expression: str) -> bool:
+    try:
+        re.compile(expression)
+    except re.error:
+        return False
+    return True

@@ -20,7 +20,12 @@ from dataclasses import replace
 from tideline.errors import ConfigError, UnsupportedTable
 from tideline.index.bucket import BucketHash
 from tideline.index.bucket_layout import BucketEngine, BucketLayout, KnownFrom
-from tideline.index.bucket_recognition import Recognition, partition_slices, recognise_buckets
+from tideline.index.bucket_recognition import (
+    Recognition,
+    declared_layout,
+    partition_slices,
+    recognise_buckets,
+)
 from tideline.index.index_type import IndexType
 from tideline.index.partition_rules import EXPRESSIONS
 from tideline.table.hoodie_table import HoodieTable
@@ -39,7 +44,7 @@ class IndexChoice:
         self._buckets: dict[tuple[str, ...], BucketHash] = {}
 
     def layout(self) -> BucketLayout | None:
-        """The table's bucket index, None where it has none. Raises as `recognise_buckets`."""
+        """The table's bucket index, None where it has none."""
         return self._recognition().layout
 
     def plain(self, options: Mapping[str, str] | None) -> WriteConfig:
@@ -112,6 +117,8 @@ class IndexChoice:
         return settings if self.layout() is None else {**settings, INDEX_TYPE: "BUCKET"}
 
     def _recognition(self) -> Recognition:
+        if self._table.config.index_type is not None:
+            return Recognition(declared_layout(self._table.config))
         if self._recognised is not None:
             return self._recognised
         found = recognise_buckets(self._table, self._table.timeline())
@@ -137,6 +144,10 @@ class IndexChoice:
                 "Tideline reads, compacts and cleans such a table",
                 table=uri,
                 path=layout.known_from.value,
+            )
+        if layout.problem:
+            raise UnsupportedTable(
+                f"the rules of its bucket index cannot be followed: {layout.problem}", table=uri
             )
         if layout.mixed:
             raise UnsupportedTable(
