@@ -56,6 +56,7 @@ NEEDS_AN_EXTRA = (
     "tideline.table.create",
     "tideline.table.schema",
     "tideline.table.schema_resolver",
+    "tideline.write.bucket_placement.",
     "tideline.write.file_slice_merge",
     "tideline_operator.controller.main.",
 )

@@ -233,7 +233,7 @@ def test_rules_that_hudi_stored_are_honoured(
         "call partition_bucket_index_manager(table => 'ruled', overwrite => '.*-02,8', "
         "bucket_number => 4, dry_run => false)"
     )
-    assert "BUCKET (SIMPLE, 4 buckets, .*-02,8)" in str(table.lake.bucket_layout())
+    assert "SIMPLE, 4 buckets, .*-02,8," in str(table.lake.bucket_layout())
     table.write("upsert", rows(range(60), 1))
     table.write_with_hudi("upsert", rows(range(30, 90), 2))
     table.check()

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from tideline.cli.show import describe_table
 from tideline.errors import ConfigError, TidelineError, UnsupportedTable
 from tideline.index.bucket_layout import BucketEngine, KnownFrom
 from tideline.index.index_type import IndexType
@@ -48,7 +49,8 @@ def test_rows_go_where_the_buckets_are(table_type: TableType) -> None:
     layout = table.lake().bucket_layout()
     assert layout is not None
     assert (layout.engine, layout.known_from) == (BucketEngine.SIMPLE, KnownFrom.FILE_IDS)
-    assert str(layout) == "BUCKET (SIMPLE), by its file ids"
+    shown = describe_table(table.lake().hoodie_table)
+    assert (shown["index"], shown["buckets"]) == ("BUCKET", "SIMPLE, known by its file ids")
     index = table.lake().write_config(None).index
     assert (index.type, index.num_buckets) == (IndexType.BUCKET, 4)
     table.write("upsert", batch(range(100, 300), 2))
@@ -149,7 +151,7 @@ def test_rules_of_a_hashing_config_are_honoured() -> None:
     put_hashing_config(table.store(), "00000000000000", ".*,3")
     put_hashing_config(table.store(), "20240101000000000", "p1,8")
     layout = table.lake().bucket_layout()
-    assert str(layout) == f"BUCKET (SIMPLE, 4 buckets, p1,8), by {CONFIGS}"
+    assert str(layout) == f"SIMPLE, 4 buckets, p1,8, known by {CONFIGS}"
     table.write("upsert", batch(range(100, 400), 2))
     assert len(table.rows()) == 400
     hoodie = table.lake().hoodie_table
@@ -180,7 +182,7 @@ def test_consistent_hashing_is_left_to_hudi() -> None:
     table.write("upsert", batch(range(20), 1))
     folder = ".hoodie/.bucket_index/consistent_hashing_metadata"
     table.store().put(f"{folder}/p0/00000000000000.hashing_meta", b"{}")
-    assert str(table.lake().bucket_layout()) == f"BUCKET (CONSISTENT_HASHING), by {folder}"
+    assert str(table.lake().bucket_layout()) == f"CONSISTENT_HASHING, known by {folder}"
     for index in ({}, {"hoodie.index.type": "SIMPLE"}, {COUNT: "4"}):
         message = refused(lambda o=index: table.write("upsert", batch([1], 2), options=o))
         assert "CONSISTENT_HASHING" in message

@@ -60,12 +60,17 @@ class BucketLayout:
     problem: str = ""
 
     def __str__(self) -> str:
-        count = "" if self.num_buckets is None else f", {self.num_buckets} buckets"
-        rules = f", {self.rules}" if self.rules.rules else ""
-        mixed = f", not {self.mixed[0]}" if self.mixed else ""
-        problem = f" ({self.problem})" if self.problem else ""
-        known_from = f"by {self.known_from.value}{mixed}{problem}"
-        return f"BUCKET ({self.engine.value}{count}{rules}), {known_from}"
+        parts = [self.engine.value]
+        if self.num_buckets is not None:
+            parts.append(f"{self.num_buckets} buckets")
+        if self.rules.rules:
+            parts.append(str(self.rules))
+        parts.append(f"known by {self.known_from.value}")
+        if self.mixed:
+            parts.append(f"not in {self.mixed[0]}")
+        if self.problem:
+            parts.append(self.problem)
+        return ", ".join(parts)
 
 
 def has_bucket_ids(groups: Iterable[FileGroupId]) -> bool:
