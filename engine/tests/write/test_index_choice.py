@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 from tideline.cli.show import describe_table
 from tideline.errors import ConfigError, TidelineError, UnsupportedTable
 from tideline.index.bucket_layout import BucketEngine, KnownFrom
+from tideline.index.hash_ring import HashRing
+from tideline.index.hashing_metadata import load_ring
 from tideline.index.index_type import IndexType
 from tideline.lake_table import LakeTable
 from tideline.storage.object_store import ObjectStore
@@ -21,6 +25,7 @@ from tideline.testing.table_audit import open_fresh
 
 COUNT = "hoodie.bucket.index.num.buckets"
 EXPRESSIONS = "hoodie.bucket.index.partition.expressions"
+RINGS = ".hoodie/.bucket_index/consistent_hashing_metadata"
 CONFIGS = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
 FORGOTTEN = dict.fromkeys((INDEX_TYPE, BUCKET_COUNT, BUCKET_HASH_FIELD, EXPRESSIONS))
 
@@ -177,18 +182,83 @@ def test_a_partition_with_more_buckets_than_known_is_not_written() -> None:
     assert len(table.rows()) == 300
 
 
-def test_consistent_hashing_is_left_to_hudi() -> None:
+def with_rings(keys: int = 40) -> SmallTable:
+    """A table with the rings that Hudi gives two partitions, and rows by them."""
     table = SmallTable.in_memory(table_type=TableType.MERGE_ON_READ)
-    table.write("upsert", batch(range(20), 1))
-    folder = ".hoodie/.bucket_index/consistent_hashing_metadata"
-    table.store().put(f"{folder}/p0/00000000000000.hashing_meta", b"{}")
-    assert str(table.lake().bucket_layout()) == f"CONSISTENT_HASHING, known by {folder}"
-    for index in ({}, {"hoodie.index.type": "SIMPLE"}, {COUNT: "4"}):
-        message = refused(lambda o=index: table.write("upsert", batch([1], 2), options=o))
+    for partition in ("p0", "p1"):
+        ring = HashRing.first(partition, 4)
+        table.store().put(f"{RINGS}/{partition}/00000000000000.hashing_meta", ring.encode())
+    # An empty commit: without any, a table has no index yet.
+    table.write("insert", batch([], 0))
+    table.write("upsert", batch(range(keys), 1))
+    return table
+
+
+def test_consistent_hashing_places_rows_by_its_rings() -> None:
+    table = with_rings()
+    assert str(table.lake().bucket_layout()) == f"CONSISTENT_HASHING, known by {RINGS}"
+    table.write("upsert", batch(range(20, 60), 2), options={"hoodie.index.type": "BUCKET"})
+    table.write("delete", batch([3, 50, 99], 0))
+    expected = {f"k{n:03d}": 1 if n < 20 else 2 for n in range(60) if n not in (3, 50)}
+    assert table.merged_values() == sorted(expected.items())
+    hoodie = table.lake().hoodie_table
+    view = hoodie.read_view(hoodie.timeline())
+    for partition in view.partitions:
+        prefixes = HashRing.first(partition, 4).prefixes
+        ids = {piece.file_id for piece in view.latest_slices(partition)}
+        assert ids == {f"{prefix}-0" for prefix in prefixes}
+
+
+def test_a_new_partition_begins_with_the_ring_that_any_writer_gives_it() -> None:
+    table = with_rings()
+    rows = batch([2], 1, partitions=3)
+    table.write("upsert", rows)
+    stored = table.store().get(f"{RINGS}/p2/00000000000000.hashing_meta")
+    assert HashRing.parse(stored, path="") == HashRing.first("p2", 4)
+    rows = rows.set_column(1, "part", pa.array(["p9"]))
+    table.write("upsert", rows, options={COUNT: "2"})
+    assert table.store().head(f"{RINGS}/p9/00000000000000.hashing_meta") is not None
+    assert len(table.rows()) == 42
+
+
+def test_what_breaks_rings_is_refused() -> None:
+    table = with_rings()
+    assert "stored twice" in refused(
+        lambda: table.write("upsert", batch([1], 2), options={"hoodie.index.type": "SIMPLE"})
+    )
+    assert "CONSISTENT_HASHING buckets" in refused(
+        lambda: table.write(
+            "upsert", batch([1], 2), options={"hoodie.index.bucket.engine": "SIMPLE"}
+        )
+    )
+    for operation in ("insert_overwrite", "insert_overwrite_table", "delete_partition"):
+        message = refused(lambda o=operation: table.write(o, batch([1], 2)))
         assert "CONSISTENT_HASHING" in message
-    assert "CONSISTENT_HASHING" in refused(lambda: table.write("delete_partition", batch([1], 2)))
-    assert "bucket" in str(table.lake().plan("clustering").outcome)
-    assert len(table.rows()) == 20
+    outcome = table.lake().run("clustering", options={"hoodie.clustering.inline.max.commits": "1"})
+    assert outcome.not_due is not None and "resizing" in outcome.not_due.reason
+    assert len(table.rows()) == 40
+
+
+def test_a_ring_counts_once_its_resize_completed() -> None:
+    table = with_rings()
+    ring = HashRing.first("p0", 4)
+    split = replace(
+        ring,
+        values=(2**28, *ring.values),
+        prefixes=("11111111-1111-4111-8111-111111111111", *ring.prefixes),
+    )
+    folder = f"{RINGS}/p0"
+    table.store().put(f"{folder}/20240101000000000.hashing_meta", split.encode())
+
+    def seen() -> HashRing | None:
+        hoodie = table.lake().hoodie_table
+        timeline = hoodie.timeline()
+        empty = hoodie.read_view(timeline, ())
+        return load_ring(hoodie.store, "p0", timeline, empty)
+
+    assert seen() == ring
+    table.store().put(f"{folder}/20240101000000000.commit", b"")
+    assert seen() == split
 
 
 @pytest.mark.parametrize("expressions", ["(?<year>2024),8", None])

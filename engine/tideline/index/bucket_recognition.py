@@ -84,7 +84,7 @@ def recognise_buckets(table: HoodieTable, timeline: ActiveTimeline) -> Recogniti
     config = _hashing_config(table, timeline) if folders else None
     if config is not None:
         return Recognition(config)
-    written = _written(table, timeline)
+    written = written_groups(table, timeline)
     if not written or not has_bucket_ids(written):
         return Recognition(is_final=bool(written))
     slices = _slices(table, timeline, written)
@@ -97,10 +97,10 @@ def recognise_buckets(table: HoodieTable, timeline: ActiveTimeline) -> Recogniti
 
 def partition_slices(table: HoodieTable, timeline: ActiveTimeline) -> tuple[FileSlice, ...]:
     """The newest file slices of a few partitions that were written to last."""
-    return _slices(table, timeline, _written(table, timeline))
+    return _slices(table, timeline, written_groups(table, timeline))
 
 
-def _written(table: HoodieTable, timeline: ActiveTimeline) -> Sequence[FileGroupId]:
+def written_groups(table: HoodieTable, timeline: ActiveTimeline) -> Sequence[FileGroupId]:
     """File groups that the newest commits wrote to, else those of any files in the folder."""
     commits = reversed(timeline.of(*COMMIT_ACTIONS).completed().instants)
     for instant in islice(commits, COMMITS_MAX):

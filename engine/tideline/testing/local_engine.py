@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.index.bucket import BucketHash
 from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import FileSlice
 from tideline.timeline.active import ActiveTimeline
@@ -21,7 +20,7 @@ from tideline.timeline.committed import CommittedInstants
 from tideline.write.config import SortMode
 from tideline.write.create_handle import create_base_files
 from tideline.write.dedupe import keep_last_of_key
-from tideline.write.engine import AppendTarget, BucketPlacement, CreateTarget, Target
+from tideline.write.engine import AppendTarget, BucketPlacement, CreateTarget, KeyHash, Target
 from tideline.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.write.merge_handle import merge_base_file
@@ -77,11 +76,11 @@ class LocalEngine:
             {p: PartitionWorkload(inserts.get(p, 0), found) for p, found in updates.items()}
         )
 
-    def profile_by_hash(self, buckets: BucketHash) -> Mapping[tuple[str, int], int]:
-        assert len(buckets.fields) <= 1, "keys here have one field"
+    def profile_by_hash(self, hashed: KeyHash) -> Mapping[tuple[str, int], int]:
+        assert len(hashed.fields) <= 1, "keys here have one field"
         counts: dict[tuple[str, int], int] = {}
         for key, path in self._routing():
-            place = path, buckets.bucket(path, key)
+            place = path, hashed.bucket(path, key)
             counts[place] = counts.get(place, 0) + 1
         return counts
 
@@ -98,7 +97,7 @@ class LocalEngine:
         chosen: dict[int, list[int]] = {}
         for row, (key, path) in enumerate(self._routing()):
             if placement is not None:
-                number = placement.numbers.get((path, placement.buckets.bucket(path, key)))
+                number = placement.numbers.get((path, placement.hashed.bucket(path, key)))
             elif (file_id := self._located.get((key, path))) is not None:
                 number = numbers[path, file_id]
             else:

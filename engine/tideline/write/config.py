@@ -14,6 +14,7 @@ from enum import Enum
 from tideline.errors import ConfigError
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
 from tideline.index.bucket import BUCKETS_DEFAULT, BucketHash
+from tideline.index.bucket_layout import BucketEngine
 from tideline.index.index_type import IndexType
 from tideline.index.partition_rules import EXPRESSIONS, REGEX, RULE_TYPE, PartitionRules
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
@@ -105,7 +106,8 @@ class IndexSettings:
 
     `updates_partition_path` is whether a global index moves a row whose partition changed. An
     empty `bucket_hash_fields` hashes all record key fields. `partition_rules` give some partitions
-    another number of buckets than `num_buckets`.
+    another number of buckets than `num_buckets`. With `engine` CONSISTENT_HASHING that number is
+    for new partitions, 0 for what others began with.
     """
 
     type: IndexType = IndexType.SIMPLE
@@ -114,6 +116,12 @@ class IndexSettings:
     num_buckets: int = BUCKETS_DEFAULT
     bucket_hash_fields: tuple[str, ...] = ()
     partition_rules: PartitionRules = field(default_factory=PartitionRules)
+    engine: BucketEngine = BucketEngine.SIMPLE
+
+    @property
+    def numbers_file_ids(self) -> bool:
+        """Whether every file id begins with the number of a bucket."""
+        return self.type.places_by_hash and self.engine is BucketEngine.SIMPLE
 
     @classmethod
     def of_buckets(cls, buckets: BucketHash) -> IndexSettings:

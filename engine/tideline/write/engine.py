@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tideline.index.bucket import BucketHash
+from tideline.index.hash_ring import RingHash
 from tideline.table.file_group import BaseFile, FileSlice
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import WriteStat
@@ -57,12 +58,15 @@ class CreateTarget:
 
 Target = MergeTarget | AppendTarget | CreateTarget
 
+KeyHash = BucketHash | RingHash
+"""How a bucket index places keys: into SIMPLE buckets or CONSISTENT_HASHING ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class BucketPlacement:
     """Where a bucket index puts rows: number of the bucket for (partition, hash bucket)."""
 
-    buckets: BucketHash
+    hashed: KeyHash
     numbers: Mapping[tuple[str, int], int]
 
 
@@ -87,7 +91,7 @@ class WriteEngine(Protocol):
         """
         ...
 
-    def profile_by_hash(self, buckets: BucketHash) -> Mapping[tuple[str, int], int]:
+    def profile_by_hash(self, hashed: KeyHash) -> Mapping[tuple[str, int], int]:
         """Rows per (partition, hash bucket) of a bucket index."""
         ...
 

@@ -33,10 +33,11 @@ from tideline.table.table_config import BUCKET_COUNT, BUCKET_HASH_FIELD, INDEX_T
 from tideline.write.config import IndexSettings, WriteConfig
 
 HUDI_INDEX_TYPE = "hoodie.index.type"
+BUCKET_ENGINE = "hoodie.index.bucket.engine"
 
 
 class IndexChoice:
-    """The index of one open table; what was found out is kept."""
+    """The index of one open table; what was found out is kept, but for rules that may change."""
 
     def __init__(self, table: HoodieTable) -> None:
         self._table = table
@@ -72,8 +73,10 @@ class IndexChoice:
         Raises ConfigError for another index than the table's and where the number of buckets has
         to be declared, UnsupportedTable for a bucket index that is not written.
         """
-        plain = self.plain(options)
         layout = self.layout()
+        if layout is not None and layout.engine is BucketEngine.CONSISTENT_HASHING:
+            return self._by_rings(layout, options or {})
+        plain = self.plain(options)
         if layout is None or layout.known_from is KnownFrom.PROPERTIES:
             return plain
         asked = {**self._own_settings(), **(options or {})}
@@ -82,9 +85,11 @@ class IndexChoice:
             return plain
         self._refuse(layout, plain.index if named else None)
         key = tuple(asked.get(name, "") for name in (BUCKET_COUNT, BUCKET_HASH_FIELD, EXPRESSIONS))
-        if key not in self._buckets:
-            self._buckets[key] = self._placing(layout, plain.index, BUCKET_COUNT in asked)
-        return replace(plain, index=IndexSettings.of_buckets(self._buckets[key]))
+        buckets = self._buckets.get(key)
+        if buckets is None or layout.known_from is KnownFrom.HASHING_CONFIG:
+            buckets = self._placing(layout, plain.index, BUCKET_COUNT in asked)
+            self._buckets[key] = buckets
+        return replace(plain, index=IndexSettings.of_buckets(buckets))
 
     def for_partitions(self, options: Mapping[str, str] | None) -> WriteConfig:
         """Settings of a write that drops whole partitions and places no row.
@@ -109,7 +114,9 @@ class IndexChoice:
         layout = self.layout()
         if layout is None or layout.known_from is KnownFrom.PROPERTIES:
             return plain
-        return replace(plain, index=replace(plain.index, type=IndexType.BUCKET))
+        return replace(
+            plain, index=replace(plain.index, type=IndexType.BUCKET, engine=layout.engine)
+        )
 
     def service_settings(self, options: Mapping[str, str] | None) -> dict[str, str]:
         """What services read their own settings from, with the index that was recognised."""
@@ -122,7 +129,9 @@ class IndexChoice:
         if self._recognised is not None:
             return self._recognised
         found = recognise_buckets(self._table, self._table.timeline())
-        if found.is_final:
+        layout = found.layout
+        changes = layout is not None and layout.known_from is KnownFrom.HASHING_CONFIG
+        if found.is_final and not changes:
             self._recognised = found
         return found
 
@@ -138,13 +147,6 @@ class IndexChoice:
     def _refuse(self, layout: BucketLayout, asked: IndexSettings | None) -> None:
         """Raise where rows of this layout are not placed, or `asked` is another index."""
         uri = self._table.location.uri
-        if layout.engine is BucketEngine.CONSISTENT_HASHING:
-            raise UnsupportedTable(
-                "rows of a table with CONSISTENT_HASHING buckets are placed by Hudi alone; "
-                "Tideline reads, compacts and cleans such a table",
-                table=uri,
-                path=layout.known_from.value,
-            )
         if layout.problem:
             raise UnsupportedTable(
                 f"the rules of its bucket index cannot be followed: {layout.problem}", table=uri
@@ -157,13 +159,38 @@ class IndexChoice:
                 table=uri,
                 path=layout.mixed[0],
             )
-        if asked is not None and not asked.type.places_by_hash:
+        if asked is not None:
+            self._refuse_other(layout, asked.type)
+
+    def _refuse_other(self, layout: BucketLayout, asked: IndexType) -> None:
+        if not asked.places_by_hash:
             raise ConfigError(
                 f"the table has a bucket index (known by {layout.known_from.value}); with another "
                 f"one keys would be stored twice: leave {HUDI_INDEX_TYPE} out, or set it to BUCKET",
-                table=uri,
-                value=asked.type,
+                table=self._table.location.uri,
+                value=asked,
             )
+
+    def _by_rings(self, layout: BucketLayout, options: Mapping[str, str]) -> WriteConfig:
+        """Settings of a write to CONSISTENT_HASHING buckets, which their metadata places."""
+        asked = {**self._own_settings(), **options}
+        engine = asked.get(BUCKET_ENGINE, layout.engine.value)
+        if engine.strip().upper() != layout.engine.value:
+            raise ConfigError(
+                f"the table has {layout.engine.value} buckets; leave {BUCKET_ENGINE} out",
+                table=self._table.location.uri,
+                value=engine,
+            )
+        plain = self.plain({key: text for key, text in options.items() if key != BUCKET_ENGINE})
+        if HUDI_INDEX_TYPE in asked:
+            self._refuse_other(layout, plain.index.type)
+        index = IndexSettings(
+            IndexType.BUCKET,
+            num_buckets=plain.index.num_buckets if BUCKET_COUNT in asked else 0,
+            bucket_hash_fields=plain.index.bucket_hash_fields,
+            engine=layout.engine,
+        )
+        return replace(plain, index=index)
 
     def _placing(self, layout: BucketLayout, asked: IndexSettings, is_counted: bool) -> BucketHash:
         """How Hudi places rows here: as declared or stored, checked against keys, or inferred."""
