@@ -242,10 +242,38 @@ def test_rules_that_hudi_stored_are_honoured(
     assert table.buckets() == {"2024-01": list(range(4)), "2024-02": list(range(8))}
 
 
+CONSISTENT = {COUNT: "4", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
+
+
+def test_a_part_of_the_key_that_rings_hash_has_to_be_declared(
+    tmp_path: Path, spark: SparkSession, hudi_peer: HudiPeer
+) -> None:
+    hashed = {"hoodie.bucket.index.hash.field": "line"}
+    table = HudisTable(
+        tmp_path / "theirs",
+        spark,
+        hudi_peer,
+        MERGE_ON_READ,
+        record_key="id,line",
+        options={**CONSISTENT, **hashed},
+    )
+    table.write_with_hudi("upsert", rows(range(40), 1))
+    changed = rows(range(20, 60), 2)
+    with pytest.raises(ConfigError, match=r"declare hoodie\.bucket\.index\.hash\.field"):
+        table.lake.write(spark.createDataFrame(changed), "upsert")
+    table.write("upsert", changed, hashed)
+    table.check()
+    table.write_with_hudi("upsert", rows(range(30, 50), 3))
+    assert table.lake.run("compaction", options=DUE, spark=spark).done
+    with pytest.raises(ConfigError, match=r"declare hoodie\.bucket\.index\.hash\.field"):
+        table.lake.write(spark.createDataFrame(changed), "upsert")
+    table.check()
+
+
 def test_consistent_hashing_is_written_by_its_metadata(
     tmp_path: Path, spark: SparkSession, hudi_peer: HudiPeer
 ) -> None:
-    options = {COUNT: "4", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
+    options = CONSISTENT
     table = HudisTable(tmp_path / "theirs", spark, hudi_peer, MERGE_ON_READ, options=options)
     odd = rows(range(1, 60, 2), 1)
     table.write_with_hudi("upsert", odd)

@@ -149,6 +149,20 @@ def test_file_groups_of_no_bucket_among_others() -> None:
     assert {row["part"] for row in table.rows()} == {"p0"}
 
 
+def test_buckets_are_known_when_the_partitions_written_last_are_gone() -> None:
+    table = as_of_hudi()
+    part = batch([0], 2)
+    table.write("delete_partition", batch([1], 2))
+    table.write("upsert", batch(range(0, 200, 2), 2))
+    table.write("delete_partition", part)
+    table.write("upsert", batch([1], 2), options={COUNT: "4"})
+    assert table.lake().bucket_layout() is not None
+    table.write("delete_partition", batch([1], 2))
+    layout = table.lake().bucket_layout()
+    assert layout is not None and not table.rows()
+    assert f"declare {COUNT}" in refused(lambda: table.write("upsert", part))
+
+
 def test_rules_of_a_hashing_config_are_honoured() -> None:
     table = as_of_hudi(300, **{EXPRESSIONS: "p1,8"})
     message = refused(lambda: table.write("upsert", batch([1], 2)))

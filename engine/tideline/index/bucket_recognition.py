@@ -3,7 +3,8 @@
 1. Properties that name an index answer at once, and nothing is read.
 2. `.hoodie/.bucket_index/` holds what consistent hashing and partition-level rules need.
 3. The newest commit that wrote files says how file ids look; clusterings are passed over.
-4. Where they begin with bucket numbers, two of its partitions are listed.
+4. Where they begin with bucket numbers, two of its partitions are listed; where these were dropped
+   since, those of the commit before.
 
 Costs one listing and one commit, which the schema is read from anyway, for a table without buckets.
 """
@@ -84,32 +85,50 @@ def recognise_buckets(table: HoodieTable, timeline: ActiveTimeline) -> Recogniti
     config = _hashing_config(table, timeline) if folders else None
     if config is not None:
         return Recognition(config)
-    written = written_groups(table, timeline)
-    if not written or not has_bucket_ids(written):
-        return Recognition(is_final=bool(written))
-    slices = _slices(table, timeline, written)
-    groups = [piece.group for piece in slices]
-    if not has_bucket_ids(groups):
-        return Recognition()
-    mixed = without_bucket(groups)
-    return Recognition(BucketLayout(BucketEngine.SIMPLE, KnownFrom.FILE_IDS, mixed=mixed), slices)
+    return _by_file_ids(table, timeline)
+
+
+def written_partitions(table: HoodieTable, timeline: ActiveTimeline) -> tuple[str, ...]:
+    """Partitions that the newest commits wrote to, latest first."""
+    groups = (group for written in _written(table, timeline) for group in written)
+    return tuple(dict.fromkeys(group.partition for group in groups))
 
 
 def partition_slices(table: HoodieTable, timeline: ActiveTimeline) -> tuple[FileSlice, ...]:
     """The newest file slices of a few partitions that were written to last."""
-    return _slices(table, timeline, written_groups(table, timeline))
+    found = (_slices(table, timeline, written) for written in _written(table, timeline))
+    return next(filter(None, found), ())
 
 
-def written_groups(table: HoodieTable, timeline: ActiveTimeline) -> Sequence[FileGroupId]:
-    """File groups that the newest commits wrote to, else those of any files in the folder."""
+def _by_file_ids(table: HoodieTable, timeline: ActiveTimeline) -> Recognition:
+    layout = BucketLayout(BucketEngine.SIMPLE, KnownFrom.FILE_IDS)
+    had_buckets = False
+    for written in _written(table, timeline):
+        if not has_bucket_ids(written):
+            return Recognition()
+        had_buckets = True
+        slices = _slices(table, timeline, written)
+        if slices and not has_bucket_ids(piece.group for piece in slices):
+            return Recognition()
+        if slices:
+            mixed = without_bucket(piece.group for piece in slices)
+            return Recognition(replace(layout, mixed=mixed), slices)
+        # Those partitions were dropped since.
+    return Recognition(layout if had_buckets else None, is_final=had_buckets)
+
+
+def _written(table: HoodieTable, timeline: ActiveTimeline) -> Iterator[Sequence[FileGroupId]]:
+    """File groups that each of the newest commits wrote to; in the end, of any files there are."""
     commits = reversed(timeline.of(*COMMIT_ACTIONS).completed().instants)
     for instant in islice(commits, COMMITS_MAX):
         # What cannot be read stops whoever needs it; the services that mend do not.
         with suppress(CorruptTable, ObjectNotFound):
             note = table.commit_note(instant)
             if note.groups and not note.is_clustering:
-                return note.groups
-    return tuple(islice(_groups_in_folder(table), FILES_MAX))
+                yield note.groups
+    listed = tuple(islice(_groups_in_folder(table), FILES_MAX))
+    if listed:
+        yield listed
 
 
 def _groups_in_folder(table: HoodieTable) -> Iterator[FileGroupId]:

@@ -19,7 +19,6 @@ from uuid import UUID
 from tideline.errors import CorruptTable
 from tideline.formats.bounded import faults_named, parse_json
 from tideline.index.bucket import record_key_values
-from tideline.index.xx_hash import xxh32
 
 FIRST_INSTANT = "00000000000000"
 """Of the ring a partition begins with."""
@@ -100,6 +99,9 @@ class RingHash:
 
     def buckets(self, partitions: Sequence[str], record_keys: Sequence[str]) -> list[int]:
         """The bucket of every key in its partition."""
+        # Plans that move no rows know rings, and need no numpy.
+        from tideline.index.xx_hash import xxh32
+
         hashes = xxh32([_hashed_text(key, self.fields) for key in record_keys]) & _HASH_MASK
         return [
             self.rings[partition].bucket(value)

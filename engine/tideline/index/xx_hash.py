@@ -6,6 +6,7 @@ Source: the xxHash specification.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +17,10 @@ _STRIPE_BYTES = 16
 _LANES = 4
 _WORD_BYTES = 4
 
-Hashes = np.ndarray[tuple[int], np.dtype[np.uint32]]
+Words = np.ndarray[Any, np.dtype[np.uint32]]
 
 
-def xxh32(texts: Sequence[bytes]) -> Hashes:
+def xxh32(texts: Sequence[bytes]) -> Words:
     """XXH32 of every text, seed 0."""
     hashes = np.zeros(len(texts), dtype=np.uint32)
     by_length: dict[int, list[int]] = {}
@@ -33,11 +34,11 @@ def xxh32(texts: Sequence[bytes]) -> Hashes:
     return hashes
 
 
-def _of_equal_length(rows: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> Hashes:
+def _of_equal_length(rows: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> Words:
     first, second, third, fourth, fifth = _PRIMES
     count, length = rows.shape
     words_end = length // _WORD_BYTES * _WORD_BYTES
-    words = np.ascontiguousarray(rows[:, :words_end]).view("<u4").reshape(count, -1)
+    words: Words = np.ascontiguousarray(rows[:, :words_end]).view("<u4").reshape(count, -1)
     done = 0
     if length >= _STRIPE_BYTES:
         starts = (first + second, second, np.uint32(0), np.uint32(0) - first)
@@ -65,5 +66,5 @@ def _of_equal_length(rows: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> H
     return value ^ (value >> np.uint32(16))
 
 
-def _rotated(value: Hashes, bits: int) -> Hashes:
+def _rotated(value: Words, bits: int) -> Words:
     return (value << np.uint32(bits)) | (value >> np.uint32(32 - bits))

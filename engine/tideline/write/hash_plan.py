@@ -13,12 +13,14 @@ from uuid import uuid4
 from tideline.errors import ConfigError, Conflict, UnsupportedTable
 from tideline.index.bucket import BucketHash, new_file_id_prefix
 from tideline.index.bucket_layout import BucketEngine
-from tideline.index.bucket_recognition import written_groups
+from tideline.index.bucket_recognition import written_partitions
 from tideline.index.hash_ring import HashRing, RingHash
 from tideline.index.hashing_metadata import create_ring, first_count, load_ring
 from tideline.index.partition_rules import EXPRESSIONS
 from tideline.table.file_group import FileGroupId, FileSlice
 from tideline.table.file_system_view import FileSystemView
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.table_config import BUCKET_HASH_FIELD
 from tideline.write.engine import BucketPlacement, KeyHash
 from tideline.write.file_choice import live_buckets
 from tideline.write.operation import WriteOperation
@@ -133,8 +135,35 @@ def _rings(transaction: WriteTransaction, view: FileSystemView) -> RingHash:
     for partition in view.partitions:
         ring = load_ring(table.store, partition, transaction.timeline, view)
         if ring is None:
-            others = {group.partition for group in written_groups(table, transaction.timeline)}
-            count = index.num_buckets or first_count(table.store, sorted(others))
+            count = index.num_buckets or first_count(
+                table.store, written_partitions(table, transaction.timeline)
+            )
             ring = create_ring(table.store, partition, count)
         rings[partition] = ring
-    return RingHash(rings, index.bucket_hash_fields)
+    hashed = RingHash(rings, index.bucket_hash_fields)
+    if len(table.config.record_key_fields) > 1:
+        _require_hashed_fields(table, view, hashed)
+    return hashed
+
+
+def _require_hashed_fields(table: HoodieTable, view: FileSystemView, hashed: RingHash) -> None:
+    """Raise ConfigError unless stored keys of several fields are where `hashed` puts them."""
+    from tideline.write.stored_keys import any_stored_key, sampled_files
+
+    slices = [piece for partition in view.partitions for piece in view.latest_slices(partition)]
+    is_known = bool(hashed.fields)
+    for file in sampled_files(slices):
+        key = any_stored_key(table.store, file)
+        if key is None:
+            continue
+        ring = hashed.rings[file.partition]
+        is_known = file.file_id == _file_id(ring, hashed.bucket(file.partition, key))
+        if not is_known:
+            break
+    if not is_known:
+        raise ConfigError(
+            "stored keys do not show that these fields of the record key are hashed (none: all); "
+            f"declare {BUCKET_HASH_FIELD}",
+            table=table.location.uri,
+            value=",".join(hashed.fields) or None,
+        )
