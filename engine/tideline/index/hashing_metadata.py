@@ -9,6 +9,7 @@ Source: Hudi `ConsistentBucketIndexUtils`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from tideline.errors import ConfigError
 from tideline.index.bucket_layout import HASHING_METADATA_FOLDER
@@ -20,6 +21,7 @@ from tideline.table.table_config import BUCKET_COUNT
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import COMMIT_ACTIONS
 
+_PARTITIONS_MAX = 32
 _METADATA_SUFFIX = ".hashing_meta"
 _COMMIT_SUFFIX = ".commit"
 
@@ -67,7 +69,7 @@ def first_count(store: ObjectStore, partitions: Iterable[str]) -> int:
 
     Raises ConfigError when none of them says it.
     """
-    for partition in partitions:
+    for partition in islice(partitions, _PARTITIONS_MAX):
         path = f"{_folder(partition)}/{FIRST_INSTANT}{_METADATA_SUFFIX}"
         if store.head(path) is not None:
             return HashRing.parse(store.get(path), path=path).num_buckets
