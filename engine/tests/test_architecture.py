@@ -56,6 +56,9 @@ NEEDS_AN_EXTRA = (
     "tideline.table.create",
     "tideline.table.schema",
     "tideline.table.schema_resolver",
+    "tideline.index.xx_hash.",
+    "tideline.write.bucket_placement.",
+    "tideline.write.stored_keys.",
     "tideline.write.file_slice_merge",
     "tideline_operator.controller.main.",
 )

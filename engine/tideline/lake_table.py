@@ -19,6 +19,7 @@ from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport
 from tideline.commit_write import Requirement, WriteRequest, commit_write, repeated_write
 from tideline.errors import ConfigError, Conflict, FailedAfterCommit, TidelineError
+from tideline.index.bucket_layout import BucketLayout
 from tideline.services.engine import ServiceEngine
 from tideline.services.explanation import NotDue
 from tideline.services.partition_ttl.config import PartitionTtlConfig
@@ -58,6 +59,7 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import FailedWritesPolicy, WriteConfig
 from tideline.write.engine import WriteEngine
+from tideline.write.index_choice import IndexChoice
 from tideline.write.operation import WriteOperation
 from tideline.write.token import TokenSearch
 from tideline.write.transaction import WriteTransaction
@@ -75,6 +77,7 @@ class LakeTable:
 
     def __init__(self, hoodie_table: HoodieTable) -> None:
         self.hoodie_table = hoodie_table
+        self._index = IndexChoice(hoodie_table)
 
     @classmethod
     def create(
@@ -176,12 +179,12 @@ class LakeTable:
         from tideline.spark.write import open_engine, partitions_to_delete
 
         wanted = WriteOperation.parse(operation)
-        config = self.write_config(options)
         if wanted is WriteOperation.DELETE_PARTITION:
             partitions = partitions_to_delete(frame, self.hoodie_table)
             return self.delete_partitions(
                 partitions, extra_metadata=extra_metadata, options=options, token=token
             )
+        config = self.write_config(options)
         scheduler = self._scheduler(options)
         request = self._request(wanted, config, "", extra_metadata, require, token)
         repeated = repeated_write(self.hoodie_table, request)
@@ -209,7 +212,7 @@ class LakeTable:
         token: str | None = None,
     ) -> CommitReport:
         """Drop whole partitions, given by path, as one commit. Moves no rows, needs no Spark."""
-        config, names = self.write_config(options), one_or_several(partitions)
+        config, names = self._index.for_partitions(options), one_or_several(partitions)
         scheduler = self._scheduler(options).moving_no_rows()
         request = self._request(
             WriteOperation.DELETE_PARTITION,
@@ -241,7 +244,7 @@ class LakeTable:
         planned = plan_table_partition_ttl(table, ttl)
         if isinstance(planned, NotDue):
             return planned
-        operation, config = WriteOperation.DELETE_PARTITION, self.write_config(options)
+        operation, config = WriteOperation.DELETE_PARTITION, self._index.for_partitions(options)
         return self._commit(
             self._request(operation, config, self._schema_json(), extra_metadata),
             lambda transaction: execute_delete_partition(
@@ -311,7 +314,7 @@ class LakeTable:
     ) -> TableServices:
         """The table's services under its own settings, with `options` over them."""
         table = self.hoodie_table
-        config = self.write_config(options)
+        config = self._index.for_services(options)
 
         def open_engine() -> ServiceEngine:
             # Services that move no rows run where Spark is not installed.
@@ -327,7 +330,7 @@ class LakeTable:
 
         return TableServices(
             table,
-            {**table.config.properties, **(options or {})},
+            self._index.service_settings(options),
             write_config=config,
             failed_writes=self._failed_writes(config),
             open_engine=open_engine,
@@ -350,7 +353,7 @@ class LakeTable:
         must be declared.
         """
         table = self.hoodie_table
-        config = self.write_config(None)
+        config = self._index.plain(None)
         ended = frozenset(one_or_several(gone))
         policy = replace(self._failed_writes(config), gives_up_unreadable=True, gone=ended)
         with table.lock(config.lock_timing).acquire():
@@ -369,33 +372,23 @@ class LakeTable:
 
     def repair(self, *, keys: bool = False) -> tuple[Repair, ...]:
         """Check under the table lock and mend what is safe to mend; returns the repairs made."""
-        policy = self._failed_writes(self.write_config(None))
+        policy = self._failed_writes(self._index.plain(None))
         return repair_table(self.hoodie_table, policy, keys=keys)
 
+    def bucket_layout(self) -> BucketLayout | None:
+        """The table's bucket index and how it is known; None for a table without one."""
+        return self._index.layout()
+
     def write_config(self, options: Mapping[str, str] | None) -> WriteConfig:
-        """The table's own settings, with `options` over them.
+        """The table's own settings, with `options` over them, for a write of rows.
 
         An option `tideline.timezone` declares the zone of this open table from now on. Raises
-        ConfigError when an option would place rows by another index than a table with a bucket
-        index was built with, or declares a zone that cannot be.
+        ConfigError for a zone that cannot be, when an option would place rows by another index than
+        the bucket index the table was built with, and where its number of buckets has to be
+        declared; UnsupportedTable for a bucket index that is not written.
         """
         self.hoodie_table.declare_zone((options or {}).get(TIMEZONE))
-        config = self.hoodie_table.config
-        settings = dict(config.properties)
-        if config.index_type:
-            settings["hoodie.index.type"] = config.index_type
-        if config.single_writer:
-            settings.setdefault("hoodie.clean.failed.writes.policy", "EAGER")
-        merged = WriteConfig.from_properties({**settings, **(options or {})})
-        if config.index_type == "BUCKET" and merged.index != (
-            WriteConfig.from_properties(settings).index
-        ):
-            raise ConfigError(
-                "the table has a bucket index; its type, bucket count and hash fields are fixed",
-                table=self.uri,
-                value=merged.index.type,
-            )
-        return merged
+        return self._index.for_rows(options)
 
     def _request(
         self,
@@ -459,7 +452,7 @@ class LakeTable:
         return replace(report, services=done)
 
     def _failed_writes(self, config: WriteConfig | None) -> FailedWrites:
-        config = config or self.write_config(None)
+        config = config or self._index.plain(None)
         return FailedWrites(
             eager=config.failed_writes_policy is FailedWritesPolicy.EAGER,
             never=config.failed_writes_policy is FailedWritesPolicy.NEVER,

@@ -18,14 +18,15 @@ from tideline.storage.heartbeat import heartbeat_path
 from tideline.storage.location import StoreLocation
 from tideline.table.create import TableDefinition, create_table
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import TableType
-from tideline.timeline.commit_metadata import CommitMetadata
+from tideline.table.table_config import INDEX_TYPE, TableType
+from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
 from tideline_operator.observation import Observer
 from tideline_operator.observed import FileCounts, ObservedTable
 from tideline_operator.planner import plan
 from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.service_triggers import service_needs
 from tideline_operator.testing.table_states import EMPTY, at, resolved, starts
 
 CLOCK = SystemClock()
@@ -179,3 +180,26 @@ def test_services_that_a_table_does_not_want_cost_no_reading(merge_on_read: Lake
     assert path is not None
     Path(path).write_text("not read")
     assert merge_on_read.see().history.log_compactions == frozenset()
+
+
+def test_clustering_is_not_due_where_hudi_made_buckets(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, services={"clustering": {"enabled": True, "everyCommits": 1}})
+    assert INDEX_TYPE not in lake.see().history.properties
+    time = lake.commit()
+    assert INDEX_TYPE not in lake.see().history.properties
+    stats = []
+    for bucket in range(3):
+        file_id = f"{bucket:08d}-1111-4111-8111-111111111111-0"
+        name = f"{file_id}_0-1-1_{time}.parquet"
+        lake.file(name, 10)
+        stats.append(WriteStat(file_id=file_id, path=f"rome/{name}", partition_path="rome"))
+    metadata = CommitMetadata.of_stats(stats, operation_type="UPSERT", extra_metadata={})
+    lake.add(Action.COMMIT, metadata.encode())
+    seen = lake.see()
+    assert seen.history.properties[INDEX_TYPE] == "BUCKET"
+    need = next(
+        need
+        for need in service_needs(lake.resource.spec, EMPTY, seen, CLOCK.now_ms())
+        if need.service is Service.CLUSTERING
+    )
+    assert not need.is_due and "bucket index" in need.reason

@@ -23,13 +23,13 @@ from tideline.spark.key_lookup import (
     LOCATED_FILE,
     LookUpKeys,
     LookupSettings,
-    any_stored_key,
     locate_keys,
 )
 from tideline.spark.task_errors import carried_errors, raised_errors
 from tideline.storage.location import StoreLocation
 from tideline.table.file_group import BaseFile, FileSlice
 from tideline.testing.handle_case import HandleCase, base_file
+from tideline.write.stored_keys import any_stored_key
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int32())])
 INCOMING = pa.schema(

@@ -11,6 +11,8 @@ from tideline.cli.options import table_options
 from tideline.cli.output import print_facts, print_json, print_line, print_table
 from tideline.cli.schema_file import avro_columns
 from tideline.errors import CorruptTable, TidelineError
+from tideline.index.bucket_recognition import recognise_buckets
+from tideline.index.index_type import IndexType
 from tideline.ingest.checkpoint import read_newest_checkpoints
 from tideline.ingest.continuation import prefix_uri
 from tideline.ingest.landing import QUARANTINE, describe_noted
@@ -59,6 +61,7 @@ def describe_table(table: HoodieTable) -> dict[str, Any]:
     config = table.config
     timeline = table.timeline()
     schema_json = table.table_schema_json(timeline)
+    buckets = recognise_buckets(table, timeline).layout
     return {
         "name": config.name,
         "uri": table.uri,
@@ -69,7 +72,8 @@ def describe_table(table: HoodieTable) -> dict[str, Any]:
         "ordering": ",".join(config.ordering_fields) or None,
         "key_generator": str(config.key_generator),
         "merge_mode": str(config.merge_mode),
-        "index": config.index_type,
+        "index": config.index_type if buckets is None else IndexType.BUCKET.value,
+        "buckets": None if buckets is None else str(buckets),
         **_counts(table, timeline),
         "columns": None if schema_json is None else avro_columns(schema_json),
         "ingests": _ingests(table, timeline),

@@ -8,8 +8,15 @@ Source: Hudi `BucketIdentifier`, `KeyGenUtils.extractRecordKeysByFields` (1.x), 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from tideline.errors import CorruptTable
+from tideline.index.partition_rules import PartitionRules
+
+BUCKETS_DEFAULT = 256
+BUCKETS_MAX = 65_536
+"""More buckets in one partition are not expected; a random file id hardly ever begins with a
+decimal number as small as that."""
 
 NULL_KEY_VALUE = "__null__"
 EMPTY_KEY_VALUE = "__empty__"
@@ -17,6 +24,26 @@ EMPTY_KEY_VALUE = "__empty__"
 _BUCKET_DIGITS = 8
 _INT_MASK = 0xFFFFFFFF
 _POSITIVE_MASK = 0x7FFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class BucketHash:
+    """Which bucket of its partition a record key belongs to.
+
+    Empty `fields` hash every record key field. `rules` give some partitions another number.
+    """
+
+    num_buckets: int = BUCKETS_DEFAULT
+    fields: tuple[str, ...] = ()
+    rules: PartitionRules = field(default_factory=PartitionRules)
+
+    def count_in(self, partition: str) -> int:
+        """Number of buckets of the partition at this path."""
+        return self.rules.count_in(partition) or self.num_buckets
+
+    def bucket(self, partition: str, record_key: str) -> int:
+        """Bucket of a stored record key."""
+        return bucket_id_of_record_key(record_key, self.fields, self.count_in(partition))
 
 
 def java_string_hash(text: str) -> int:
@@ -29,12 +56,17 @@ def java_string_hash(text: str) -> int:
 
 
 def bucket_id(key_values: Sequence[str | None], num_buckets: int) -> int:
-    """Bucket of the key made of `key_values`: Java's list hash of the values, null being 0."""
+    """Bucket of the key made of `key_values`."""
+    return key_hash(key_values) % num_buckets
+
+
+def key_hash(key_values: Sequence[str | None]) -> int:
+    """Java's list hash of the values, null being 0, without its sign."""
     value = 1
     for key_value in key_values:
         item = 0 if key_value is None else java_string_hash(key_value)
         value = (31 * value + item) & _INT_MASK
-    return (value & _POSITIVE_MASK) % num_buckets
+    return value & _POSITIVE_MASK
 
 
 def bucket_id_of_record_key(record_key: str, hash_fields: Sequence[str], num_buckets: int) -> int:
@@ -68,6 +100,15 @@ def bucket_of_file_id(file_id: str) -> int:
     if len(digits) < _BUCKET_DIGITS or not (digits.isascii() and digits.isdigit()):
         raise CorruptTable("file id of a bucket index does not start with a bucket", value=file_id)
     return int(digits)
+
+
+def small_bucket_number(file_id: str) -> int | None:
+    """The bucket a file id may begin with; None for one that no bucket index of Hudi gives."""
+    digits = file_id[:_BUCKET_DIGITS]
+    if len(digits) < _BUCKET_DIGITS or not (digits.isascii() and digits.isdigit()):
+        return None
+    number = int(digits)
+    return number if number < BUCKETS_MAX else None
 
 
 def file_ids_by_bucket(partition: str, file_ids: Iterable[str]) -> dict[int, str]:

@@ -7,9 +7,15 @@ held more pairs of a field: for such lists the hash is computed from the text's 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
+from tideline.index.hash_ring import RingHash
+from tideline.spark.batch import PARTITION_PATH
 from tideline.write.handle_context import RECORD_KEY
 from tideline.write.key_generator import EMPTY_KEY, NULL_KEY
 
@@ -21,7 +27,7 @@ _NEXT_PAIR = ",(?=[^,:]*:)"
 
 
 def with_bucket_id(
-    rows: DataFrame, name: str, hash_fields: tuple[str, ...], num_buckets: int
+    rows: DataFrame, name: str, hash_fields: tuple[str, ...], num_buckets: Column
 ) -> DataFrame:
     """`rows` with a column `name`: the bucket of `RECORD_KEY`.
 
@@ -36,6 +42,25 @@ def with_bucket_id(
     code = _list_hash(F.col(_VALUES), len(hash_fields))
     bucket = (code.bitwiseAND(F.lit(_POSITIVE)) % num_buckets).cast("int")
     return rows.withColumn(_VALUES, values).withColumn(name, bucket).drop(_VALUES)
+
+
+def with_ring_bucket(rows: DataFrame, name: str, hashed: RingHash) -> DataFrame:
+    """`rows` with a column `name`: the CONSISTENT_HASHING bucket of `RECORD_KEY`.
+
+    The hash has no Spark expression. It is computed in Python of the keys alone, once per key.
+    """
+    keys = rows.select(RECORD_KEY, PARTITION_PATH).distinct()
+    answer = T.StructType([*keys.schema, T.StructField(name, T.IntegerType())])
+
+    def place(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            key, partition = batch.column(0), batch.column(1)
+            buckets = hashed.buckets(partition.to_pylist(), key.to_pylist())
+            yield pa.RecordBatch.from_arrays(
+                [key, partition, pa.array(buckets, pa.int32())], names=answer.names
+            )
+
+    return rows.join(keys.mapInArrow(place, answer), [RECORD_KEY, PARTITION_PATH], "left")
 
 
 def _list_hash(values: Column, usual_length_max: int) -> Column:

@@ -16,7 +16,6 @@ Source: Hudi's HoodieSimpleIndex, HoodieBloomIndex, HoodieKeyLookupHandle and th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -27,7 +26,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from tideline.errors import CorruptTable, ObjectNotFound
 from tideline.formats.parquet_footer import BaseFileFooter, read_footer
 from tideline.index.key_range import KeyRange, key_range
 from tideline.spark.batch import PARTITION_PATH
@@ -35,9 +33,10 @@ from tideline.spark.task_errors import carried_errors
 from tideline.spark.write_tasks import split_runs
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.table.file_group import BaseFile, FileSlice
+from tideline.table.file_group import FileSlice
 from tideline.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.write.handle_context import RECORD_KEY
+from tideline.write.stored_keys import open_base_file
 from tideline.write.virtual_key import column_at, virtual_keys
 
 LOCATED_FILE = "_tideline_file_number"
@@ -239,43 +238,3 @@ def _empty(table: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [pa.array([], field.type) for field in table.schema], schema=table.schema
     )
-
-
-@contextmanager
-def open_base_file(store: ObjectStore, base: BaseFile) -> Iterator[pq.ParquetFile]:
-    """Open one base file to read its footer and columns.
-
-    Raises CorruptTable naming the file when it is missing or cannot be read.
-    """
-    native = store.local_path(base.path)
-    try:
-        source = native or pa.PythonFile(store.open_reader(base.path), mode="r")
-        with pq.ParquetFile(source, pre_buffer=native is None) as file:
-            yield file
-    except (ObjectNotFound, FileNotFoundError) as error:
-        raise _corrupt(store, base, "base file is missing", None) from error
-    except (pa.ArrowInvalid, OSError) as error:
-        # Arrow reports bytes it cannot decode as an OSError without a number.
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise _corrupt(store, base, "base file cannot be read as parquet", error) from error
-
-
-def any_stored_key(store: ObjectStore, base: BaseFile) -> str | None:
-    """Some record key of a base file; None for one without rows or without meta columns.
-
-    Raises CorruptTable when the file is missing or cannot be read.
-    """
-    with open_base_file(store, base) as file:
-        footer = read_footer(file.metadata, path=base.path)
-        if footer.min_key is not None or RECORD_KEY not in file.schema_arrow.names:
-            return footer.min_key
-        first = next(file.iter_batches(batch_size=1, columns=[RECORD_KEY]), None)
-        key: str | None = first.column(0)[0].as_py() if first else None
-        return key
-
-
-def _corrupt(
-    store: ObjectStore, base: BaseFile, message: str, value: Exception | None
-) -> CorruptTable:
-    return CorruptTable(message, table=store.uri, instant=base.instant, path=base.path, value=value)

@@ -20,7 +20,6 @@ from tideline.spark.batch import (
     require_columns,
     spelled_as,
 )
-from tideline.spark.key_lookup import any_stored_key
 from tideline.spark.keys import column_of, partition_path_column
 from tideline.spark.quoting import column_named
 from tideline.spark.write_engine import SparkWriteEngine
@@ -30,6 +29,7 @@ from tideline.write.config import WriteConfig
 from tideline.write.handle_context import RECORD_KEY
 from tideline.write.key_generator import KeyGenerator
 from tideline.write.operation import WriteOperation
+from tideline.write.stored_keys import any_stored_key
 
 
 def open_engine(

@@ -20,8 +20,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tideline.errors import InvalidData
+from tideline.index.bucket import BucketHash
+from tideline.index.hash_ring import RingHash
 from tideline.spark.batch import ARRIVAL, PARTITION_PATH, BatchFacts, PreparedBatch
-from tideline.spark.bucket_hash import with_bucket_id
+from tideline.spark.bucket_hash import with_bucket_id, with_ring_bucket
 from tideline.spark.bulk_insert import bulk_insert
 from tideline.spark.key_lookup import LOCATED_FILE, LookupSettings, locate_keys
 from tideline.spark.keys import column_of, field_type
@@ -35,7 +37,7 @@ from tideline.table.schema import stored_schema
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import WriteStat
 from tideline.write.config import SortMode, WriteConfig
-from tideline.write.engine import BucketPlacement, Target
+from tideline.write.engine import BucketPlacement, KeyHash, Target
 from tideline.write.file_slice_merge import SliceContext
 from tideline.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.write.key_generator import KeyGenerator
@@ -121,10 +123,8 @@ class SparkWriteEngine:
             located = {(row[PARTITION_PATH], row[LOCATED_FILE]): row["count"] for row in found}
         return self._profile(located, self._known_keys())
 
-    def profile_by_hash(
-        self, num_buckets: int, hash_fields: tuple[str, ...]
-    ) -> Mapping[tuple[str, int], int]:
-        rows = self._with_hash(self._rows, num_buckets, hash_fields)
+    def profile_by_hash(self, hashed: KeyHash) -> Mapping[tuple[str, int], int]:
+        rows = self._with_hash(self._rows, hashed)
         counted = rows.groupBy(PARTITION_PATH, HASH_BUCKET).count().collect()
         return {(row[PARTITION_PATH], row[HASH_BUCKET]): row["count"] for row in counted}
 
@@ -323,7 +323,7 @@ class SparkWriteEngine:
         )
 
     def _route_by_hash(self, placement: BucketPlacement) -> DataFrame:
-        rows = self._with_hash(self._rows, placement.num_buckets, placement.hash_fields)
+        rows = self._with_hash(self._rows, placement.hashed)
         routes = pa.table(
             {
                 PARTITION_PATH: [partition for partition, _ in placement.numbers],
@@ -333,11 +333,21 @@ class SparkWriteEngine:
         )
         return self._join_small(rows, routes, PARTITION_PATH, HASH_BUCKET)
 
-    def _with_hash(
-        self, rows: DataFrame, num_buckets: int, hash_fields: tuple[str, ...]
-    ) -> DataFrame:
-        fields = hash_fields or self._keys.record_fields
-        return with_bucket_id(rows, HASH_BUCKET, fields, num_buckets)
+    def _with_hash(self, rows: DataFrame, hashed: KeyHash) -> DataFrame:
+        if isinstance(hashed, RingHash):
+            return with_ring_bucket(rows, HASH_BUCKET, hashed)
+        fields = hashed.fields or self._keys.record_fields
+        return with_bucket_id(rows, HASH_BUCKET, fields, self._bucket_count(hashed))
+
+    def _bucket_count(self, buckets: BucketHash) -> Column:
+        """Number of buckets of each row's partition, where rules tell partitions apart."""
+        partitions: dict[int, list[str]] = {}
+        for partition in self.partitions if buckets.rules.rules else ():
+            partitions.setdefault(buckets.count_in(partition), []).append(partition)
+        count = F.lit(buckets.num_buckets)
+        for number, names in partitions.items():
+            count = F.when(F.col(PARTITION_PATH).isin(names), F.lit(number)).otherwise(count)
+        return count
 
     def _join_small(self, rows: DataFrame, routes: pa.Table, *on: str) -> DataFrame:
         return rows.join(F.broadcast(self._spark.createDataFrame(routes)), list(on), "left")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from tideline.clock import Clock, SystemClock
@@ -49,7 +50,37 @@ if TYPE_CHECKING:
 # Up to here one request per partition is cheaper than listing the whole table.
 _PARTITION_LISTINGS_MAX = 32
 
+_NOTED_GROUPS_MAX = 1000
+_CLUSTER = "CLUSTER"
+
 _SYSTEM_CLOCK = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitNote:
+    """What an open table remembers of a commit: its schema, and file groups that it wrote to.
+
+    `groups` are a limited number of them; the rest of a commit can be any size.
+    """
+
+    schema_json: str | None
+    groups: tuple[FileGroupId, ...]
+    is_clustering: bool
+
+    @classmethod
+    def of(cls, metadata: CommitMetadata) -> CommitNote:
+        """The note of a commit."""
+        written = (
+            FileGroupId(partition, stat.file_id)
+            for partition, stats in metadata.partition_to_write_stats.items()
+            for stat in stats
+            if stat.file_id
+        )
+        return cls(
+            metadata.schema_json,
+            tuple(islice(written, _NOTED_GROUPS_MAX)),
+            metadata.operation_type == _CLUSTER,
+        )
 
 
 class HoodieTable:
@@ -71,7 +102,7 @@ class HoodieTable:
         # Instants and their plans never change, so what was read of one is kept.
         self._replaced_by: dict[InstantTime, tuple[FileGroupId, ...]] = {}
         self._planned_by: dict[Instant, tuple[FileGroupId, ...]] = {}
-        self._schema_of: dict[Instant, str | None] = {}
+        self._notes: dict[Instant, CommitNote] = {}
 
     @classmethod
     def open(
@@ -196,6 +227,12 @@ class HoodieTable:
                 raise
             return entry.commit_metadata()
 
+    def commit_note(self, instant: Instant) -> CommitNote:
+        """What is remembered of a completed commit. Raises as `read_commit`."""
+        if instant not in self._notes:
+            self._notes[instant] = CommitNote.of(self.read_commit(instant))
+        return self._notes[instant]
+
     def archived(self) -> ArchivedTimeline:
         """The instants that left the active timeline; nothing is read before it is asked for."""
         return ArchivedTimeline(self.store, self.config.archive_folder)
@@ -318,9 +355,7 @@ class HoodieTable:
         nothing has one. Source: Hudi's TableSchemaResolver.
         """
         for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
-            if instant not in self._schema_of:
-                self._schema_of[instant] = self.read_commit(instant).schema_json
-            if schema := self._schema_of[instant]:
+            if schema := self.commit_note(instant).schema_json:
                 return schema
         return self._archived_schema(timeline) or self.config.create_schema
 

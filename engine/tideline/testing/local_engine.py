@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.index.bucket import bucket_id
 from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import FileSlice
 from tideline.timeline.active import ActiveTimeline
@@ -21,7 +20,7 @@ from tideline.timeline.committed import CommittedInstants
 from tideline.write.config import SortMode
 from tideline.write.create_handle import create_base_files
 from tideline.write.dedupe import keep_last_of_key
-from tideline.write.engine import AppendTarget, BucketPlacement, CreateTarget, Target
+from tideline.write.engine import AppendTarget, BucketPlacement, CreateTarget, KeyHash, Target
 from tideline.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.write.merge_handle import merge_base_file
@@ -77,13 +76,11 @@ class LocalEngine:
             {p: PartitionWorkload(inserts.get(p, 0), found) for p, found in updates.items()}
         )
 
-    def profile_by_hash(
-        self, num_buckets: int, hash_fields: tuple[str, ...]
-    ) -> Mapping[tuple[str, int], int]:
-        assert len(hash_fields) <= 1, "keys here have one field"
+    def profile_by_hash(self, hashed: KeyHash) -> Mapping[tuple[str, int], int]:
+        assert len(hashed.fields) <= 1, "keys here have one field"
         counts: dict[tuple[str, int], int] = {}
         for key, path in self._routing():
-            place = path, bucket_id([key], num_buckets)
+            place = path, hashed.bucket(path, key)
             counts[place] = counts.get(place, 0) + 1
         return counts
 
@@ -100,7 +97,7 @@ class LocalEngine:
         chosen: dict[int, list[int]] = {}
         for row, (key, path) in enumerate(self._routing()):
             if placement is not None:
-                number = placement.numbers.get((path, bucket_id([key], placement.num_buckets)))
+                number = placement.numbers.get((path, placement.hashed.bucket(path, key)))
             elif (file_id := self._located.get((key, path))) is not None:
                 number = numbers[path, file_id]
             else:
@@ -135,7 +132,7 @@ class LocalEngine:
             picked = rows.filter(pc.equal(paths, path))
             if sort_mode is not SortMode.NONE:
                 picked = picked.sort_by(RECORD_KEY)
-            prefix = f"00000000-0000-0000-{number:04d}-{str(context.instant)[-12:]}"
+            prefix = f"b0000000-0000-0000-{number:04d}-{str(context.instant)[-12:]}"
             stats += create_base_files(
                 context.for_task(number, 0, 0), self.store, path, prefix, picked.to_batches()
             )

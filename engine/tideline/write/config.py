@@ -13,7 +13,10 @@ from enum import Enum
 
 from tideline.errors import ConfigError
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
+from tideline.index.bucket import BUCKETS_DEFAULT, BucketHash
+from tideline.index.bucket_layout import BucketEngine
 from tideline.index.index_type import IndexType
+from tideline.index.partition_rules import EXPRESSIONS, REGEX, RULE_TYPE, PartitionRules
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
 from tideline.log.log_format import LogFormat
 from tideline.table.settings import Settings
@@ -102,14 +105,38 @@ class IndexSettings:
     """Which index tags rows, and its options.
 
     `updates_partition_path` is whether a global index moves a row whose partition changed. An
-    empty `bucket_hash_fields` hashes all record key fields.
+    empty `bucket_hash_fields` hashes all record key fields. `partition_rules` give some partitions
+    another number of buckets than `num_buckets`. With `engine` CONSISTENT_HASHING that number is
+    for new partitions, 0 for what others began with.
     """
 
     type: IndexType = IndexType.SIMPLE
     prunes_by_ranges: bool = True
     updates_partition_path: bool = False
-    num_buckets: int = 256
+    num_buckets: int = BUCKETS_DEFAULT
     bucket_hash_fields: tuple[str, ...] = ()
+    partition_rules: PartitionRules = field(default_factory=PartitionRules)
+    engine: BucketEngine = BucketEngine.SIMPLE
+
+    @property
+    def numbers_file_ids(self) -> bool:
+        """Whether every file id begins with the number of a bucket."""
+        return self.type.places_by_hash and self.engine is BucketEngine.SIMPLE
+
+    @classmethod
+    def of_buckets(cls, buckets: BucketHash) -> IndexSettings:
+        """A bucket index that places rows in this way."""
+        return cls(
+            IndexType.BUCKET,
+            num_buckets=buckets.num_buckets,
+            bucket_hash_fields=buckets.fields,
+            partition_rules=buckets.rules,
+        )
+
+    @property
+    def buckets(self) -> BucketHash:
+        """How a bucket index places rows."""
+        return BucketHash(self.num_buckets, self.bucket_hash_fields, self.partition_rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +301,11 @@ def _index(read: Settings) -> IndexSettings:
         type=kind,
         prunes_by_ranges=read.boolean("hoodie.bloom.index.prune.by.ranges", True),
         updates_partition_path=kind in moves and read.boolean(moves[kind], True),
-        num_buckets=read.integer("hoodie.bucket.index.num.buckets", 256, at_least=1),
+        num_buckets=read.integer("hoodie.bucket.index.num.buckets", BUCKETS_DEFAULT, at_least=1),
         bucket_hash_fields=read.names("hoodie.bucket.index.hash.field"),
+        partition_rules=PartitionRules.parse(
+            read.text(EXPRESSIONS, ""), read.text(RULE_TYPE, REGEX)
+        ),
     )
 
 

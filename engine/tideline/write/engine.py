@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from tideline.index.bucket import BucketHash
+from tideline.index.hash_ring import RingHash
 from tideline.table.file_group import BaseFile, FileSlice
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import WriteStat
@@ -56,13 +58,15 @@ class CreateTarget:
 
 Target = MergeTarget | AppendTarget | CreateTarget
 
+KeyHash = BucketHash | RingHash
+"""How a bucket index places keys: into SIMPLE buckets or CONSISTENT_HASHING ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class BucketPlacement:
     """Where a bucket index puts rows: number of the bucket for (partition, hash bucket)."""
 
-    num_buckets: int
-    hash_fields: tuple[str, ...]
+    hashed: KeyHash
     numbers: Mapping[tuple[str, int], int]
 
 
@@ -87,9 +91,7 @@ class WriteEngine(Protocol):
         """
         ...
 
-    def profile_by_hash(
-        self, num_buckets: int, hash_fields: tuple[str, ...]
-    ) -> Mapping[tuple[str, int], int]:
+    def profile_by_hash(self, hashed: KeyHash) -> Mapping[tuple[str, int], int]:
         """Rows per (partition, hash bucket) of a bucket index."""
         ...
 

@@ -213,7 +213,7 @@ class WriteTransaction:
                 metadata,
                 read_commit=self.table.timelines.read_commit,
                 read_plan=self.table.timelines.read,
-                by_bucket=self.config.index.type.places_by_hash,
+                by_bucket=self.config.index.numbers_file_ids,
                 unique_keys=unique_keys(self.operation, self.config),
                 wins_over_clustering=self.config.clustering_updates is ClusteringUpdates.ALLOW
                 and not self.config.withdraws_clustering,

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from tideline.errors import Conflict, InvalidData
-from tideline.index.bucket import new_file_id_prefix
 from tideline.table.file_group import BaseFile, FileGroupId, split_path
 from tideline.table.file_system_view import FileSystemView
 from tideline.table.hoodie_table import HoodieTable
@@ -27,33 +26,29 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action
 from tideline.write.config import ClusteringUpdates, WriteConfig
-from tideline.write.engine import BucketPlacement, WriteEngine
+from tideline.write.engine import WriteEngine
 from tideline.write.file_choice import (
     choose_targets,
     held_groups,
-    live_buckets,
     live_file_ids,
     lookup_candidates,
     small_files,
 )
 from tideline.write.handle_context import HandleContext
+from tideline.write.hash_plan import key_hash_of, plan_by_hash
 from tideline.write.operation import WriteOperation
 from tideline.write.partition_path import check_new_partition
 from tideline.write.schema_meanwhile import is_current
 from tideline.write.table_context import table_context
 from tideline.write.transaction import WriteTransaction
 from tideline.write.upsert_partitioner import (
-    Bucket,
     BucketPlan,
-    InsertBucket,
-    UpdateBucket,
     average_record_size,
     plan_buckets,
     with_room_for_inserts,
 )
 from tideline.write.workload_profile import (
     PartitionWorkload,
-    UpdateCount,
     WorkloadProfile,
     inflight_metadata,
 )
@@ -142,10 +137,10 @@ def _write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wr
 def _write_by_hash(transaction: WriteTransaction, engine: WriteEngine) -> Written:
     """Every operation but overwrites with a bucket index: the key's hash names the file group."""
     operation, config = transaction.operation, transaction.config
-    index = config.index
     view = transaction.table.file_system_view(transaction.timeline, engine.partitions)
-    counts = engine.profile_by_hash(index.num_buckets, index.bucket_hash_fields)
-    plan, placement, profile = _plan_by_hash(view, counts, operation, config)
+    hashed = key_hash_of(transaction, view)
+    counts = engine.profile_by_hash(hashed)
+    plan, placement, profile = plan_by_hash(view, counts, operation, hashed)
     if operation.writes_rows:
         _check_new_partitions(transaction.table, view, engine.partitions)
     _settle_with_clustering(transaction, view, _updated_groups(plan))
@@ -171,6 +166,8 @@ def _overwrite(transaction: WriteTransaction, engine: WriteEngine) -> Written:
     Partitions that receive no row keep their files, except with insert_overwrite_table.
     """
     operation, config, table = transaction.operation, transaction.config, transaction.table
+    empty = table.file_system_view(transaction.timeline, ())
+    hashed = key_hash_of(transaction, empty) if config.index.type.places_by_hash else None
     profile = engine.profile((), transaction.timeline)
     for partition in engine.partitions:
         check_new_partition(table.store, partition)
@@ -183,11 +180,9 @@ def _overwrite(transaction: WriteTransaction, engine: WriteEngine) -> Written:
     sizing = replace(config.sizing, small_file_limit_bytes=0)
     size_bytes = _record_bytes(table, transaction.timeline, config)
     placement = None
-    empty = table.file_system_view(transaction.timeline, ())
-    if config.index.type.places_by_hash:
-        index = config.index
-        counts = engine.profile_by_hash(index.num_buckets, index.bucket_hash_fields)
-        plan, placement, _ = _plan_by_hash(empty, counts, operation, config)
+    if hashed is not None:
+        counts = engine.profile_by_hash(hashed)
+        plan, placement, _ = plan_by_hash(empty, counts, operation, hashed)
     else:
         plan = plan_buckets(
             profile, {}, sizing, lambda: str(uuid4()), average_record_bytes=size_bytes
@@ -327,41 +322,6 @@ def _record_bytes(table: HoodieTable, timeline: ActiveTimeline, config: WriteCon
             )
 
     return average_record_size(newest_first(), config.sizing)
-
-
-def _plan_by_hash(
-    view: FileSystemView,
-    counts: Mapping[tuple[str, int], int],
-    operation: WriteOperation,
-    config: WriteConfig,
-) -> tuple[BucketPlan, BucketPlacement, WorkloadProfile]:
-    buckets: list[Bucket] = []
-    numbers: dict[tuple[str, int], int] = {}
-    inserts: dict[str, int] = {}
-    updates: dict[str, dict[str, UpdateCount]] = {}
-    live = {partition: live_buckets(view, partition) for partition, _ in counts}
-    for (partition, hashed), rows in sorted(counts.items()):
-        number = len(buckets)
-        existing = live[partition].get(hashed)
-        updates.setdefault(partition, {})
-        if existing is not None:
-            buckets.append(
-                UpdateBucket(number, partition, existing.file_id, existing.base_instant, rows)
-            )
-            updates[partition][existing.file_id] = UpdateCount(existing.base_instant, rows)
-        elif operation.writes_rows:
-            prefix = new_file_id_prefix(hashed, str(uuid4()))
-            buckets.append(InsertBucket(number, partition, prefix, rows))
-            inserts[partition] = inserts.get(partition, 0) + rows
-        else:
-            continue
-        numbers[partition, hashed] = number
-    profile = WorkloadProfile(
-        {p: PartitionWorkload(inserts.get(p, 0), found) for p, found in updates.items()}
-    )
-    index = config.index
-    placement = BucketPlacement(index.num_buckets, index.bucket_hash_fields, numbers)
-    return BucketPlan(tuple(buckets)), placement, profile
 
 
 def _without_inserts(profile: WorkloadProfile) -> WorkloadProfile:

@@ -37,7 +37,10 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import COMMIT_ACTIONS
 from tideline.timeline.instant_time import InstantTime
 
-HAS_BUCKETS = "a bucket index finds rows by the names of file groups, which clustering changes"
+HAS_BUCKETS = (
+    "a bucket index finds rows by the names of file groups, which clustering changes; resizing "
+    "CONSISTENT_HASHING buckets is left to Hudi"
+)
 _EXECUTION_CLASS = (
     "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
 )

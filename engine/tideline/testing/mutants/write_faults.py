@@ -162,6 +162,27 @@ WRITE_FAULTS = (
         ("engine/tests/index/test_bucket_index.py",),
     ),
     Fault(
+        "a number of buckets is guessed",
+        f"{_WRITE}/bucket_placement.py",
+        "    if found is None or (found and not is_proof):\n",
+        "    if found is None:\n",
+        (f"{_TESTS}/test_index_choice.py",),
+    ),
+    Fault(
+        "buckets of Hudi's are clustered",
+        f"{_WRITE}/index_choice.py",
+        'settings if self.layout() is None else {**settings, INDEX_TYPE: "BUCKET"}',
+        "settings",
+        (f"{_TESTS}/test_index_choice.py",),
+    ),
+    Fault(
+        "a resize of buckets counts before it is complete",
+        "engine/tideline/index/hashing_metadata.py",
+        "        if counts or _has_files(ring, view):\n",
+        "        if ring:\n",
+        (f"{_TESTS}/test_index_choice.py",),
+    ),
+    Fault(
         "key ranges that touch do not overlap",
         "engine/tideline/index/key_range.py",
         "        return java_order(self.min_key) <= java_order(other.max_key) and java_order(\n",

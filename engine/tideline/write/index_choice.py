@@ -1,0 +1,217 @@
+"""Which index the writes of one open table use: what settings ask for, and what is on disk.
+
+Rows of a table with a bucket index lie where the hash of their key says. Written by any other
+index, a key is stored twice as soon as Hudi writes it again. Therefore:
+
+1. Properties that name the index decide, and nothing is looked at.
+2. Else a bucket index is recognised from file ids (tideline.index.bucket_recognition). How many
+   buckets it has is what options or properties declare, checked against stored keys, or what the
+   stored keys leave as the only number.
+3. What settings ask for and the table is not, or what cannot be found out, is refused by name.
+
+Services need to know only that there are buckets, so they read no keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tideline.errors import ConfigError, UnsupportedTable
+from tideline.index.bucket import BucketHash
+from tideline.index.bucket_layout import BucketEngine, BucketLayout, KnownFrom
+from tideline.index.bucket_recognition import (
+    Recognition,
+    declared_layout,
+    partition_slices,
+    recognise_buckets,
+)
+from tideline.index.index_type import IndexType
+from tideline.index.partition_rules import EXPRESSIONS
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.table_config import BUCKET_COUNT, BUCKET_HASH_FIELD, INDEX_TYPE
+from tideline.write.config import IndexSettings, WriteConfig
+
+HUDI_INDEX_TYPE = "hoodie.index.type"
+BUCKET_ENGINE = "hoodie.index.bucket.engine"
+
+
+class IndexChoice:
+    """The index of one open table; what was found out is kept, but for rules that may change."""
+
+    def __init__(self, table: HoodieTable) -> None:
+        self._table = table
+        self._recognised: Recognition | None = None
+        self._buckets: dict[tuple[str, ...], BucketHash] = {}
+
+    def layout(self) -> BucketLayout | None:
+        """The table's bucket index, None where it has none."""
+        return self._recognition().layout
+
+    def plain(self, options: Mapping[str, str] | None) -> WriteConfig:
+        """Settings of the table with `options` over them, without a look at what is on disk.
+
+        Raises ConfigError when an option would place rows by another index than the bucket index
+        that properties name.
+        """
+        config = self._table.config
+        settings = self._own_settings()
+        merged = WriteConfig.from_properties({**settings, **(options or {})})
+        if config.index_type == IndexType.BUCKET.value and merged.index != (
+            WriteConfig.from_properties(settings).index
+        ):
+            raise ConfigError(
+                "the table has a bucket index; its type, bucket count and hash fields are fixed",
+                table=self._table.location.uri,
+                value=merged.index.type,
+            )
+        return merged
+
+    def for_rows(self, options: Mapping[str, str] | None) -> WriteConfig:
+        """Settings of a write that places rows.
+
+        Raises ConfigError for another index than the table's and where the number of buckets has
+        to be declared, UnsupportedTable for a bucket index that is not written.
+        """
+        layout = self.layout()
+        if layout is not None and layout.engine is BucketEngine.CONSISTENT_HASHING:
+            return self._by_rings(layout, options or {})
+        plain = self.plain(options)
+        if layout is None or layout.known_from is KnownFrom.PROPERTIES:
+            return plain
+        asked = {**self._own_settings(), **(options or {})}
+        named = HUDI_INDEX_TYPE in asked
+        if layout.mixed and named:
+            return plain
+        self._refuse(layout, plain.index if named else None)
+        key = tuple(asked.get(name, "") for name in (BUCKET_COUNT, BUCKET_HASH_FIELD, EXPRESSIONS))
+        buckets = self._buckets.get(key)
+        if buckets is None or layout.known_from is KnownFrom.HASHING_CONFIG:
+            buckets = self._placing(layout, plain.index, BUCKET_COUNT in asked)
+            self._buckets[key] = buckets
+        return replace(plain, index=IndexSettings.of_buckets(buckets))
+
+    def for_partitions(self, options: Mapping[str, str] | None) -> WriteConfig:
+        """Settings of a write that drops whole partitions and places no row.
+
+        Raises UnsupportedTable with consistent hashing: Hudi goes on writing to the file groups
+        that its hashing metadata names, and those are gone then.
+        """
+        layout = self.layout()
+        if layout is not None and layout.engine is BucketEngine.CONSISTENT_HASHING:
+            raise UnsupportedTable(
+                "partitions of a table with CONSISTENT_HASHING buckets are dropped by Hudi alone: "
+                "what it writes there afterwards goes to file groups named by its hashing metadata",
+                table=self._table.location.uri,
+                path=layout.known_from.value,
+            )
+        is_mixed = layout is not None and layout.mixed
+        return self.plain(options) if is_mixed else self.for_services(options)
+
+    def for_services(self, options: Mapping[str, str] | None) -> WriteConfig:
+        """Settings of the services; with any bucket index in them, none changes file ids."""
+        plain = self.plain(options)
+        layout = self.layout()
+        if layout is None or layout.known_from is KnownFrom.PROPERTIES:
+            return plain
+        return replace(
+            plain, index=replace(plain.index, type=IndexType.BUCKET, engine=layout.engine)
+        )
+
+    def service_settings(self, options: Mapping[str, str] | None) -> dict[str, str]:
+        """What services read their own settings from, with the index that was recognised."""
+        settings = {**self._table.config.properties, **(options or {})}
+        return settings if self.layout() is None else {**settings, INDEX_TYPE: "BUCKET"}
+
+    def _recognition(self) -> Recognition:
+        if self._table.config.index_type is not None:
+            return Recognition(declared_layout(self._table.config))
+        if self._recognised is not None:
+            return self._recognised
+        found = recognise_buckets(self._table, self._table.timeline())
+        layout = found.layout
+        changes = layout is not None and layout.known_from is KnownFrom.HASHING_CONFIG
+        if found.is_final and not changes:
+            self._recognised = found
+        return found
+
+    def _own_settings(self) -> dict[str, str]:
+        config = self._table.config
+        settings = dict(config.properties)
+        if config.index_type:
+            settings[HUDI_INDEX_TYPE] = config.index_type
+        if config.single_writer:
+            settings.setdefault("hoodie.clean.failed.writes.policy", "EAGER")
+        return settings
+
+    def _refuse(self, layout: BucketLayout, asked: IndexSettings | None) -> None:
+        """Raise where rows of this layout are not placed, or `asked` is another index."""
+        uri = self._table.location.uri
+        if layout.problem:
+            raise UnsupportedTable(
+                f"the rules of its bucket index cannot be followed: {layout.problem}", table=uri
+            )
+        if layout.mixed:
+            raise UnsupportedTable(
+                "this table had a bucket index, but some of its file groups belong to no bucket, "
+                f"such as the one named here; Hudi cannot write it. Name {HUDI_INDEX_TYPE} (SIMPLE "
+                "finds all keys) to write it without buckets from now on",
+                table=uri,
+                path=layout.mixed[0],
+            )
+        if asked is not None:
+            self._refuse_other(layout, asked.type)
+
+    def _refuse_other(self, layout: BucketLayout, asked: IndexType) -> None:
+        if not asked.places_by_hash:
+            raise ConfigError(
+                f"the table has a bucket index (known by {layout.known_from.value}); with another "
+                f"one keys would be stored twice: leave {HUDI_INDEX_TYPE} out, or set it to BUCKET",
+                table=self._table.location.uri,
+                value=asked,
+            )
+
+    def _by_rings(self, layout: BucketLayout, options: Mapping[str, str]) -> WriteConfig:
+        """Settings of a write to CONSISTENT_HASHING buckets, which their metadata places."""
+        asked = {**self._own_settings(), **options}
+        engine = asked.get(BUCKET_ENGINE, layout.engine.value)
+        if engine.strip().upper() != layout.engine.value:
+            raise ConfigError(
+                f"the table has {layout.engine.value} buckets; leave {BUCKET_ENGINE} out",
+                table=self._table.location.uri,
+                value=engine,
+            )
+        plain = self.plain({key: text for key, text in options.items() if key != BUCKET_ENGINE})
+        if HUDI_INDEX_TYPE in asked:
+            self._refuse_other(layout, plain.index.type)
+        index = IndexSettings(
+            IndexType.BUCKET,
+            num_buckets=plain.index.num_buckets if BUCKET_COUNT in asked else 0,
+            bucket_hash_fields=plain.index.bucket_hash_fields,
+            engine=layout.engine,
+        )
+        return replace(plain, index=index)
+
+    def _placing(self, layout: BucketLayout, asked: IndexSettings, is_counted: bool) -> BucketHash:
+        """How Hudi places rows here: as declared or stored, checked against keys, or inferred."""
+        wanted = asked.buckets
+        slices = self._recognition().slices
+        if layout.known_from is KnownFrom.HASHING_CONFIG:
+            stored = BucketHash(layout.num_buckets or 0, wanted.fields, layout.rules)
+            if (is_counted and stored.num_buckets != wanted.num_buckets) or (
+                wanted.rules.rules and stored.rules != wanted.rules
+            ):
+                raise ConfigError(
+                    "the table's hashing config fixes other bucket counts; leave "
+                    f"{BUCKET_COUNT} and {EXPRESSIONS} out",
+                    table=self._table.location.uri,
+                    path=layout.known_from.value,
+                    value=f"{stored.num_buckets}; {stored.rules}",
+                )
+            wanted, is_counted = stored, True
+            slices = partition_slices(self._table, self._table.timeline())
+        # Reading keys needs Arrow; services that move no rows come without.
+        from tideline.write.bucket_placement import checked_buckets, inferred_buckets
+
+        settle = checked_buckets if is_counted else inferred_buckets
+        return settle(self._table, slices, wanted)
