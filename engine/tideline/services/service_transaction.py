@@ -31,6 +31,7 @@ from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.carried_metadata import carried_metadata
 from tideline.write.completion import Fate, InstantCompletion, require_alive
+from tideline.write.conflict import find_undoing
 from tideline.write.finalize import delete_unreported_files
 from tideline.write.outcome import Unknown, unknown_error
 
@@ -255,6 +256,8 @@ class ServiceTransaction:
     def _require_ours(self, timeline: ActiveTimeline) -> None:
         now = timeline.find(self.instant)
         if now is None or now.state is not State.INFLIGHT:
+            raise self._rolled_back()
+        if find_undoing(timeline, now, self.table.timelines.read) is not None:
             raise self._rolled_back()
 
     def _rolled_back(self) -> Conflict:

@@ -1,4 +1,4 @@
-"""Every service takes the table lock with the timing that its settings ask for."""
+"""Services among others: the lock as they are asked to take it, and rollbacks begun on them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 
+from tideline.errors import Conflict
+from tideline.services.rollback.execute import execute_attempt_rollback
 from tideline.services.service import Service
 from tideline.storage.storage_lock import STORAGE_LOCK_PATH
 from tideline.table.table_config import TableType
-from tideline.testing.faulty_store import FaultyStore
+from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.kill_storm import SERVICE_OPTIONS
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.table_audit import open_fresh
+from tideline.timeline.instant import Action
 
 LEASE = {"hoodie.write.lock.storage.validity.timeout.secs": "20"}
 
@@ -48,4 +52,31 @@ def test_a_lease_is_as_long_as_asked_for(service: Service) -> None:
     local_services(table, {**SERVICE_OPTIONS, **LEASE}, spy).run(service)
     assert spy.leases_ms
     assert max(spy.leases_ms) <= 20_000
+    table.forget()
+
+
+def test_a_rollback_of_a_service_that_has_only_begun_makes_it_give_up() -> None:
+    """Whoever began it took the service for dead, and may have deleted some of its files."""
+    table = SmallTable.in_memory(table_type=TableType.MERGE_ON_READ)
+    for v in range(1, 4):
+        table.write("upsert", batch(range(4), v))
+    before = table.merged_values()
+
+    def begin_rolling_back() -> None:
+        plan = FaultPlan(crash_after_write=2)
+        fresh = open_fresh(table.location, FaultyStore(table.store(), plan), table.clock)
+        (running,) = fresh.timeline().pending()
+        with pytest.raises(SimulatedCrash), fresh.lock().acquire():
+            execute_attempt_rollback(fresh, running)
+        assert len(open_fresh(table.location).timeline().pending().of(Action.ROLLBACK)) == 1
+        table.fake_clock.advance(120)  # until the lock of the dead one is free
+
+    services = local_services(table, SERVICE_OPTIONS, after_files=begin_rolling_back)
+    with pytest.raises(Conflict, match="rolled back"):
+        services.run(Service.COMPACTION)
+    assert table.merged_values() == before
+    local_services(table, SERVICE_OPTIONS).run(Service.COMPACTION)
+    for v in range(4, 8):
+        table.write("upsert", batch(range(4), v))
+    assert [value for _, value in table.merged_values()] == [7] * 4
     table.forget()
