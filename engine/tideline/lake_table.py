@@ -353,7 +353,7 @@ class LakeTable:
         config = self.write_config(None)
         ended = frozenset(one_or_several(gone))
         policy = replace(self._failed_writes(config), gives_up_unreadable=True, gone=ended)
-        with table.lock(config.lock_timing).acquire(timeout_s=config.lock_timeout_s):
+        with table.lock(config.lock_timing).acquire():
             timeline = table.timeline()
             table.require_zone(timeline)
             done = execute_failed_writes_rollback(table, timeline, policy)
@@ -369,13 +369,8 @@ class LakeTable:
 
     def repair(self, *, keys: bool = False) -> tuple[Repair, ...]:
         """Check under the table lock and mend what is safe to mend; returns the repairs made."""
-        config = self.write_config(None)
-        return repair_table(
-            self.hoodie_table,
-            self._failed_writes(config),
-            lock_timeout_s=config.lock_timeout_s,
-            keys=keys,
-        )
+        policy = self._failed_writes(self.write_config(None))
+        return repair_table(self.hoodie_table, policy, keys=keys)
 
     def write_config(self, options: Mapping[str, str] | None) -> WriteConfig:
         """The table's own settings, with `options` over them.

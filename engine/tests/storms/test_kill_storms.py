@@ -25,7 +25,7 @@ pytestmark = pytest.mark.storm
 
 KILLS = 300
 ACKNOWLEDGED_ON_S3 = 300
-TABLES_ON_S3 = 6
+TABLES_ON_S3 = 9
 LOOK_EVERY_KILLS = 20
 STORM_S_MAX = 2400.0
 FAULTS = {

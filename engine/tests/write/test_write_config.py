@@ -57,7 +57,7 @@ def test_settings_are_read_by_their_hudi_names() -> None:
     assert not config.allows_duplicate_inserts
     assert config.index.type is IndexType.GLOBAL_BLOOM
     assert not config.index.updates_partition_path
-    assert (config.lock_timeout_s, config.heartbeat.interval_s) == (1.5, 2.0)
+    assert (config.lock_timing.wait_s, config.heartbeat.interval_s) == (1.5, 2.0)
     assert config.failed_writes_policy is FailedWritesPolicy.EAGER
     assert config.bulk_insert_sort_mode is SortMode.GLOBAL_SORT
     assert config.partial_update_columns == ("a", "b")

@@ -36,14 +36,14 @@ def plan_repairs(findings: Iterable[Finding]) -> tuple[Repair, ...]:
 
 
 def repair_table(
-    table: HoodieTable, policy: FailedWrites, *, lock_timeout_s: float, keys: bool = False
+    table: HoodieTable, policy: FailedWrites, *, keys: bool = False
 ) -> tuple[Repair, ...]:
     """Check under the table lock and mend what is safe to mend; returns the repairs made.
 
     Raises CorruptTable naming a file whose deletion was refused and the reason; all other repairs
     were made then. ConfigError when the table's zone must be declared.
     """
-    with table.lock().acquire(timeout_s=lock_timeout_s):
+    with table.lock().acquire():
         table.check_zone()
         repairs = plan_repairs(check_table(table, keys=keys))
         refused = _delete(table, [one.path for one in repairs if one.kind in _DELETING])

@@ -22,11 +22,6 @@ class ServiceConfig:
     seconds_max: float | None = None
     settle_s: float = 60.0
 
-    @property
-    def lock_timeout_s(self) -> float:
-        """How long to wait for the table lock."""
-        return self.lock_timing.wait_s
-
     @classmethod
     def from_settings(cls, read: Settings) -> ServiceConfig:
         """Raises ConfigError naming the setting that cannot be read."""

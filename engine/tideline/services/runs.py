@@ -209,7 +209,7 @@ class TableServices:
         Raises ConfigError for a service that is not scheduled apart from being run.
         """
         table, read = self.table, self.settings
-        with table.lock(self.config.lock_timing).acquire(timeout_s=self.config.lock_timeout_s):
+        with table.lock(self.config.lock_timing).acquire():
             table.check_writable()
             self._roll_back_failed_writes()
             match service:
@@ -234,9 +234,7 @@ class TableServices:
         self.table.check_writable()
         match service:
             case Service.ROLLBACK:
-                with self.table.lock(self.config.lock_timing).acquire(
-                    timeout_s=self.config.lock_timeout_s
-                ):
+                with self.table.lock(self.config.lock_timing).acquire():
                     undone = self._roll_back_failed_writes(gives_up_unreadable=True)
                 nothing = None if undone else NotDue("no writer died")
                 return ServiceRun(service, tuple(map(UndoneWrite, undone)), nothing)
@@ -268,7 +266,7 @@ class TableServices:
         """Roll back a dead log compaction with its plan: what it appended stays in the logs."""
         if run.is_alive or run.instant.state is not State.INFLIGHT:
             return False
-        with self.table.lock(self.config.lock_timing).acquire(timeout_s=self.config.lock_timeout_s):
+        with self.table.lock(self.config.lock_timing).acquire():
             now = self.table.timeline().find(run.instant.time)
             if now is not None and now.is_pending and not self._pending_run(now).is_alive:
                 execute_rollback(self.table, now)
@@ -308,7 +306,7 @@ class TableServices:
 
     def _archive(self) -> ServiceRun:
         config = ArchivalConfig.from_settings(self.settings)
-        done = archive_table(self.table, config, lock_timeout_s=self.config.lock_timeout_s)
+        done = archive_table(self.table, config, lock_timing=self.config.lock_timing)
         did_something = bool(done.archives or done.resumed or done.merged)
         if not did_something and done.not_due is not None:
             return ServiceRun(Service.ARCHIVAL, not_due=done.not_due)

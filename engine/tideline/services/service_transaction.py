@@ -31,6 +31,7 @@ from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.carried_metadata import carried_metadata
 from tideline.write.completion import Fate, InstantCompletion, require_alive
+from tideline.write.conflict import find_undoing
 from tideline.write.finalize import delete_unreported_files
 from tideline.write.outcome import Unknown, unknown_error
 
@@ -92,7 +93,7 @@ class ServiceTransaction:
         UnsupportedTable when the table must not be written, ConfigError when its zone must be
         declared.
         """
-        with table.lock(config.lock_timing).acquire(timeout_s=config.lock_timeout_s):
+        with table.lock(config.lock_timing).acquire():
             table.reload_config().check_writable()
             timeline = table.timeline()
             table.require_zone(timeline)
@@ -163,9 +164,7 @@ class ServiceTransaction:
         check: Callable[[ActiveTimeline], None] | None,
     ) -> ServiceCommit:
         require_alive(self._heartbeat, self.table, self.instant)
-        with self.table.lock(self._config.lock_timing).acquire(
-            timeout_s=self._config.lock_timeout_s
-        ) as lease:
+        with self.table.lock(self._config.lock_timing).acquire() as lease:
             timeline = self.table.timeline()
             self._require_ours(timeline)
             if check is not None:
@@ -223,9 +222,7 @@ class ServiceTransaction:
         if is_ours and self._completion.may_still_take_place:
             assert self._commit_again is not None, "a request to complete was sent"
             return self._commit_again()
-        with self.table.lock(self._config.lock_timing).acquire(
-            timeout_s=self._config.lock_timeout_s
-        ):
+        with self.table.lock(self._config.lock_timing).acquire():
             now = self.table.timeline().find(self.instant)
             if now is not None and now.is_completed:
                 return self._settle_completed(now)
@@ -259,6 +256,8 @@ class ServiceTransaction:
     def _require_ours(self, timeline: ActiveTimeline) -> None:
         now = timeline.find(self.instant)
         if now is None or now.state is not State.INFLIGHT:
+            raise self._rolled_back()
+        if find_undoing(timeline, now, self.table.timelines.read) is not None:
             raise self._rolled_back()
 
     def _rolled_back(self) -> Conflict:

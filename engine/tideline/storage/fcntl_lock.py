@@ -20,6 +20,7 @@ from typing import Self
 
 from tideline.clock import Clock
 from tideline.errors import Conflict, StorageUnavailable
+from tideline.lock_timing import DEFAULT_TIMING
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.02
@@ -30,11 +31,13 @@ _NAME_BYTES_MAX = 200
 class FcntlLock:
     """Not reentrant; see `TableLock`."""
 
-    def __init__(self, file: Path, clock: Clock) -> None:
+    def __init__(self, file: Path, clock: Clock, wait_s: float = DEFAULT_TIMING.wait_s) -> None:
         self._file = file
         self._clock = clock
+        self._wait_s = wait_s
 
-    def acquire(self, *, timeout_s: float) -> FcntlLease:
+    def acquire(self, *, timeout_s: float | None = None) -> FcntlLease:
+        timeout_s = self._wait_s if timeout_s is None else timeout_s
         begun_s = told_s = self._clock.monotonic_s()
         while True:
             lease = self._try_acquire()

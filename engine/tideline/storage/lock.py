@@ -45,8 +45,8 @@ class Lease(Protocol):
 class TableLock(Protocol):
     """Not reentrant: a second acquire waits for the first lease, in the same thread too."""
 
-    def acquire(self, *, timeout_s: float) -> Lease:
-        """Wait up to `timeout_s` for the lock, or as long as the timing says.
+    def acquire(self, *, timeout_s: float | None = None) -> Lease:
+        """Wait for the lock as long as its timing says, or else up to `timeout_s`.
 
         What it waits for is logged. Raises Conflict naming the holder when somebody else kept it,
         StorageUnavailable when the store stayed away.
@@ -59,9 +59,9 @@ def open_table_lock(
 ) -> TableLock:
     """The lock of the table whose base is the store's root.
 
-    The lease's times matter only where the lock is a lease.
+    On a local folder nothing of the timing matters but how long others wait.
     """
     path = store.local_path(LOCAL_LOCK_PATH)
     if path is not None:
-        return FcntlLock(Path(path), clock)
+        return FcntlLock(Path(path), clock, timing.wait_s)
     return StorageLock(store, clock, timing)

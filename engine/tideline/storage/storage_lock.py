@@ -63,7 +63,8 @@ class StorageLock:
         self._timing = timing
         self._ghosts: set[str] = set()
 
-    def acquire(self, *, timeout_s: float) -> StorageLease:
+    def acquire(self, *, timeout_s: float | None = None) -> StorageLease:
+        timeout_s = self._timing.wait_s if timeout_s is None else timeout_s
         waiting = _Waiting(self._store.uri, self._clock, self._timing, timeout_s)
         failures = 0
         poll_s = _POLL_S_MIN

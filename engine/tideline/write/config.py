@@ -151,11 +151,6 @@ class WriteConfig:
     withdraws_clustering: bool = False
     delete_marker: DeleteMarker | None = None
 
-    @property
-    def lock_timeout_s(self) -> float:
-        """How long to wait for the table lock."""
-        return self.lock_timing.wait_s
-
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> WriteConfig:
         """Typed settings from `hoodie.*` names; names of other concerns are left alone.

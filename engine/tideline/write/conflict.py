@@ -159,6 +159,19 @@ class Conflicted:
     file_groups: tuple[FileGroupId, ...] = ()
 
 
+def find_undoing(
+    now: ActiveTimeline, mine: Instant, read_plan: Callable[[Instant], bytes]
+) -> Instant | None:
+    """A pending restore, or a pending rollback of `mine`; None when there is none.
+
+    Whoever began it may have deleted files of `mine` already, and will be followed to the end.
+    """
+    for undoing in now.pending().of(Action.ROLLBACK, Action.RESTORE):
+        if undoing.action is Action.RESTORE or _undoes(undoing, mine, read_plan):
+            return undoing
+    return None
+
+
 def find_write_conflict(
     start: TransactionStart,
     now: ActiveTimeline,
@@ -180,9 +193,9 @@ def find_write_conflict(
     lost = _lost_sight_of(start, now)
     if lost is not None:
         return Conflicted(Instant(lost, Action.COMMIT, State.COMPLETED))
-    for undoing in now.pending().of(Action.ROLLBACK, Action.RESTORE):
-        if undoing.action is Action.RESTORE or _undoes(undoing, mine, read_plan):
-            return Conflicted(undoing)
+    undoing = find_undoing(now, mine, read_plan)
+    if undoing is not None:
+        return Conflicted(undoing)
     faster = _faster_ingest(now, metadata, read_commit)
     if faster is not None:
         return Conflicted(faster)

@@ -118,7 +118,7 @@ class WriteTransaction:
         into something we refuse, or a restore is pending, ConfigError when its zone must be
         declared.
         """
-        with table.lock(config.lock_timing).acquire(timeout_s=config.lock_timeout_s) as lease:
+        with table.lock(config.lock_timing).acquire() as lease:
             table.reload_config().check_writable()
             timeline = table.timeline()
             table.require_zone(timeline)
@@ -157,7 +157,7 @@ class WriteTransaction:
         write pending, as dying before does.
         """
         assert self._withdraw is not None, "this writer was given no way to do so"
-        with self.table.lock(self.config.lock_timing).acquire(timeout_s=self.config.lock_timeout_s):
+        with self.table.lock(self.config.lock_timing).acquire():
             timeline = self.table.timeline()
             for time in clusterings:
                 pending = timeline.pending().find(time)
@@ -197,9 +197,7 @@ class WriteTransaction:
         replaced: Mapping[str, Sequence[str]] | None,
     ) -> Committed | Conflicted:
         require_alive(self._heartbeat, self.table, self.instant)
-        with self.table.lock(self.config.lock_timing).acquire(
-            timeout_s=self.config.lock_timeout_s
-        ) as lease:
+        with self.table.lock(self.config.lock_timing).acquire() as lease:
             timeline = self.table.timeline()
             self._require_pending(timeline)
             metadata = CommitMetadata.of_stats(
@@ -255,9 +253,7 @@ class WriteTransaction:
         if now.is_pending and self._completion.may_still_take_place:
             return self._complete_under_new_lock()
         if now.is_pending:
-            with self.table.lock(self.config.lock_timing).acquire(
-                timeout_s=self.config.lock_timeout_s
-            ):
+            with self.table.lock(self.config.lock_timing).acquire():
                 now = self.table.timeline().find(self.instant)
                 if now is None or now.is_pending:
                     undo(self.instant, now)

@@ -28,6 +28,7 @@ from uuid import uuid4
 from tideline.errors import Conflict
 from tideline.formats.archive_block import encode_archive_block
 from tideline.formats.avro import decode_container
+from tideline.lock_timing import LockTiming
 from tideline.services.archival.config import ArchivalConfig
 from tideline.services.archival.entry import archive_entry
 from tideline.services.archival.merge import MergedArchives, execute_merge, recover_merge
@@ -145,7 +146,7 @@ def plan_table_archival(
 
 
 def archive_table(
-    table: HoodieTable, config: ArchivalConfig, *, lock_timeout_s: float = 60.0
+    table: HoodieTable, config: ArchivalConfig, *, lock_timing: LockTiming | None = None
 ) -> ArchivalDone:
     """Archive all that is due, one portion after the other; takes the lock by itself.
 
@@ -156,7 +157,7 @@ def archive_table(
     while done is None or done.left:
         if done is not None:
             table.clock.sleep(PAUSE_S)
-        with table.lock().acquire(timeout_s=lock_timeout_s):
+        with table.lock(lock_timing).acquire():
             portion = execute_archival(table, config if done is None else config.going_on())
         done = portion if done is None else done.followed_by(portion)
     return done

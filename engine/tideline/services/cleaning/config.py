@@ -51,11 +51,6 @@ class CleaningConfig:
     lock_timing: LockTiming = DEFAULT_TIMING
     heartbeat: HeartbeatLimits = DEFAULT_LIMITS
 
-    @property
-    def lock_timeout_s(self) -> float:
-        """How long to wait for the table lock."""
-        return self.lock_timing.wait_s
-
     @classmethod
     def from_settings(cls, read: Settings) -> CleaningConfig:
         """Typed settings. Raises ConfigError naming the setting that cannot be read."""

@@ -113,7 +113,7 @@ def clean_table(table: HoodieTable, config: CleaningConfig) -> tuple[CleaningDon
 
     NotDue when there was neither. Raises CorruptTable for a plan that cannot be read.
     """
-    with table.lock(config.lock_timing).acquire(timeout_s=config.lock_timeout_s):
+    with table.lock(config.lock_timing).acquire():
         reopen_empty_clean(table, table.timeline())
         instants = list(find_abandoned_cleans(table, table.timeline(), config))
         scheduled = schedule_cleaning(table, config)
@@ -124,7 +124,7 @@ def clean_table(table: HoodieTable, config: CleaningConfig) -> tuple[CleaningDon
     done = [execute_cleaning(table, instant, config) for instant in instants]
     if isinstance(scheduled, NotDue):
         # What was pending kept a new plan from being made.
-        with table.lock(config.lock_timing).acquire(timeout_s=config.lock_timeout_s):
+        with table.lock(config.lock_timing).acquire():
             scheduled = schedule_cleaning(table, config)
         if isinstance(scheduled, Instant):
             done.append(execute_cleaning(table, scheduled, config))
@@ -201,7 +201,7 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
         sizes = _checked_sizes(table, plan, instant)
         inflight = _to_inflight(table, instant)
         files = tuple(_delete(table, plan, sizes))
-        with table.lock(config.lock_timing).acquire(timeout_s=config.lock_timeout_s):
+        with table.lock(config.lock_timing).acquire():
             now = table.timeline()
             emptied = tuple(_delete_partitions(table, now, plan))
             elapsed_ms = table.clock.now_ms() - started_ms

@@ -93,9 +93,7 @@ class RestoreDone:
         }
 
 
-def restore_table(
-    table: HoodieTable, savepoint: InstantTime, *, lock_timeout_s: float = 60.0
-) -> RestoreDone:
+def restore_table(table: HoodieTable, savepoint: InstantTime) -> RestoreDone:
     """Take the table back to a savepoint, or finish a restore to it that died.
 
     Raises ConfigError when there is no such savepoint, a restore to another one is unfinished or
@@ -103,7 +101,7 @@ def restore_table(
     plan cannot be read.
     """
     table.config.check_writable()
-    with table.lock().acquire(timeout_s=lock_timeout_s):
+    with table.lock().acquire():
         timeline = table.timeline()
         table.require_zone(timeline)
         pending = pending_restore(table, timeline)

@@ -30,7 +30,6 @@ def create_savepoint(
     *,
     user: str = "",
     comment: str = "",
-    lock_timeout_s: float = 60.0,
 ) -> Savepoint:
     """Keep the table as of a completed commit (the newest one unless told) from being cleaned.
 
@@ -38,7 +37,7 @@ def create_savepoint(
     completed commit of the active timeline, or of which a clean may have deleted files.
     """
     table.config.check_writable()
-    with table.lock().acquire(timeout_s=lock_timeout_s):
+    with table.lock().acquire():
         timeline = table.timeline()
         commit = _commit_at(table, timeline, time)
         existing = _find(timeline, commit.time)
@@ -60,15 +59,13 @@ def create_savepoint(
         return savepoint
 
 
-def delete_savepoint(
-    table: HoodieTable, time: InstantTime, *, lock_timeout_s: float = 60.0
-) -> Savepoint:
+def delete_savepoint(table: HoodieTable, time: InstantTime) -> Savepoint:
     """Give a savepoint up; the next clean may delete what only it kept. Returns what it was.
 
     Raises ConfigError when there is none of that time, or a restore to it is unfinished.
     """
     table.config.check_writable()
-    with table.lock().acquire(timeout_s=lock_timeout_s):
+    with table.lock().acquire():
         timeline = table.timeline()
         found = _find(timeline, time)
         if found is None:

@@ -164,4 +164,18 @@ SERVICE_FAULTS = (
         "",
         _ZONE_TESTS,
     ),
+    Fault(
+        "archival takes the table lock for another time than asked for",
+        "engine/tideline/services/archival/execute.py",
+        "        with table.lock(lock_timing).acquire():\n",
+        "        with table.lock().acquire():\n",
+        ("engine/tests/services/test_services_among_others.py",),
+    ),
+    Fault(
+        "a service completes although its rollback has begun",
+        "engine/tideline/services/service_transaction.py",
+        "        if find_undoing(timeline, now, self.table.timelines.read) is not None:\n",
+        "        if now.is_completed:\n",
+        ("engine/tests/services/test_services_among_others.py",),
+    ),
 )
