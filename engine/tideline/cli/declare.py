@@ -8,7 +8,6 @@ from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.settings import Settings
 from tideline.table.table_config import TIMEZONE
 from tideline.timeline.known_zone import doubt_of
 from tideline.timeline.zone import TimelineZone
@@ -30,8 +29,7 @@ def declare_command(uri: str, storage: dict[str, str], as_json: bool, timezone: 
     """
     table = HoodieTable.open(StoreLocation.of(uri, storage))
     zone = TimelineZone.parse(timezone)
-    wait_s = Settings(table.config.properties).lock_timing().wait_s
-    with table.lock().acquire(timeout_s=wait_s):
+    with table.lock().acquire():
         table.reload_config().zone_declared_as(zone.name)
         table.update_properties({TIMEZONE: zone.name})
     doubt = doubt_of(zone, table.timeline().made_ms)
