@@ -291,3 +291,31 @@ def test_consistent_hashing_is_written_by_its_metadata(
         "2024-01": 4,
         "2024-02": 4,
     }
+
+
+def test_rings_that_hudi_resized_place_our_rows(
+    tmp_path: Path, spark: SparkSession, hudi_peer: HudiPeer
+) -> None:
+    strategies = "org.apache.hudi.client.clustering"
+    resizing = {
+        **CONSISTENT,
+        "hoodie.bucket.index.min.num.buckets": "2",
+        "hoodie.bucket.index.max.num.buckets": "8",
+        "hoodie.parquet.max.file.size": "1000",
+        "hoodie.clustering.inline": "true",
+        "hoodie.clustering.inline.max.commits": "2",
+        "hoodie.clustering.plan.strategy.class": f"{strategies}.plan.strategy"
+        ".SparkConsistentBucketClusteringPlanStrategy",
+        "hoodie.clustering.execution.strategy.class": f"{strategies}.run.strategy"
+        ".SparkConsistentBucketClusteringExecutionStrategy",
+        "hoodie.clustering.updates.strategy": f"{strategies}.update.strategy"
+        ".SparkConsistentBucketDuplicateUpdateStrategy",
+    }
+    table = HudisTable(tmp_path / "theirs", spark, hudi_peer, MERGE_ON_READ, options=resizing)
+    table.write_with_hudi("upsert", rows(range(60), 1))
+    table.write_with_hudi("upsert", rows(range(30, 90), 2))
+    assert {len(ids) for ids in table.file_ids().values()} == {8}
+    table.write("upsert", rows(range(60, 120), 3))
+    table.check()
+    table.write_with_hudi("upsert", rows(range(20, 160), 4))
+    table.check()

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from tideline.cli.show import describe_table
-from tideline.errors import ConfigError, TidelineError, UnsupportedTable
+from tideline.errors import ConfigError, Conflict, TidelineError, UnsupportedTable
 from tideline.index.bucket_layout import BucketEngine, KnownFrom
 from tideline.index.hash_ring import HashRing
 from tideline.index.hashing_metadata import load_ring
@@ -251,6 +251,18 @@ def test_what_breaks_rings_is_refused() -> None:
     outcome = table.lake().run("clustering", options={"hoodie.clustering.inline.max.commits": "1"})
     assert outcome.not_due is not None and "resizing" in outcome.not_due.reason
     assert len(table.rows()) == 40
+
+
+def test_a_pending_resize_is_a_conflict_whatever_settings_say() -> None:
+    table = with_rings()
+    table.lake().hoodie_table.update_properties({INDEX_TYPE: "SIMPLE"})
+    table.lake().schedule("clustering", options={"hoodie.clustering.inline.max.commits": "1"})
+    table.lake().hoodie_table.update_properties(FORGOTTEN)
+    allows = {"hoodie.clustering.updates.strategy": "SparkAllowUpdateStrategy"}
+    for options in ({}, allows):
+        with pytest.raises(Conflict, match="resize"):
+            table.write("upsert", batch([1], 2), options=options)
+    assert "CONSISTENT_HASHING" in refused(lambda: table.lake().run("clustering"))
 
 
 def test_a_ring_counts_once_its_resize_completed() -> None:

@@ -30,7 +30,7 @@ from tideline.index.index_type import IndexType
 from tideline.index.partition_rules import EXPRESSIONS
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import BUCKET_COUNT, BUCKET_HASH_FIELD, INDEX_TYPE
-from tideline.write.config import IndexSettings, WriteConfig
+from tideline.write.config import ClusteringUpdates, IndexSettings, WriteConfig
 
 HUDI_INDEX_TYPE = "hoodie.index.type"
 BUCKET_ENGINE = "hoodie.index.bucket.engine"
@@ -190,7 +190,8 @@ class IndexChoice:
             bucket_hash_fields=plain.index.bucket_hash_fields,
             engine=layout.engine,
         )
-        return replace(plain, index=index)
+        # Rows written beside a resize would stay behind in the old buckets.
+        return replace(plain, index=index, clustering_updates=ClusteringUpdates.REJECT)
 
     def _placing(self, layout: BucketLayout, asked: IndexSettings, is_counted: bool) -> BucketHash:
         """How Hudi places rows here: as declared or stored, checked against keys, or inferred."""
