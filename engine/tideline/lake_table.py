@@ -28,6 +28,7 @@ from tideline.services.partition_ttl.execute import (
     expired_partitions,
     plan_table_partition_ttl,
 )
+from tideline.services.readable_settings import check_readable
 from tideline.services.rollback.execute import (
     FailedWrites,
     RolledBack,
@@ -40,9 +41,12 @@ from tideline.services.rollback.sweep import sweep_leftovers
 from tideline.services.runs import ServicePlan, ServiceRun, TableServices
 from tideline.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.services.service import Service
+from tideline.settings.gate import check_given
+from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.new_root import prepared_root
 from tideline.storage.probe.run import probe_conditional_writes
+from tideline.table.agreement import check_agreement
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.location_conflict import refuse_table_conflict
 from tideline.table.names import column_names, one_or_several
@@ -58,6 +62,7 @@ from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import FailedWritesPolicy, WriteConfig
 from tideline.write.engine import WriteEngine
 from tideline.write.operation import WriteOperation
+from tideline.write.planned_write import table_write_config, wanted_operation
 from tideline.write.token import TokenSearch
 from tideline.write.transaction import WriteTransaction
 from tideline.write.upsert import Written, execute_delete_partition, execute_write
@@ -104,7 +109,7 @@ class LakeTable:
         Raises ConfigError for a definition that cannot be, and when a table is there already, or a
         Hudi or Iceberg table above or below it.
         """
-        from tideline.table.create import TableDefinition, check_definition, create_table
+        from tideline.table.create import TableDefinition, create_table, table_properties
 
         location = StoreLocation.of(uri, storage_options)
         store = location.open()
@@ -122,7 +127,7 @@ class LakeTable:
             merge_mode=_member(MergeMode, merge_mode, "merge_mode"),
             properties=properties or {},
         )
-        check_definition(definition)
+        check_readable(table_properties(definition))
         with prepared_root(location):
             refuse_table_conflict(location)
             probe_conditional_writes(store)
@@ -150,7 +155,7 @@ class LakeTable:
     def write(
         self,
         frame: DataFrame,
-        operation: str = "upsert",
+        operation: str | None = None,
         *,
         extra_metadata: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
@@ -159,12 +164,12 @@ class LakeTable:
     ) -> CommitReport:
         """Write the rows of a Spark DataFrame as one commit.
 
-        `operation` is insert, upsert, bulk_insert, delete, insert_overwrite,
-        insert_overwrite_table or delete_partition (the last reads only the partition columns).
-        `options` are Hudi write settings (`hoodie.*`); `extra_metadata` goes into the commit;
-        `require` is asked under the table lock just before the commit completes. `token` names
-        this write: repeated with the same token it is never written twice, and the report is that
-        of the commit that took place (see tideline.write.token).
+        `operation` is upsert (unless the options name another), insert, bulk_insert, delete,
+        insert_overwrite, insert_overwrite_table or delete_partition (the last reads only the
+        partition columns). `options` are Hudi write settings (`hoodie.*`); `extra_metadata` goes
+        into the commit; `require` is asked under the table lock just before the commit completes.
+        `token` names this write: repeated with the same token it is never written twice, and the
+        report is that of the commit that took place (see tideline.write.token).
 
         Raises InvalidData when the rows do not fit, Conflict when another writer was faster
         (nothing of this write is visible; write again), UnknownOutcome when the store went away
@@ -174,14 +179,14 @@ class LakeTable:
         """
         from tideline.spark.write import open_engine, partitions_to_delete
 
-        wanted = WriteOperation.parse(operation)
-        config = self.write_config(options)
+        given = self._given(options, Place.WRITE)
+        wanted, config = self.planned_write(operation, given)
         if wanted is WriteOperation.DELETE_PARTITION:
             partitions = partitions_to_delete(frame, self.hoodie_table)
             return self.delete_partitions(
-                partitions, extra_metadata=extra_metadata, options=options, token=token
+                partitions, extra_metadata=extra_metadata, options=given, token=token
             )
-        scheduler = self._scheduler(options)
+        scheduler = self._scheduler(given)
         request = self._request(wanted, config, "", extra_metadata, require, token)
         repeated = repeated_write(self.hoodie_table, request)
         if repeated is not None:
@@ -197,7 +202,7 @@ class LakeTable:
                     raise
             finally:
                 engine.release()
-        return self._after_commit(report, scheduler, options, frame.sparkSession)
+        return self._after_commit(report, scheduler, given, frame.sparkSession)
 
     def delete_partitions(
         self,
@@ -208,8 +213,9 @@ class LakeTable:
         token: str | None = None,
     ) -> CommitReport:
         """Drop whole partitions, given by path, as one commit. Moves no rows, needs no Spark."""
-        config, names = self.write_config(options), one_or_several(partitions)
-        scheduler = self._scheduler(options).moving_no_rows()
+        given, names = self._given(options, Place.WRITE), one_or_several(partitions)
+        _, config = self.planned_write(WriteOperation.DELETE_PARTITION.value, given)
+        scheduler = self._scheduler(given).moving_no_rows()
         request = self._request(
             WriteOperation.DELETE_PARTITION,
             config,
@@ -220,7 +226,7 @@ class LakeTable:
         report = self._commit(
             request, lambda transaction: execute_delete_partition(transaction, names)
         )
-        return self._after_commit(report, scheduler, options, None)
+        return self._after_commit(report, scheduler, given, None)
 
     def expire_partitions(
         self,
@@ -233,12 +239,13 @@ class LakeTable:
         NotDue, and no commit, when there are none. Moves no rows, needs no Spark.
         """
         table = self.hoodie_table
-        settings = {**table.config.properties, **(options or {})}
+        given = self._given(options, Place.SERVICE)
+        settings = {**table.config.properties, **given}
         ttl = PartitionTtlConfig.from_settings(Settings(settings))
         planned = plan_table_partition_ttl(table, ttl)
         if isinstance(planned, NotDue):
             return planned
-        operation, config = WriteOperation.DELETE_PARTITION, self.write_config(options)
+        operation, config = WriteOperation.DELETE_PARTITION, self.write_config(given)
         return self._commit(
             self._request(operation, config, self._schema_json(), extra_metadata),
             lambda transaction: execute_delete_partition(
@@ -308,7 +315,8 @@ class LakeTable:
     ) -> TableServices:
         """The table's services under its own settings, with `options` over them."""
         table = self.hoodie_table
-        config = self.write_config(options)
+        given = self._given(options, Place.SERVICE)
+        config = self.write_config(given)
 
         def open_engine() -> ServiceEngine:
             # Services that move no rows run where Spark is not installed.
@@ -317,14 +325,14 @@ class LakeTable:
             return open_service_engine(table, spark)
 
         def expire_partitions() -> PartitionsExpired | NotDue:
-            report = self.expire_partitions(options=options)
+            report = self.expire_partitions(options=given)
             if isinstance(report, NotDue):
                 return report
             return audit_partition_ttl(table, InstantTime(report.instant))
 
         return TableServices(
             table,
-            {**table.config.properties, **(options or {})},
+            {**table.config.properties, **given},
             write_config=config,
             failed_writes=self._failed_writes(config),
             open_engine=open_engine,
@@ -372,28 +380,27 @@ class LakeTable:
             keys=keys,
         )
 
+    def planned_write(
+        self, operation: str | None, options: Mapping[str, str] | None
+    ) -> tuple[WriteOperation, WriteConfig]:
+        """The operation that a write with these options is, and its settings; see `write`."""
+        given = self._given(options, Place.WRITE)
+        config = self.write_config(given)
+        return wanted_operation(operation, given, config), config
+
     def write_config(self, options: Mapping[str, str] | None) -> WriteConfig:
         """The table's own settings, with `options` over them.
 
-        Raises ConfigError when an option would place rows by another index than a table with a
-        bucket index was built with.
+        Raises ConfigError for an option that is unknown, refused or contradicts the table, and
+        when one would place rows by another index than a table with a bucket index was built with.
         """
-        config = self.hoodie_table.config
-        settings = dict(config.properties)
-        if config.index_type:
-            settings["hoodie.index.type"] = config.index_type
-        if config.single_writer:
-            settings.setdefault("hoodie.clean.failed.writes.policy", "EAGER")
-        merged = WriteConfig.from_properties({**settings, **(options or {})})
-        if config.index_type == "BUCKET" and merged.index != (
-            WriteConfig.from_properties(settings).index
-        ):
-            raise ConfigError(
-                "the table has a bucket index; its type, bucket count and hash fields are fixed",
-                table=self.uri,
-                value=merged.index.type,
-            )
-        return merged
+        return table_write_config(self.hoodie_table.config, self._given(options, Place.WRITE))
+
+    def _given(self, options: Mapping[str, str] | None, place: Place) -> dict[str, str]:
+        """What a caller gives, by first names. Raises ConfigError, see `write_config`."""
+        given = check_given(options, place)
+        check_agreement(given, self.hoodie_table.config)
+        return given
 
     def _request(
         self,

@@ -87,6 +87,10 @@ class WriteEngine(Protocol):
         """
         ...
 
+    def leave_out_stored(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> int:
+        """Drop the rows whose keys the candidates hold, before anything else; how many they are."""
+        ...
+
     def profile_by_hash(
         self, num_buckets: int, hash_fields: tuple[str, ...]
     ) -> Mapping[tuple[str, int], int]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
+from tideline.settings.gate import problem_of
+from tideline.settings.setting import Place
 from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.format_rules import (
     ICEBERG_SERVICE_NAMES,
@@ -403,9 +405,11 @@ class LakeTableSpec:
         runnable = {*services, *(ingest.name for ingest in self.ingest)}
         for name in sorted(set(self.rerun) - runnable):
             yield f"rerun.{name}", f"nothing of that name; allowed: {', '.join(sorted(runnable))}"
-        for name in self.properties:
+        for name, text in self.properties.items():
             if not re.fullmatch(r"(hoodie|tideline)\.[A-Za-z0-9._-]+", name):
                 yield f"properties.{name}", "only hoodie.* and tideline.* are handed through"
+            elif not is_iceberg and (problem := problem_of(name, text, Place.LAKE_TABLE)):
+                yield f"properties.{name}", problem
 
     def _columns_missing_from_schema(self) -> Iterator[tuple[str, str]]:
         if not self.schema:
