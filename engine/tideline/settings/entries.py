@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tideline.settings.setting import STORED_ONLY, Kind, Setting, Standing, Touches
+from tideline.settings.setting import (
+    ANYWHERE,
+    STORED_ONLY,
+    Kind,
+    Place,
+    Setting,
+    Standing,
+    Touches,
+)
 
 OFF = ("false",)
 
@@ -59,6 +67,7 @@ def harmless(
     touches: Touches | None = None,
     shown_by: str = "",
     words: tuple[str, ...] = (),
+    places: frozenset[Place] = ANYWHERE,
 ) -> tuple[Setting, ...]:
     """Settings that are taken and do nothing, for one reason."""
     return tuple(
@@ -67,6 +76,7 @@ def harmless(
             reason,
             Standing.HARMLESS,
             words=words,
+            places=places,
             touches=touches,
             shown_by=shown_by,
         )

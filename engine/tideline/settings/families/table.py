@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tideline.settings.entries import OFF, harmless, refused, settles, stored
-from tideline.settings.setting import Kind
+from tideline.settings.setting import STORED_ONLY, Kind
 
 SETTINGS = (
     settles(
@@ -153,6 +153,7 @@ SETTINGS = (
         "hoodie.bootstrap.index.enable",
         "hoodie.timeline.history.path",
         "hoodie.timeline.path",
+        places=STORED_ONLY,
     ),
     *refused(
         "log files are Hudi's; leave it out",
