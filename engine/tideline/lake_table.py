@@ -62,7 +62,7 @@ from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import FailedWritesPolicy, WriteConfig
 from tideline.write.engine import WriteEngine
 from tideline.write.operation import WriteOperation
-from tideline.write.planned_write import table_write_config, wanted_operation
+from tideline.write.planned_write import OPERATION, table_write_config, wanted_operation
 from tideline.write.token import TokenSearch
 from tideline.write.transaction import WriteTransaction
 from tideline.write.upsert import Written, execute_delete_partition, execute_write
@@ -450,8 +450,9 @@ class LakeTable:
         """Run the services that settings ask for, and report them."""
         if report.is_repeat:
             return report
+        of_services = {name: text for name, text in (options or {}).items() if name != OPERATION}
         try:
-            done = run_after_commit(self.services(options, spark=spark), scheduler)
+            done = run_after_commit(self.services(of_services, spark=spark), scheduler)
         except TidelineError as error:
             raise FailedAfterCommit(
                 "the write is committed, do not repeat it; a service that was to follow it "

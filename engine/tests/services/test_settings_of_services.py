@@ -52,6 +52,13 @@ def test_no_service_follows_where_they_are_switched_off(
     assert services_after_a_commit(table, options) == []
 
 
+def test_the_operation_is_no_concern_of_the_services_after_it(table: SmallTable) -> None:
+    named = {"hoodie.datasource.write.operation": "delete_partition"}
+    assert services_after_a_commit(table, named) == [Service.CLEANING]
+    with pytest.raises(ConfigError, match="contradicts the operation"):
+        services_after_a_commit(table, {"hoodie.datasource.write.operation": "upsert"})
+
+
 def test_services_know_flinks_names_and_refuse_unknown_ones(table: SmallTable) -> None:
     lake = table.lake()
     assert not lake.plan("cleaning", options={"clean.retain_commits": "50"}).is_due
