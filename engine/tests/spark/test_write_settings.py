@@ -34,7 +34,7 @@ def test_an_insert_leaves_stored_keys_out_or_is_refused(table: WrittenTable) -> 
     # The same key of another partition is another row, and copies within the batch stay.
     batch = [(1, "north", 9, "b"), (2, "north", 9, "b"), (3, "north", 9, "b"), (3, "north", 9, "c")]
     kept = [(1, "a"), (2, "a"), (2, "b"), (3, "b"), (3, "c")]
-    with pytest.raises(InvalidData, match="1 incoming row of this insert"):
+    with pytest.raises(InvalidData, match="1 row whose key is stored"):
         table.write(batch, "insert", {DUPLICATES: "fail"})
     assert len(table.rows()) == 2
     report = table.write(batch, "insert", {DUPLICATES: "drop"})

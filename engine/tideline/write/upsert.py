@@ -155,8 +155,8 @@ def _settle_duplicates(
     stored = engine.leave_out_stored(candidates, transaction.timeline)
     if stored and policy is InsertDuplicates.FAIL:
         raise InvalidData(
-            f"{counted(stored, 'incoming row')} of this insert have a key that is stored already; "
-            "nothing was written (hoodie.datasource.insert.dup.policy)",
+            f"this insert has {counted(stored, 'row')} whose key is stored already; nothing was "
+            "written (hoodie.datasource.insert.dup.policy=fail)",
             table=transaction.table.location.uri,
         )
 
