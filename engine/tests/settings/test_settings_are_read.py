@@ -22,7 +22,9 @@ from tideline.services.scheduler import SchedulerConfig
 from tideline.settings.registry import all_settings, find_setting
 from tideline.settings.setting import Standing, Touches
 from tideline.table.settings import Settings
-from tideline.write.config import WriteConfig
+from tideline.table.table_config import TableConfig
+from tideline.write.config import FailedWritesPolicy, WriteConfig
+from tideline.write.planned_write import table_write_config
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = (ROOT / "engine" / "tideline", ROOT / "operator" / "tideline_operator")
@@ -103,6 +105,18 @@ def test_harmless_lock_settings_leave_the_lock_as_it_is() -> None:
     assert len(harmless) == 4
     given = {setting.name: "7" for setting in harmless}
     assert Settings(given).lock_timing() == Settings({}).lock_timing()
+
+
+def test_an_older_name_of_the_policy_goes_before_the_single_writers_default() -> None:
+    stored = {
+        "hoodie.table.recordkey.fields": "id",
+        "tideline.single.writer": "true",
+        "hoodie.cleaner.policy.failed.writes": "NEVER",
+    }
+    config = table_write_config(TableConfig(stored), {})
+    assert config.failed_writes_policy is FailedWritesPolicy.NEVER
+    given = {"hoodie.clean.failed.writes.policy": "LAZY"}
+    assert table_write_config(TableConfig(stored), given).failed_writes_policy.value == "LAZY"
 
 
 @pytest.mark.parametrize(

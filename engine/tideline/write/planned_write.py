@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tideline.errors import ConfigError
+from tideline.table.settings import Settings
 from tideline.table.table_config import TableConfig
 from tideline.write.config import InsertDuplicates, OverwriteMode, WriteConfig
 from tideline.write.operation import WriteOperation
 
 OPERATION = "hoodie.datasource.write.operation"
+_FAILED_WRITES_POLICY = "hoodie.clean.failed.writes.policy"
 _DUPLICATES = (
     "hoodie.datasource.insert.dup.policy",
     "hoodie.datasource.write.insert.drop.duplicates",
@@ -26,8 +28,8 @@ def table_write_config(table: TableConfig, given: Mapping[str, str]) -> WriteCon
     settings = dict(table.properties)
     if table.index_type:
         settings["hoodie.index.type"] = table.index_type
-    if table.single_writer:
-        settings.setdefault("hoodie.clean.failed.writes.policy", "EAGER")
+    if table.single_writer and not Settings(settings).is_set(_FAILED_WRITES_POLICY):
+        settings[_FAILED_WRITES_POLICY] = "EAGER"
     merged = WriteConfig.from_properties({**settings, **given})
     if table.index_type == "BUCKET" and merged.index != WriteConfig.from_properties(settings).index:
         raise ConfigError(
