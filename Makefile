@@ -157,6 +157,10 @@ crds: setup ## Write the CustomResourceDefinitions and docs/reference.md from th
 	@$(BIN)/python -m tideline_operator.resources.crd charts/tideline/crds
 	@$(BIN)/python -m tideline_operator.resources.reference docs/reference.md
 
+.PHONY: settings
+settings: setup ## Write the tables of docs/configuration.md and docs/settings.md from the settings.
+	@$(BIN)/python -m tideline.settings.page docs/configuration.md docs/settings.md
+
 .PHONY: install-yaml
 install-yaml: crds tools ## Render install.yaml, crds.yaml and operator.yaml from the Helm chart.
 	@$(BIN)/python -m tideline_operator.testing.helm_chart charts/tideline

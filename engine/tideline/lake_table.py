@@ -29,6 +29,7 @@ from tideline.services.partition_ttl.execute import (
     expired_partitions,
     plan_table_partition_ttl,
 )
+from tideline.services.readable_settings import check_readable
 from tideline.services.rollback.execute import (
     FailedWrites,
     RolledBack,
@@ -41,9 +42,12 @@ from tideline.services.rollback.sweep import sweep_leftovers
 from tideline.services.runs import ServicePlan, ServiceRun, TableServices
 from tideline.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.services.service import Service
+from tideline.settings.gate import check_given
+from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.new_root import prepared_root
 from tideline.storage.probe.run import probe_conditional_writes
+from tideline.table.agreement import check_agreement
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.location_conflict import refuse_table_conflict
 from tideline.table.names import column_names, one_or_several
@@ -61,6 +65,7 @@ from tideline.write.config import FailedWritesPolicy, WriteConfig
 from tideline.write.engine import WriteEngine
 from tideline.write.index_choice import IndexChoice
 from tideline.write.operation import WriteOperation
+from tideline.write.planned_write import OPERATION, wanted_operation
 from tideline.write.token import TokenSearch
 from tideline.write.transaction import WriteTransaction
 from tideline.write.upsert import Written, execute_delete_partition, execute_write
@@ -108,7 +113,7 @@ class LakeTable:
         Raises ConfigError for a definition that cannot be, and when a table is there already, or a
         Hudi or Iceberg table above or below it.
         """
-        from tideline.table.create import TableDefinition, check_definition, create_table
+        from tideline.table.create import TableDefinition, create_table, table_properties
 
         location = StoreLocation.of(uri, storage_options)
         store = location.open()
@@ -126,7 +131,7 @@ class LakeTable:
             merge_mode=_member(MergeMode, merge_mode, "merge_mode"),
             properties=properties or {},
         )
-        check_definition(definition)
+        check_readable(table_properties(definition))
         with prepared_root(location):
             refuse_table_conflict(location)
             probe_conditional_writes(store)
@@ -154,7 +159,7 @@ class LakeTable:
     def write(
         self,
         frame: DataFrame,
-        operation: str = "upsert",
+        operation: str | None = None,
         *,
         extra_metadata: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
@@ -163,12 +168,12 @@ class LakeTable:
     ) -> CommitReport:
         """Write the rows of a Spark DataFrame as one commit.
 
-        `operation` is insert, upsert, bulk_insert, delete, insert_overwrite,
-        insert_overwrite_table or delete_partition (the last reads only the partition columns).
-        `options` are Hudi write settings (`hoodie.*`); `extra_metadata` goes into the commit;
-        `require` is asked under the table lock just before the commit completes. `token` names
-        this write: repeated with the same token it is never written twice, and the report is that
-        of the commit that took place (see tideline.write.token).
+        `operation` is upsert (unless the options name another), insert, bulk_insert, delete,
+        insert_overwrite, insert_overwrite_table or delete_partition (the last reads only the
+        partition columns). `options` are Hudi write settings (`hoodie.*`); `extra_metadata` goes
+        into the commit; `require` is asked under the table lock just before the commit completes.
+        `token` names this write: repeated with the same token it is never written twice, and the
+        report is that of the commit that took place (see tideline.write.token).
 
         Raises InvalidData when the rows do not fit, Conflict when another writer was faster
         (nothing of this write is visible; write again), UnknownOutcome when the store went away
@@ -178,14 +183,14 @@ class LakeTable:
         """
         from tideline.spark.write import open_engine, partitions_to_delete
 
-        wanted = WriteOperation.parse(operation)
+        given = self._given(options, Place.WRITE)
+        wanted, config = self.planned_write(operation, given)
         if wanted is WriteOperation.DELETE_PARTITION:
             partitions = partitions_to_delete(frame, self.hoodie_table)
             return self.delete_partitions(
-                partitions, extra_metadata=extra_metadata, options=options, token=token
+                partitions, extra_metadata=extra_metadata, options=given, token=token
             )
-        config = self.write_config(options)
-        scheduler = self._scheduler(options)
+        scheduler = self._scheduler(given)
         request = self._request(wanted, config, "", extra_metadata, require, token)
         repeated = repeated_write(self.hoodie_table, request)
         if repeated is not None:
@@ -201,7 +206,7 @@ class LakeTable:
                     raise
             finally:
                 engine.release()
-        return self._after_commit(report, scheduler, options, frame.sparkSession)
+        return self._after_commit(report, scheduler, given, frame.sparkSession)
 
     def delete_partitions(
         self,
@@ -212,8 +217,9 @@ class LakeTable:
         token: str | None = None,
     ) -> CommitReport:
         """Drop whole partitions, given by path, as one commit. Moves no rows, needs no Spark."""
-        config, names = self._index.for_partitions(options), one_or_several(partitions)
-        scheduler = self._scheduler(options).moving_no_rows()
+        given, names = self._given(options, Place.WRITE), one_or_several(partitions)
+        _, config = self.planned_write(WriteOperation.DELETE_PARTITION.value, given)
+        scheduler = self._scheduler(given).moving_no_rows()
         request = self._request(
             WriteOperation.DELETE_PARTITION,
             config,
@@ -224,7 +230,7 @@ class LakeTable:
         report = self._commit(
             request, lambda transaction: execute_delete_partition(transaction, names)
         )
-        return self._after_commit(report, scheduler, options, None)
+        return self._after_commit(report, scheduler, given, None)
 
     def expire_partitions(
         self,
@@ -237,14 +243,15 @@ class LakeTable:
         NotDue, and no commit, when there are none. Moves no rows, needs no Spark.
         """
         table = self.hoodie_table
-        table.declare_zone((options or {}).get(TIMEZONE))
+        given = self._given(options, Place.SERVICE)
+        table.declare_zone(given.get(TIMEZONE))
         table.check_zone()
-        settings = {**table.config.properties, **(options or {})}
+        settings = {**table.config.properties, **given}
         ttl = PartitionTtlConfig.from_settings(Settings(settings))
         planned = plan_table_partition_ttl(table, ttl)
         if isinstance(planned, NotDue):
             return planned
-        operation, config = WriteOperation.DELETE_PARTITION, self._index.for_partitions(options)
+        operation, config = WriteOperation.DELETE_PARTITION, self._index.for_partitions(given)
         return self._commit(
             self._request(operation, config, self._schema_json(), extra_metadata),
             lambda transaction: execute_delete_partition(
@@ -314,7 +321,9 @@ class LakeTable:
     ) -> TableServices:
         """The table's services under its own settings, with `options` over them."""
         table = self.hoodie_table
-        config = self._index.for_services(options)
+        given = self._given(options, Place.SERVICE)
+        table.declare_zone(given.get(TIMEZONE))
+        config = self._index.for_services(given)
 
         def open_engine() -> ServiceEngine:
             # Services that move no rows run where Spark is not installed.
@@ -323,14 +332,14 @@ class LakeTable:
             return open_service_engine(table, spark)
 
         def expire_partitions() -> PartitionsExpired | NotDue:
-            report = self.expire_partitions(options=options)
+            report = self.expire_partitions(options=given)
             if isinstance(report, NotDue):
                 return report
             return audit_partition_ttl(table, InstantTime(report.instant))
 
         return TableServices(
             table,
-            self._index.service_settings(options),
+            self._index.service_settings(given),
             write_config=config,
             failed_writes=self._failed_writes(config),
             open_engine=open_engine,
@@ -379,16 +388,37 @@ class LakeTable:
         """The table's bucket index and how it is known; None for a table without one."""
         return self._index.layout()
 
+    def planned_write(
+        self, operation: str | None, options: Mapping[str, str] | None
+    ) -> tuple[WriteOperation, WriteConfig]:
+        """The operation that a write with these options is, and its settings; see `write`."""
+        given = self._given(options, Place.WRITE)
+        self.hoodie_table.declare_zone(given.get(TIMEZONE))
+        wanted = wanted_operation(operation, given, self._index.plain(given))
+        if wanted is WriteOperation.DELETE_PARTITION:
+            return wanted, self._index.for_partitions(given)
+        config = self._index.for_rows(given)
+        # A bucket index that was recognised may refuse what the settings alone do not.
+        return wanted_operation(operation, given, config), config
+
     def write_config(self, options: Mapping[str, str] | None) -> WriteConfig:
         """The table's own settings, with `options` over them, for a write of rows.
 
         An option `tideline.timezone` declares the zone of this open table from now on. Raises
-        ConfigError for a zone that cannot be, when an option would place rows by another index than
-        the bucket index the table was built with, and where its number of buckets has to be
-        declared; UnsupportedTable for a bucket index that is not written.
+        ConfigError for an option that is unknown, refused or contradicts the table, for a zone that
+        cannot be, when one would place rows by another index than the bucket index the table was
+        built with, and where its number of buckets has to be declared; UnsupportedTable for a
+        bucket index that is not written.
         """
-        self.hoodie_table.declare_zone((options or {}).get(TIMEZONE))
-        return self._index.for_rows(options)
+        given = self._given(options, Place.WRITE)
+        self.hoodie_table.declare_zone(given.get(TIMEZONE))
+        return self._index.for_rows(given)
+
+    def _given(self, options: Mapping[str, str] | None, place: Place) -> dict[str, str]:
+        """What a caller gives, by first names. Raises ConfigError, see `write_config`."""
+        given = check_given(options, place)
+        check_agreement(given, self.hoodie_table.config)
+        return given
 
     def _request(
         self,
@@ -438,8 +468,9 @@ class LakeTable:
         """Run the services that settings ask for, and report them."""
         if report.is_repeat:
             return report
+        of_services = {name: text for name, text in (options or {}).items() if name != OPERATION}
         try:
-            done = run_after_commit(self.services(options, spark=spark), scheduler)
+            done = run_after_commit(self.services(of_services, spark=spark), scheduler)
         except TidelineError as error:
             raise FailedAfterCommit(
                 "the write is committed, do not repeat it; a service that was to follow it "

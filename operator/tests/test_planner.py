@@ -112,7 +112,11 @@ def test_the_same_state_gives_the_same_operation_and_another_state_another() -> 
         return starts(plan(resolved(**spec), EMPTY, seen(*files), NOW_MS))[0].operation.id
 
     assert planned(*FILES) == planned(*FILES)
-    others = {planned(*FILES), planned(*FILES[1:]), planned(*FILES, properties={"hoodie.a": "1"})}
+    others = {
+        planned(*FILES),
+        planned(*FILES[1:]),
+        planned(*FILES, properties={"hoodie.allow.empty.commit": "false"}),
+    }
     assert len(others) == 3
 
 

@@ -207,7 +207,7 @@ def test_an_unknown_outcome_is_settled_by_reading_the_table(
 def test_operations_are_kept_newest_last_and_bounded() -> None:
     status = EMPTY
     for number in range(OPERATIONS_MAX + 5):
-        spec = resolved(properties={"hoodie.n": str(number)})
+        spec = resolved(properties={"hoodie.keep.max.commits": str(100 + number)})
         (start,) = starts(plan(spec, EMPTY, seen(*FILES), NOW_MS))
         status = operation_started(status, start.operation, 1, NOW_MS)
     assert len(status.operations) == OPERATIONS_MAX

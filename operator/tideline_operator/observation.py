@@ -456,11 +456,12 @@ def count_files(hoodie: HoodieTable, timeline: ActiveTimeline) -> FileCounts:
 def _failed_writes(hoodie: HoodieTable) -> FailedWrites:
     """Whose writes count as failed, by the table's own properties."""
     properties = hoodie.config.properties
-    policy = properties.get(_FAILED_WRITES_POLICY, "").upper()
+    read = Settings(properties)
+    policy = read.text(_FAILED_WRITES_POLICY, "").upper()
     return FailedWrites(
         eager=policy == "EAGER" or (policy == "" and hoodie.config.single_writer),
         never=policy == "NEVER",
-        heartbeat=Settings(properties).heartbeat_limits(),
+        heartbeat=read.heartbeat_limits(),
     )
 
 

@@ -39,6 +39,7 @@ INLINE_SERVICES_OFF: Mapping[str, str] = {
 }
 """For every write of ours: services are operations of their own."""
 
+_SERVICES_ENABLED = "hoodie.table.services.enabled"
 _RETENTION = {
     CleaningPolicy.KEEP_LATEST_COMMITS: "hoodie.clean.commits.retained",
     CleaningPolicy.KEEP_LATEST_FILE_VERSIONS: "hoodie.clean.fileversions.retained",
@@ -61,7 +62,8 @@ _WHENEVER_ASKED: Mapping[Service, Mapping[str, str]] = {
 def wanted_services(spec: LakeTableSpec) -> tuple[Service, ...]:
     """The services that are to be looked after, in the order of SPEC_NAMES; of a Hudi table."""
     services = spec.services
-    if services.mode is ServiceMode.OFF:
+    switched_off = spec.properties.get(_SERVICES_ENABLED, "").lower() == "false"
+    if services.mode is ServiceMode.OFF or switched_off:
         return ()
     has_logs = spec.type is TableType.MERGE_ON_READ
     enabled = {

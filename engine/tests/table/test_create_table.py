@@ -217,7 +217,7 @@ def test_timestamp_key_generator_settings_are_kept(store: MemoryStore) -> None:
                     "hoodie.bucket.index.num.buckets": "0",
                 }
             },
-            "positive",
+            "at least 1",
         ),
     ],
 )

@@ -213,7 +213,7 @@ def test_a_service_that_fails_after_the_commit_never_says_that_a_retry_is_safe(
     """With Hudi's switch to raise it, it is said that the write is committed."""
     options = {
         "hoodie.fail.writes.on.inline.table.service.exception": "true",
-        "hoodie.clean.commits.retained": "many",
+        "hoodie.keep.max.commits": "5",
     }
     with pytest.raises(TidelineError) as caught:
         table.lake().delete_partitions(["p0"], options=options)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from tideline.check.finding import Finding, Repair, RepairKind, error, note, warning
 from tideline.check.inspection import Inspection
 from tideline.errors import ConfigError, CorruptTable, UnsupportedTable
+from tideline.settings.gate import stored_problems
 from tideline.table.java_properties import parse_properties
 from tideline.table.properties import BACKUP_PATH, PROPERTIES_PATH, table_checksum
 from tideline.table.table_config import CHECKSUM
@@ -36,6 +37,16 @@ def check_properties(seen: Inspection) -> Iterator[Finding]:
     if BACKUP_PATH in seen.objects:
         yield warning(
             NAME, "an update of the properties did not finish", path=BACKUP_PATH, repair=_RESTORE
+        )
+    for problem in stored_problems(seen.table.config.properties):
+        found = error if problem.stops_writers else warning
+        yield found(
+            NAME,
+            f"a setting has no effect here: {problem.message}"
+            if not problem.stops_writers
+            else f"a setting stops every writer: {problem.message}",
+            path=PROPERTIES_PATH,
+            advice="take it out there, or write the table with what understands it",
         )
     try:
         seen.table.config.check_writable()

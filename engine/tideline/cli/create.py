@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from tideline.cli.options import parse_pairs, split_names, table_options
+from tideline.cli.options import complete_settings, parse_pairs, split_names, table_options
 from tideline.cli.output import print_json, print_line
 from tideline.cli.schema_file import read_schema_file
 from tideline.cli.show import describe_table
 from tideline.lake_table import LakeTable
+from tideline.settings.setting import Place
 
 
 @click.command("create")
@@ -40,6 +41,7 @@ from tideline.lake_table import LakeTable
     "properties",
     metavar="NAME=VALUE",
     multiple=True,
+    shell_complete=complete_settings(Place.TABLE),
     help="A Hudi setting that every later writer shall find (hoodie.*); may be repeated.",
 )
 def create_command(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tideline.cli.operation import run_operation
-from tideline.cli.options import json_option, parse_pairs, storage_options
+from tideline.cli.options import complete_settings, json_option, parse_pairs, storage_options
 from tideline.cli.output import print_json, print_line
 from tideline.errors import ConfigError
 from tideline.lake_table import LakeTable
@@ -16,6 +16,7 @@ from tideline.services.explanation import Explanation, NotDue
 from tideline.services.rollback.plan import RollbackPlan
 from tideline.services.runs import ServicePlan, ServiceRun
 from tideline.services.service import Service
+from tideline.settings.setting import Place
 from tideline.wording import counted, size_text
 
 _OPTIONS = click.option(
@@ -23,6 +24,7 @@ _OPTIONS = click.option(
     "options",
     metavar="NAME=VALUE",
     multiple=True,
+    shell_complete=complete_settings(Place.SERVICE),
     help="A Hudi setting (hoodie.*) over the table's own; may be repeated.",
 )
 _PATHS_SHOWN_MAX = 20

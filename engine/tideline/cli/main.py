@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 
 import click
+from click.shell_completion import shell_complete
 
 from tideline.cli.lazy_group import LazyGroup
 from tideline.errors import ConfigError, TidelineError
@@ -52,6 +53,7 @@ _COMMANDS = {
     ),
     "execute": ("tideline.cli.execute:execute_command", "Run a service, or a planned operation."),
 }
+_COMPLETION = "_TIDELINE_COMPLETE"
 _ENTRY_POINT_GROUP = "tideline.commands"
 _INTERRUPTED = 130
 
@@ -95,6 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     logging.basicConfig(format="tideline: %(message)s", level=logging.WARNING)
+    if arguments is None and (instruction := os.environ.get(_COMPLETION)):
+        return shell_complete(tideline_command, {}, "tideline", _COMPLETION, instruction)
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         # Not click's own main(): it would end the process where a pipe is closed.

@@ -9,6 +9,8 @@ from typing import Any, ParamSpec
 import click
 
 from tideline.errors import ConfigError
+from tideline.settings.registry import all_settings
+from tideline.settings.setting import Place, Standing
 
 P = ParamSpec("P")
 
@@ -93,6 +95,23 @@ def parse_pairs(pairs: tuple[str, ...], *, option: str) -> dict[str, str]:
             raise ConfigError(f"{option} takes NAME=VALUE", value=pair)
         parsed[name.strip()] = value.strip()
     return parsed
+
+
+def complete_settings(
+    place: Place,
+) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """What a shell offers for the NAME of an option that takes settings."""
+
+    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+        return [
+            f"{setting.name}="
+            for setting in all_settings()
+            if setting.standing is Standing.HONOURED
+            and place in setting.places
+            and setting.name.startswith(incomplete)
+        ]
+
+    return complete
 
 
 def split_names(text: str | None) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from tideline.index.index_type import IndexType
 from tideline.ingest.checkpoint import read_newest_checkpoints
 from tideline.ingest.continuation import prefix_uri
 from tideline.ingest.landing import QUARANTINE, describe_noted
+from tideline.settings.gate import stored_problems
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
@@ -35,6 +36,7 @@ def show_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
     columns = description.pop("columns")
     properties = description.pop("properties")
     ingests = description.pop("ingests")
+    problems = description.pop("settings_without_effect")
     description["size"] = size_text(description.pop("size_bytes"))
     print_facts({name.replace("_", " "): value for name, value in description.items()})
     print_line()
@@ -54,6 +56,8 @@ def show_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
         )  # fmt: skip
     print_line()
     print_table(("property", "value"), properties.items())
+    for message in problems:
+        print_line(f"Note: {message}.")
 
 
 def describe_table(table: HoodieTable) -> dict[str, Any]:
@@ -77,6 +81,9 @@ def describe_table(table: HoodieTable) -> dict[str, Any]:
         **_counts(table, timeline),
         "columns": None if schema_json is None else avro_columns(schema_json),
         "ingests": _ingests(table, timeline),
+        "settings_without_effect": [
+            problem.message for problem in stored_problems(config.properties)
+        ],
         "properties": dict(sorted(config.properties.items())),
     }
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from tideline.cli.options import parse_pairs, table_options
+from tideline.cli.options import complete_settings, parse_pairs, table_options
 from tideline.cli.output import print_facts, print_json, print_line
 from tideline.commit_report import CommitReport
 from tideline.ingest.source_files import SourceWrite, write_sources
 from tideline.lake_table import LakeTable
+from tideline.settings.setting import Place
 from tideline.spark.session import get_session
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted, size_text
@@ -30,14 +31,14 @@ from tideline.write.operation import WriteOperation
 @click.option(
     "--operation",
     type=click.Choice([operation.value for operation in WriteOperation]),
-    default="upsert",
-    show_default=True,
+    help="Upsert, unless an option says otherwise.",
 )
 @click.option(
     "--option",
     "options",
     metavar="NAME=VALUE",
     multiple=True,
+    shell_complete=complete_settings(Place.WRITE),
     help="A Hudi write setting (hoodie.*); may be repeated.",
 )
 @click.option(
@@ -79,7 +80,7 @@ def write_command(
     as_json: bool,
     source: str,
     source_format: str,
-    operation: str,
+    operation: str | None,
     options: tuple[str, ...],
     read_options: tuple[str, ...],
     on_bad_file: str,

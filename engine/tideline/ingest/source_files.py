@@ -47,7 +47,7 @@ class SourceWrite:
 
     location: StoreLocation
     file_format: str
-    operation: str
+    operation: str | None
     options: Mapping[str, str] = field(default_factory=dict)
     reading: Mapping[str, str] = field(default_factory=dict)
     skips_bad_files: bool = False
@@ -100,8 +100,8 @@ def _intake(
     table: LakeTable, spark: SparkSession, wanted: SourceWrite, folder: StoreLocation
 ) -> Intake:
     hoodie = table.hoodie_table
-    deletes = WriteOperation.parse(wanted.operation) is WriteOperation.DELETE
-    config = table.write_config(wanted.options)
+    operation, config = table.planned_write(wanted.operation, wanted.options)
+    deletes = operation is WriteOperation.DELETE
     schema = hoodie.table_schema(table.timeline())
     is_text = wanted.file_format != PARQUET
     return Intake(
@@ -130,10 +130,7 @@ def _judge(
     if isinstance(error, ConfigError):
         verdict = Verdict(misfits(intake, paths))
     else:
-        operation, config = (
-            WriteOperation.parse(wanted.operation),
-            table.write_config(wanted.options),
-        )
+        operation, config = table.planned_write(wanted.operation, wanted.options)
 
         def try_rows(rows: DataFrame) -> None:
             try_write(rows, table.hoodie_table, operation, config)

@@ -29,6 +29,6 @@ class ServiceConfig:
         return cls(
             lock_timing=read.lock_timing(),
             heartbeat=read.heartbeat_limits(),
-            seconds_max=read.decimal(limit, 1.0) if limit in read.properties else None,
-            settle_s=read.integer("tideline.commit.settle.timeout.ms", 60_000) / 1000,
+            seconds_max=read.decimal(limit) if read.is_set(limit) else None,
+            settle_s=read.integer("tideline.commit.settle.timeout.ms") / 1000,
         )

@@ -57,25 +57,26 @@ class SchedulerConfig:
         `compacts_by_default`: a batch written to a merge-on-read table compacts what is due, as in
         Hudi, unless settings say who else does.
         """
+        for name in ("hoodie.clean.async.enabled", "hoodie.archive.async"):
+            # Hudi cleans and archives beside the write; here it is done after the commit, by the
+            # same process, so that they say nothing new.
+            read.boolean(name)
+        if not read.boolean("hoodie.table.services.enabled"):
+            return cls(cleans=False, archives=False)
         others = ("hoodie.compact.schedule.inline", "hoodie.datasource.compaction.async.enable")
-        by_default = compacts_by_default and not any(read.boolean(name, False) for name in others)
-        schedules = read.boolean("hoodie.compact.schedule.inline", False)
-        clusters_later = read.boolean("hoodie.clustering.schedule.inline", False)
+        by_default = compacts_by_default and not any(read.boolean(name) for name in others)
+        schedules = read.boolean("hoodie.compact.schedule.inline")
+        clusters_later = read.boolean("hoodie.clustering.schedule.inline")
         return cls(
-            cleans=read.boolean("hoodie.clean.automatic", True)
-            and not read.boolean("hoodie.clean.async.enabled", False),
-            archives=read.boolean("hoodie.archive.automatic", True)
-            and not read.boolean("hoodie.archive.async", False),
+            cleans=read.boolean("hoodie.clean.automatic"),
+            archives=read.boolean("hoodie.archive.automatic"),
             compacts_inline=read.boolean("hoodie.compact.inline", by_default),
             schedules_compaction=schedules,
-            compacts_logs_inline=read.boolean("hoodie.log.compaction.inline", False),
-            clusters_inline=read.boolean("hoodie.clustering.inline", False),
-            schedules_clustering=clusters_later
-            or read.boolean("hoodie.clustering.async.enabled", False),
-            expires_partitions=read.boolean("hoodie.partition.ttl.inline", False),
-            raises_failures=read.boolean(
-                "hoodie.fail.writes.on.inline.table.service.exception", False
-            ),
+            compacts_logs_inline=read.boolean("hoodie.log.compaction.inline"),
+            clusters_inline=read.boolean("hoodie.clustering.inline"),
+            schedules_clustering=clusters_later or read.boolean("hoodie.clustering.async.enabled"),
+            expires_partitions=read.boolean("hoodie.partition.ttl.inline"),
+            raises_failures=read.boolean("hoodie.fail.writes.on.inline.table.service.exception"),
         )
 
 

@@ -49,14 +49,21 @@ _PENDING_BYTES_MAX = 256 * 1024 * 1024
 
 
 def bulk_insert(
-    table: HoodieTable, batch: PreparedBatch, context: HandleContext, sort_mode: SortMode
+    table: HoodieTable,
+    batch: PreparedBatch,
+    context: HandleContext,
+    sort_mode: SortMode,
+    tasks: int = 0,
 ) -> Sequence[WriteStat]:
-    """Write `batch` to new files. Raises InvalidData when rows lack a key or a place."""
+    """Write `batch` to new files, in at most `tasks` tasks (0: no limit).
+
+    Raises InvalidData when rows lack a key or a place.
+    """
     flags = [IS_DELETE] if batch.has_deletes else []
     sources = batch.sources
     computed = [name for name in (sources.partition, sources.key) if name.startswith("_hoodie_")]
     columns = [*computed, *flags, *context.schema.names]
-    arranged = _arranged(batch.rows, sort_mode)
+    arranged = _arranged(batch.rows, sort_mode, tasks)
     rows = arranged.select(*[column_named(name) for name in columns])
     task = BulkInsert(table.location, context, sources)
     with raised_errors():
@@ -71,9 +78,13 @@ def bulk_insert(
     return stats
 
 
-def _arranged(rows: DataFrame, sort_mode: SortMode) -> DataFrame:
+def _arranged(rows: DataFrame, sort_mode: SortMode, tasks: int) -> DataFrame:
     if sort_mode is SortMode.GLOBAL_SORT:
+        if tasks:
+            ranges = rows.repartitionByRange(tasks, PARTITION_PATH, RECORD_KEY)
+            return ranges.sortWithinPartitions(PARTITION_PATH, RECORD_KEY)
         return rows.orderBy(PARTITION_PATH, RECORD_KEY)
+    rows = rows.coalesce(tasks) if tasks else rows
     if sort_mode is SortMode.PARTITION_SORT:
         return rows.sortWithinPartitions(PARTITION_PATH, RECORD_KEY)
     return rows

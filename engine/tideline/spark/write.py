@@ -186,7 +186,7 @@ def _prepare(
         keys,
         table_schema,
         deletes_only=deletes,
-        null_missing_columns=partial is not None,
+        null_missing_columns=partial is not None or config.nulls_missing_columns,
         delete_marker=config.delete_marker,
     )
     # Also refuses names and types that Hudi's schemas do not have.

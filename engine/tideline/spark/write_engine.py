@@ -94,30 +94,44 @@ class SparkWriteEngine:
         for frame in self._kept:
             frame.unpersist()
 
+    def leave_out_stored(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> int:
+        if not candidates:
+            return 0
+        stored = self._locate(candidates, timeline).select(RECORD_KEY, PARTITION_PATH)
+        remaining = self.keep(self._rows.join(stored, [RECORD_KEY, PARTITION_PATH], "left_anti"))
+        with raised_errors():
+            counted = remaining.groupBy(PARTITION_PATH).count().collect()
+        facts = BatchFacts({row[PARTITION_PATH]: row["count"] for row in counted})
+        left_out = self._counts.rows - facts.rows
+        self._rows, self._facts = remaining, facts
+        return left_out
+
+    def _locate(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> DataFrame:
+        """Where the stored ones of the incoming keys are; see `locate_keys`."""
+        index, config = self._config.index, self._table.config
+        has_logs = any(piece.log_files for piece in candidates)
+        settings = LookupSettings(
+            reads_bloom_filters=index.type.reads_bloom_filters,
+            prunes_by_ranges=index.prunes_by_ranges,
+            key_fields=None if config.populate_meta_fields else config.record_key_fields,
+            qualified=self._keys.qualified,
+            reading=self._reading(timeline) if has_logs else None,
+        )
+        return locate_keys(
+            self._spark,
+            self._table.location,
+            self._rows,
+            candidates,
+            settings,
+            by_key_only=index.type.is_global,
+            ordering=self._stored_ordering_fields(),
+        )
+
     def profile(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> WorkloadProfile:
         self._candidates = tuple(candidates)
         located: dict[tuple[str, int], int] = {}
         if candidates:
-            index, config = self._config.index, self._table.config
-            has_logs = any(piece.log_files for piece in candidates)
-            settings = LookupSettings(
-                reads_bloom_filters=index.type.reads_bloom_filters,
-                prunes_by_ranges=index.prunes_by_ranges,
-                key_fields=None if config.populate_meta_fields else config.record_key_fields,
-                qualified=self._keys.qualified,
-                reading=self._reading(timeline) if has_logs else None,
-            )
-            self._located = self.keep(
-                locate_keys(
-                    self._spark,
-                    self._table.location,
-                    self._rows,
-                    candidates,
-                    settings,
-                    by_key_only=index.type.is_global,
-                    ordering=self._stored_ordering_fields(),
-                )
-            )
+            self._located = self.keep(self._locate(candidates, timeline))
             with raised_errors():
                 found = self._located.groupBy(PARTITION_PATH, LOCATED_FILE).count().collect()
             located = {(row[PARTITION_PATH], row[LOCATED_FILE]): row["count"] for row in found}
@@ -159,7 +173,8 @@ class SparkWriteEngine:
         return [WriteStat.from_json_object(report) for report in reports if ROWS_READ not in report]
 
     def bulk_insert(self, context: HandleContext, sort_mode: SortMode) -> Sequence[WriteStat]:
-        return bulk_insert(self._table, self._batch, context, sort_mode)
+        tasks = self._config.bulk_insert_tasks
+        return bulk_insert(self._table, self._batch, context, sort_mode, tasks)
 
     def keep(self, frame: DataFrame) -> DataFrame:
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)

@@ -11,20 +11,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 import pyarrow as pa
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError, InvalidData
+from tideline.settings.gate import check_given
+from tideline.settings.registry import find_setting
+from tideline.settings.setting import Place
 from tideline.storage.object_store import AlreadyExists, ObjectStore
 from tideline.table import table_config as keys
+from tideline.table.agreement import check_agreement
 from tideline.table.avro_schema import COLUMN_NAMES, is_column_name
 from tideline.table.java_properties import format_properties
 from tideline.table.names import column_names
 from tideline.table.properties import has_table_metadata, table_checksum
 from tideline.table.schema import arrow_to_avro, is_meta_column, record_name, stored_schema
+from tideline.table.settings import Settings
 from tideline.table.table_config import (
     PAYLOAD_OF_MODE,
     PROPERTIES_PATH,
@@ -37,13 +42,14 @@ from tideline.table.table_config import (
 )
 from tideline.timeline.zone import TimelineZone
 
-INDEX_TYPES = ("BLOOM", "GLOBAL_BLOOM", "SIMPLE", "GLOBAL_SIMPLE", "BUCKET")
 BUCKET_COUNT_DEFAULT = 256
 
 _HUDI_INDEX_TYPE = "hoodie.index.type"
 _TIMESTAMP_TYPE = "hoodie.keygen.timebased.timestamp.type"
 _TIMESTAMP_OUTPUT = "hoodie.keygen.timebased.output.dateformat"
-_EXTRA_PREFIXES = ("hoodie.", "tideline.")
+_KEY_TYPE, _KEY_CLASS = keys.KEY_GENERATOR_TYPE, keys.KEY_GENERATOR_CLASS
+# Parts of the definition that have no other name.
+_KEPT_PARTS = ("hoodie.keygen.", "hoodie.datasource.write.keygenerator.", keys.SINGLE_WRITER)
 _PARTITION_TYPES = frozenset({"SIMPLE", "TIMESTAMP"})
 _CREDENTIAL = re.compile(r"secret|password|credential|access.?key|token", re.IGNORECASE)
 
@@ -96,13 +102,10 @@ def create_table(store: ObjectStore, definition: TableDefinition, clock: Clock) 
     return TableConfig(properties, store.uri)
 
 
-def check_definition(definition: TableDefinition) -> None:
-    """Raise ConfigError for a definition that contradicts itself or its schema."""
-    table_properties(definition)
-
-
 def table_properties(definition: TableDefinition) -> dict[str, str]:
     """The content of a new table's `hoodie.properties`. Raises ConfigError, see `create_table`."""
+    given = _given(definition)
+    definition = _defined(definition, given)
     _check(definition)
     kind = definition.key_generator or infer_key_generator(
         definition.record_key, definition.partition_by
@@ -112,7 +115,7 @@ def table_properties(definition: TableDefinition) -> dict[str, str]:
     )
     properties = {
         keys.NAME: definition.name,
-        keys.DATABASE_NAME: "",
+        keys.DATABASE_NAME: given.get(keys.DATABASE_NAME, ""),
         keys.TYPE: definition.table_type.value,
         keys.VERSION: str(TABLE_VERSION),
         keys.LAYOUT_VERSION: "1",
@@ -137,7 +140,8 @@ def table_properties(definition: TableDefinition) -> dict[str, str]:
         properties[keys.PRECOMBINE_FIELD] = ",".join(definition.ordering)
     if definition.schema is not None:
         properties[keys.CREATE_SCHEMA] = _schema_json(definition)
-    properties |= _extra_properties(definition, properties)
+    properties |= _extra_properties(definition, given)
+    check_agreement(given, TableConfig(properties))
     _check_key_generator(kind, definition, properties)
     properties[keys.CHECKSUM] = table_checksum(properties)
     return properties
@@ -228,25 +232,63 @@ def _timeline_timezone(definition: TableDefinition) -> str:
     return "LOCAL" if name and not TimelineZone.parse(name).is_utc else "UTC"
 
 
-def _extra_properties(definition: TableDefinition, own: Mapping[str, str]) -> dict[str, str]:
-    """The caller's properties, checked, and the index settings every writer must share."""
-    extra = {key: str(value) for key, value in definition.properties.items()}
-    for key in extra:
-        if key in own or key.startswith("hoodie.table."):
-            raise ConfigError("this property follows from the table's definition", value=key)
-        if not key.startswith(_EXTRA_PREFIXES) or _CREDENTIAL.search(key):
-            raise ConfigError("not a property a table can hold", value=key)
+def _given(definition: TableDefinition) -> dict[str, str]:
+    """The caller's properties by their first names. Raises ConfigError, for credentials as well."""
+    for name in definition.properties:
+        if _CREDENTIAL.search(name):
+            raise ConfigError("not a property a table can hold", value=name)
+    return check_given(definition.properties, Place.TABLE)
+
+
+def _defined(definition: TableDefinition, given: Mapping[str, str]) -> TableDefinition:
+    """The definition, with what only the properties say of key generator, paths and merging."""
+    read = Settings(given)
+    kind = definition.key_generator
+    if kind is None and (name := read.text(_KEY_TYPE) or read.text(_KEY_CLASS)):
+        kind = KeyGeneratorKind.from_type(name) or KeyGeneratorKind.from_class(name)
+        if kind is None:
+            raise ConfigError("key generator is not supported", value=name)
+    return replace(
+        definition,
+        key_generator=kind,
+        merge_mode=definition.merge_mode or _merge_mode(read),
+        hive_style=read.boolean(keys.HIVE_STYLE, definition.hive_style),
+        url_encode=read.boolean(keys.URL_ENCODE, definition.url_encode),
+    )
+
+
+def _merge_mode(read: Settings) -> MergeMode | None:
+    modes = (
+        (keys.MERGE_MODE, lambda text: MergeMode.__members__.get(text.upper())),
+        (keys.PAYLOAD_CLASS, MergeMode.from_payload),
+        (keys.MERGE_STRATEGY_ID, MergeMode.from_strategy),
+    )
+    for name, parse in modes:
+        if text := read.text(name):
+            found = parse(text)
+            if found is None:
+                raise ConfigError(f"{name}: no such way of merging is supported", value=text)
+            return found
+    return None
+
+
+def _extra_properties(definition: TableDefinition, given: Mapping[str, str]) -> dict[str, str]:
+    """What is kept beside the definition, and the index settings every writer must share."""
+    extra = {name: text for name, text in given.items() if _is_kept(name)}
     index = extra.pop(_HUDI_INDEX_TYPE, extra.pop(keys.INDEX_TYPE, "")).upper()
     if not index:
         return extra
-    if index not in INDEX_TYPES:
-        raise ConfigError(
-            f"unknown index type, expected one of {', '.join(INDEX_TYPES)}", value=index
-        )
     extra[keys.INDEX_TYPE] = index
     if index == "BUCKET":
         extra |= _bucket_properties(definition, extra)
     return extra
+
+
+def _is_kept(name: str) -> bool:
+    """Whether a given property is kept as it is, rather than being a part of the definition."""
+    setting = find_setting(name)
+    is_part = setting is not None and setting.settles_table
+    return not is_part or name.startswith(_KEPT_PARTS)
 
 
 def _bucket_properties(definition: TableDefinition, extra: Mapping[str, str]) -> dict[str, str]:

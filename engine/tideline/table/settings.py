@@ -1,7 +1,8 @@
 """Settings by name, as Hudi spells them: text in properties and options, typed for us.
 
-Absent settings have the default the caller names; one that cannot be read is a ConfigError that
-tells its name, its value and what was expected.
+Names, defaults and limits are those of `tideline.settings`; a setting is found under any of its
+names, the first one first. One that cannot be read is a ConfigError that tells its name, its value
+and what was expected.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import TypeVar
 
 from tideline.errors import ConfigError
 from tideline.heartbeat_limits import HeartbeatLimits
-from tideline.lock_timing import DEFAULT_TIMING, RENEWALS_PER_LEASE_MIN, LockTiming
+from tideline.lock_timing import RENEWALS_PER_LEASE_MIN, LockTiming
+from tideline.settings.registry import find_setting
+from tideline.settings.setting import Setting, read_decimal, read_flag, read_integer
 
-_LEASE_NAMES = ("validity.timeout.secs", "renew.interval.secs")
-_WAIT_NAMES = ("wait_time_ms", "client.num_retries", "client.wait_time_ms_between_retry")
+LEASE = "hoodie.write.lock.storage.validity.timeout.secs"
+RENEWAL = "hoodie.write.lock.storage.renew.interval.secs"
+LOCK_WAIT = "hoodie.write.lock.wait_time_ms"
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
@@ -24,35 +28,50 @@ E = TypeVar("E", bound=Enum)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Typed access to `hoodie.*` and `tideline.*` settings; errors name the setting."""
+    """Typed access to `hoodie.*` and `tideline.*` settings; errors name the setting.
+
+    A `default` given here goes before the setting's own.
+    """
 
     properties: Mapping[str, str]
 
-    def text(self, name: str, default: str) -> str:
-        return self.properties.get(name, default).strip()
+    def is_set(self, name: str) -> bool:
+        """Whether anybody gave the setting, under any of its names."""
+        return self._given(_setting(name)) is not None
+
+    def text(self, name: str, default: str | None = None) -> str:
+        setting = _setting(name)
+        given = self._given(setting)
+        own = setting.default if default is None else default
+        return (own if given is None else given[1]).strip()
 
     def names(self, name: str) -> tuple[str, ...]:
-        words = (word.strip() for word in self.properties.get(name, "").split(","))
+        words = (word.strip() for word in self.text(name, "").split(","))
         return tuple(word for word in words if word)
 
-    def boolean(self, name: str, default: bool) -> bool:
-        def convert(text: str) -> bool:
-            return {"true": True, "false": False}[text.lower()]
+    def boolean(self, name: str, default: bool | None = None) -> bool:
+        return self._read(_setting(name), default, read_flag)
 
-        return self._convert(name, default, convert, "true or false")
+    def integer(self, name: str, default: int | None = None) -> int:
+        setting = _setting(name)
+        return self._read(setting, default, lambda text: read_integer(text, setting.at_least))
 
-    def integer(self, name: str, default: int, *, at_least: int = 0) -> int:
-        def convert(text: str) -> int:
-            number = int(text)
-            if number < at_least:
-                raise ValueError(text)
-            return number
+    def decimal(self, name: str, default: float | None = None) -> float:
+        return self._read(_setting(name), default, read_decimal)
 
-        return self._convert(name, default, convert, f"an integer of at least {at_least}")
+    def member(self, name: str, kind: type[E], default: E | None = None) -> E:
+        words = ", ".join(str(member.value) for member in kind)
+        by_word = {str(member.value).lower(): member for member in kind}
+
+        def convert(text: str) -> E:
+            # Hudi's values are often classes, with or without their packages.
+            return by_word.get(text.lower()) or by_word[text.rpartition(".")[2].lower()]
+
+        return self._read(_setting(name), default, convert, f"one of {words}")
 
     def heartbeat_limits(self) -> HeartbeatLimits:
-        interval_ms = self.integer("hoodie.client.heartbeat.interval_in_ms", 60_000, at_least=1)
-        misses = self.integer("hoodie.client.heartbeat.tolerable.misses", 10)
+        interval_ms = self.integer("hoodie.client.heartbeat.interval_in_ms")
+        misses = self.integer("hoodie.client.heartbeat.tolerable.misses")
         return HeartbeatLimits(interval_ms / 1000, misses)
 
     def lock_timing(self) -> LockTiming:
@@ -61,49 +80,50 @@ class Settings:
         Hudi's retries of waiting are one long wait here. `outlasts_lease` unless a setting says how
         long to wait. Raises ConfigError as Hudi does, for a lease of too few renewals as well.
         """
-        lease, renewal = (f"hoodie.write.lock.storage.{name}" for name in _LEASE_NAMES)
-        if renewal not in self.properties:
-            renewal = "hoodie.write.lock.storage.heartbeat.poll.secs"
-        validity_s = self.integer(lease, round(DEFAULT_TIMING.validity_s), at_least=10)
-        renew_s = self.integer(renewal, validity_s // RENEWALS_PER_LEASE_MIN, at_least=1)
+        validity_s = self.integer(LEASE)
+        renew_s = self.integer(RENEWAL, validity_s // RENEWALS_PER_LEASE_MIN)
         if renew_s * RENEWALS_PER_LEASE_MIN > validity_s:
-            least = f"at least {RENEWALS_PER_LEASE_MIN} times {renewal}"
-            raise ConfigError(f"{lease} must be {least}", value=f"{validity_s} and {renew_s}")
-        wait, retries, between = (f"hoodie.write.lock.{name}" for name in _WAIT_NAMES)
-        number = self.integer(retries, 0)
-        waits_ms = (number + 1) * self.integer(wait, round(DEFAULT_TIMING.wait_s * 1000))
-        pause_ms = self.integer("hoodie.write.lock.wait_time_ms_between_retry", 1000, at_least=1)
+            least = f"at least {RENEWALS_PER_LEASE_MIN} times {RENEWAL}"
+            raise ConfigError(f"{LEASE} must be {least}", value=f"{validity_s} and {renew_s}")
+        retries = self.integer("hoodie.write.lock.client.num_retries")
+        waits_ms = (retries + 1) * self.integer(LOCK_WAIT)
+        between_ms = self.integer("hoodie.write.lock.client.wait_time_ms_between_retry")
+        pause_ms = self.integer("hoodie.write.lock.wait_time_ms_between_retry")
         return LockTiming(
             validity_s=validity_s,
             renew_interval_s=renew_s,
-            wait_s=(waits_ms + number * self.integer(between, 5_000)) / 1000,
+            wait_s=(waits_ms + retries * between_ms) / 1000,
             poll_s_max=pause_ms / 1000,
-            outlasts_lease=wait not in self.properties,
+            outlasts_lease=not self.is_set(LOCK_WAIT),
         )
 
-    def decimal(self, name: str, default: float) -> float:
-        def convert(text: str) -> float:
-            number = float(text)
-            if not 0 < number < float("inf"):
-                raise ValueError(text)
-            return number
-
-        return self._convert(name, default, convert, "a number above 0")
-
-    def member(self, name: str, kind: type[E], default: E) -> E:
-        words = ", ".join(str(member.value) for member in kind)
-
-        def convert(text: str) -> E:
-            by_word = {str(member.value).lower(): member for member in kind}
-            return by_word[text.lower()]
-
-        return self._convert(name, default, convert, f"one of {words}")
-
-    def _convert(self, name: str, default: T, convert: Callable[[str], T], expected: str) -> T:
-        text = self.properties.get(name)
-        if text is None:
+    def _read(
+        self,
+        setting: Setting,
+        default: T | None,
+        convert: Callable[[str], T],
+        expected: str | None = None,
+    ) -> T:
+        given = self._given(setting)
+        if given is None and default is not None:
             return default
+        name, text = given or (setting.name, setting.default)
         try:
             return convert(text.strip())
         except (KeyError, ValueError):
-            raise ConfigError(f"{name} must be {expected}", value=text) from None
+            must_be = expected or setting.expected
+            raise ConfigError(f"{name} must be {must_be}", value=text) from None
+
+    def _given(self, setting: Setting) -> tuple[str, str] | None:
+        """The name by which the setting is given, and its text."""
+        for name in setting.names:
+            if name in self.properties:
+                return name, self.properties[name]
+        return None
+
+
+def _setting(name: str) -> Setting:
+    setting = find_setting(name)
+    if setting is None:
+        raise LookupError(f"{name} is missing in tideline.settings")
+    return setting

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tideline.errors import ConfigError, CorruptTable, UnsupportedTable
+from tideline.settings.gate import stored_problems
 from tideline.timeline.zone import UTC_ZONE, TimelineZone
 
 PROPERTIES_PATH = ".hoodie/hoodie.properties"
@@ -77,6 +78,16 @@ class MergeMode(Enum):
 
     EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
     COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+
+    @classmethod
+    def from_payload(cls, class_name: str) -> MergeMode | None:
+        """The mode that a payload class stands for, None for one of somebody's own."""
+        return _MODE_OF_PAYLOAD.get(class_name)
+
+    @classmethod
+    def from_strategy(cls, strategy_id: str) -> MergeMode | None:
+        """The mode that a merge strategy's id stands for, None for one of somebody's own."""
+        return _MODE_OF_STRATEGY.get(strategy_id)
 
     def __str__(self) -> str:
         return self.value
@@ -333,12 +344,16 @@ class TableConfig:
         """Raise UnsupportedTable for anything a writer would have to get right but does not know.
 
         Covers custom key generators and merging, change data capture, dropped partition columns,
-        dates as folders of year, month and day, and tables without record keys.
+        dates as folders of year, month and day, tables without record keys, and stored settings
+        that Tideline cannot honour and that a writer must.
         """
         _ = self.key_generator, self.merge_mode
         for key in (CDC_ENABLED, DROP_PARTITION_COLUMNS, SLASH_SEPARATED_DATES):
             if self._flag(key):
                 raise self._unsupported("writing such a table is not supported", f"{key}=true")
+        for problem in stored_problems(self.properties):
+            if problem.stops_writers:
+                raise self._unsupported(problem.message, self.properties[problem.name])
         if not self.record_key_fields:
             raise self._unsupported("a table without record keys is not written", None)
 

@@ -55,12 +55,15 @@ class LocalEngine:
     def release(self) -> None:
         """Nothing is kept."""
 
-    def profile(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> WorkloadProfile:
+    def _locate(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> None:
         reading = SliceContext(self.store.uri, self.rows.schema, CommittedInstants.of(timeline))
         for file in candidates:
             for batch in read_file_slice(self.store, file, reading, [RECORD_KEY]):
                 stored = batch.column(0).to_pylist()
                 self._located |= {(key, file.partition): file.file_id for key in stored}
+
+    def profile(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> WorkloadProfile:
+        self._locate(candidates, timeline)
         instants = {file.file_id: file.base_instant for file in candidates}
         inserts: dict[str, int] = {}
         updates: dict[str, dict[str, UpdateCount]] = {}
@@ -75,6 +78,14 @@ class LocalEngine:
         return WorkloadProfile(
             {p: PartitionWorkload(inserts.get(p, 0), found) for p, found in updates.items()}
         )
+
+    def leave_out_stored(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> int:
+        self._locate(candidates, timeline)
+        kept = [number for number, place in enumerate(self._routing())
+                if place not in self._located]  # fmt: skip
+        left_out = self.rows.num_rows - len(kept)
+        self.rows, self._located = self.rows.take(kept), {}
+        return int(left_out)
 
     def profile_by_hash(self, hashed: KeyHash) -> Mapping[tuple[str, int], int]:
         assert len(hashed.fields) <= 1, "keys here have one field"

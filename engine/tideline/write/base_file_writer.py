@@ -211,11 +211,13 @@ class BaseFileWriter:
         )
 
     def _open(self, table: pa.Table) -> pq.ParquetWriter:
+        settings = self._settings
         return pq.ParquetWriter(
             self._sink,
             table.schema,
-            compression=self._settings.codec.arrow_name,
-            use_dictionary=dictionary_paths(table),
+            compression=settings.codec.arrow_name,
+            use_dictionary=dictionary_paths(table) if settings.uses_dictionaries else False,
+            data_page_size=settings.page_bytes_max,
             write_statistics=[
                 path for path, _ in leaf_columns(table.schema) if path not in _WITHOUT_STATISTICS
             ],

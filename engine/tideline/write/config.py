@@ -16,7 +16,7 @@ from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
 from tideline.index.bucket import BUCKETS_DEFAULT, BucketHash
 from tideline.index.bucket_layout import BucketEngine
 from tideline.index.index_type import IndexType
-from tideline.index.partition_rules import EXPRESSIONS, REGEX, RULE_TYPE, PartitionRules
+from tideline.index.partition_rules import EXPRESSIONS, RULE_TYPE, PartitionRules
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
 from tideline.log.log_format import LogFormat
 from tideline.table.settings import Settings
@@ -37,6 +37,25 @@ class SortMode(Enum):
     NONE = "NONE"
     GLOBAL_SORT = "GLOBAL_SORT"
     PARTITION_SORT = "PARTITION_SORT"
+
+
+class InsertDuplicates(Enum):
+    """What an insert does with a key that is stored already.
+
+    NONE does not look: the row is stored again, or merged. DROP leaves the row out. FAIL refuses
+    the write. Source: Hudi's `hoodie.datasource.insert.dup.policy`.
+    """
+
+    NONE = "none"
+    DROP = "drop"
+    FAIL = "fail"
+
+
+class OverwriteMode(Enum):
+    """What `insert_overwrite` replaces: the partitions that get rows, or the whole table."""
+
+    DYNAMIC = "DYNAMIC"
+    STATIC = "STATIC"
 
 
 class ClusteringUpdates(Enum):
@@ -70,13 +89,17 @@ class ParquetSettings:
     """How base files are encoded.
 
     A row group ends at `row_group_rows_max` rows or about `row_group_bytes_max` bytes of Arrow
-    data, whichever comes first; the second bounds a task's memory.
+    data, whichever comes first; the second bounds a task's memory. A new file may grow by the share
+    `growth` beyond its maximum.
     """
 
     codec: ParquetCodec = ParquetCodec.SNAPPY
     row_group_rows_max: int = 1_000_000
     row_group_bytes_max: int = 120 * 1024 * 1024
     file_size_bytes_max: int = 120 * 1024 * 1024
+    growth: float = 0.1
+    page_bytes_max: int = 1024 * 1024
+    uses_dictionaries: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +197,10 @@ class WriteConfig:
     bulk_insert_sort_mode: SortMode = SortMode.NONE
     commit_metadata_key_prefix: str = "_"
     partial_update_columns: tuple[str, ...] | None = None
+    insert_duplicates: InsertDuplicates = InsertDuplicates.NONE
+    overwrite_mode: OverwriteMode | None = None
+    nulls_missing_columns: bool = False
+    bulk_insert_tasks: int = 0
     clustering_updates: ClusteringUpdates = ClusteringUpdates.REJECT
     withdraws_clustering: bool = False
     delete_marker: DeleteMarker | None = None
@@ -193,25 +220,28 @@ class WriteConfig:
             bloom=_bloom(read),
             index=_index(read),
             lock_timing=read.lock_timing(),
-            settle_s=read.integer("tideline.commit.settle.timeout.ms", 60_000) / 1000,
-            conflict_retries=read.integer("hoodie.write.num.retries.on.conflict.failures", 0),
+            settle_s=read.integer("tideline.commit.settle.timeout.ms") / 1000,
+            conflict_retries=read.integer("hoodie.write.num.retries.on.conflict.failures"),
             heartbeat=read.heartbeat_limits(),
-            failed_writes_policy=_failed_writes_policy(read),
-            combine_before_insert=read.boolean("hoodie.combine.before.insert", False),
-            combine_before_upsert=read.boolean("hoodie.combine.before.upsert", True),
-            combine_before_delete=read.boolean("hoodie.combine.before.delete", True),
-            allows_duplicate_inserts=read.boolean("hoodie.merge.allow.duplicate.on.inserts", True),
-            allows_empty_commit=read.boolean("hoodie.allow.empty.commit", True),
-            bulk_insert_sort_mode=read.member(
-                "hoodie.bulkinsert.sort.mode", SortMode, SortMode.NONE
+            failed_writes_policy=read.member(
+                "hoodie.clean.failed.writes.policy", FailedWritesPolicy
             ),
-            commit_metadata_key_prefix=properties.get(
-                "hoodie.datasource.write.commitmeta.key.prefix", "_"
-            ),
+            combine_before_insert=read.boolean("hoodie.combine.before.insert"),
+            combine_before_upsert=read.boolean("hoodie.combine.before.upsert"),
+            combine_before_delete=read.boolean("hoodie.combine.before.delete"),
+            allows_duplicate_inserts=read.boolean("hoodie.merge.allow.duplicate.on.inserts"),
+            allows_empty_commit=read.boolean("hoodie.allow.empty.commit"),
+            bulk_insert_sort_mode=read.member("hoodie.bulkinsert.sort.mode", SortMode),
+            commit_metadata_key_prefix=read.text("hoodie.datasource.write.commitmeta.key.prefix"),
             partial_update_columns=read.names("tideline.write.partial.update.columns") or None,
-            clustering_updates=_clustering_updates(read),
+            insert_duplicates=_insert_duplicates(read),
+            overwrite_mode=_overwrite_mode(read),
+            nulls_missing_columns=read.boolean("hoodie.write.set.null.for.missing.columns")
+            or read.boolean("hoodie.datasource.write.reconcile.schema"),
+            bulk_insert_tasks=read.integer("hoodie.bulkinsert.shuffle.parallelism"),
+            clustering_updates=read.member("hoodie.clustering.updates.strategy", ClusteringUpdates),
             withdraws_clustering=read.boolean(
-                "hoodie.clustering.rollback.pending.replacecommit.on.conflict", False
+                "hoodie.clustering.rollback.pending.replacecommit.on.conflict"
             ),
             delete_marker=_delete_marker(read),
         )
@@ -219,55 +249,55 @@ class WriteConfig:
 
 def _sizing(read: Settings) -> Sizing:
     return Sizing(
-        small_file_limit_bytes=read.integer("hoodie.parquet.small.file.limit", 104_857_600),
-        file_size_bytes_max=read.integer("hoodie.parquet.max.file.size", 125_829_120, at_least=1),
-        insert_split_records=read.integer(
-            "hoodie.copyonwrite.insert.split.size", 500_000, at_least=1
-        ),
-        insert_auto_split=read.boolean("hoodie.copyonwrite.insert.auto.split", True),
-        record_size_estimate_bytes=read.integer(
-            "hoodie.copyonwrite.record.size.estimate", 1024, at_least=1
-        ),
-        record_size_estimation_threshold=read.decimal(
-            "hoodie.record.size.estimation.threshold", 1.0
-        ),
-        small_files_without_logs_max=read.integer(
-            "hoodie.merge.small.file.group.candidates.limit", 1
-        ),
+        small_file_limit_bytes=read.integer("hoodie.parquet.small.file.limit"),
+        file_size_bytes_max=read.integer("hoodie.parquet.max.file.size"),
+        insert_split_records=read.integer("hoodie.copyonwrite.insert.split.size"),
+        insert_auto_split=read.boolean("hoodie.copyonwrite.insert.auto.split"),
+        record_size_estimate_bytes=read.integer("hoodie.copyonwrite.record.size.estimate"),
+        record_size_estimation_threshold=read.decimal("hoodie.record.size.estimation.threshold"),
+        small_files_without_logs_max=read.integer("hoodie.merge.small.file.group.candidates.limit"),
     )
 
 
 def _parquet(read: Settings, file_size_bytes_max: int) -> ParquetSettings:
     return ParquetSettings(
-        codec=read.member("hoodie.parquet.compression.codec", ParquetCodec, ParquetCodec.SNAPPY),
-        row_group_bytes_max=read.integer("hoodie.parquet.block.size", 125_829_120, at_least=1),
+        codec=read.member("hoodie.parquet.compression.codec", ParquetCodec),
+        row_group_bytes_max=read.integer("hoodie.parquet.block.size"),
+        growth=read.decimal("hoodie.parquet.compression.ratio"),
+        page_bytes_max=read.integer("hoodie.parquet.page.size"),
+        uses_dictionaries=read.boolean("hoodie.parquet.dictionary.enabled"),
         file_size_bytes_max=file_size_bytes_max,
     )
 
 
 def _logs(read: Settings) -> LogSettings:
     return LogSettings(
-        format=LogFormat.parse(
-            read.text("hoodie.logfile.data.block.format", LogFormat.PARQUET.value)
-        ),
-        block_size_bytes_max=read.integer(
-            "hoodie.logfile.data.block.max.size", 268_435_456, at_least=1
-        ),
-        file_size_bytes_max=read.integer("hoodie.logfile.max.size", 1_073_741_824, at_least=1),
+        format=LogFormat.parse(read.text("hoodie.logfile.data.block.format")),
+        block_size_bytes_max=read.integer("hoodie.logfile.data.block.max.size"),
+        file_size_bytes_max=read.integer("hoodie.logfile.max.size"),
     )
 
 
-def _clustering_updates(read: Settings) -> ClusteringUpdates:
-    name = "hoodie.clustering.updates.strategy"
-    # Hudi's value is the name of a class, with its package.
-    properties = {key: text.rpartition(".")[2] for key, text in read.properties.items()
-                  if key == name}  # fmt: skip
-    return Settings(properties).member(name, ClusteringUpdates, ClusteringUpdates.REJECT)
+def _insert_duplicates(read: Settings) -> InsertDuplicates:
+    policy = read.member("hoodie.datasource.insert.dup.policy", InsertDuplicates)
+    drops = read.boolean("hoodie.datasource.write.insert.drop.duplicates")
+    if drops and policy is InsertDuplicates.FAIL:
+        raise ConfigError(
+            "hoodie.datasource.write.insert.drop.duplicates and "
+            "hoodie.datasource.insert.dup.policy contradict each other; set the second alone",
+            value=policy.value,
+        )
+    return InsertDuplicates.DROP if drops else policy
+
+
+def _overwrite_mode(read: Settings) -> OverwriteMode | None:
+    name = "hoodie.datasource.overwrite.mode"
+    return read.member(name, OverwriteMode) if read.is_set(name) else None
 
 
 def _delete_marker(read: Settings) -> DeleteMarker | None:
     field_name, marker_name = "hoodie.payload.delete.field", "hoodie.payload.delete.marker"
-    column, text = read.text(field_name, ""), read.text(marker_name, "")
+    column, text = read.text(field_name), read.text(marker_name)
     if bool(column) != bool(text):
         raise ConfigError(
             f"{field_name} and {marker_name} are set together or not at all", value=column or text
@@ -276,41 +306,32 @@ def _delete_marker(read: Settings) -> DeleteMarker | None:
 
 
 def _bloom(read: Settings) -> BloomSettings:
-    kind = read.text("hoodie.bloom.index.filter.type", "DYNAMIC_V0")
+    kind = read.text("hoodie.bloom.index.filter.type")
     if kind != "DYNAMIC_V0":
         raise ConfigError(
             "only DYNAMIC_V0 is written for hoodie.bloom.index.filter.type", value=kind
         )
     return BloomSettings(
-        num_entries=read.integer("hoodie.index.bloom.num_entries", 60_000, at_least=1),
-        error_rate=read.decimal("hoodie.index.bloom.fpp", 1e-9),
-        max_entries=read.integer("hoodie.bloom.index.filter.dynamic.max.entries", 100_000),
+        num_entries=read.integer("hoodie.index.bloom.num_entries"),
+        error_rate=read.decimal("hoodie.index.bloom.fpp"),
+        max_entries=read.integer("hoodie.bloom.index.filter.dynamic.max.entries"),
     )
 
 
 def _index(read: Settings) -> IndexSettings:
-    kind = IndexType.parse(read.text("hoodie.index.type", IndexType.SIMPLE.value))
+    kind = IndexType.parse(read.text("hoodie.index.type"))
     moves = {
         IndexType.GLOBAL_BLOOM: "hoodie.bloom.index.update.partition.path",
         IndexType.GLOBAL_SIMPLE: "hoodie.simple.index.update.partition.path",
     }
-    engine = read.text("hoodie.index.bucket.engine", "SIMPLE")
+    engine = read.text("hoodie.index.bucket.engine")
     if kind is IndexType.BUCKET and engine != "SIMPLE":
         raise ConfigError("only SIMPLE is supported for hoodie.index.bucket.engine", value=engine)
     return IndexSettings(
         type=kind,
-        prunes_by_ranges=read.boolean("hoodie.bloom.index.prune.by.ranges", True),
+        prunes_by_ranges=read.boolean("hoodie.bloom.index.prune.by.ranges"),
         updates_partition_path=kind in moves and read.boolean(moves[kind], True),
-        num_buckets=read.integer("hoodie.bucket.index.num.buckets", BUCKETS_DEFAULT, at_least=1),
+        num_buckets=read.integer("hoodie.bucket.index.num.buckets"),
         bucket_hash_fields=read.names("hoodie.bucket.index.hash.field"),
-        partition_rules=PartitionRules.parse(
-            read.text(EXPRESSIONS, ""), read.text(RULE_TYPE, REGEX)
-        ),
+        partition_rules=PartitionRules.parse(read.text(EXPRESSIONS), read.text(RULE_TYPE)),
     )
-
-
-def _failed_writes_policy(read: Settings) -> FailedWritesPolicy:
-    name = "hoodie.clean.failed.writes.policy"
-    if name not in read.properties:
-        name = "hoodie.cleaner.policy.failed.writes"
-    return read.member(name, FailedWritesPolicy, FailedWritesPolicy.LAZY)

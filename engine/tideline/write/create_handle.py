@@ -27,9 +27,6 @@ from tideline.write.handle_context import HandleContext
 from tideline.write.meta_columns import with_meta_columns
 from tideline.write.record_merge import IncomingRows
 
-# Hudi lets a file grow a tenth beyond the maximum (hoodie.parquet.compression.ratio), so that one
-# slightly too large does not leave a tiny second one.
-_GROWTH_LIMIT = 1.1
 _SPARE_RECORDS = 2
 # Arrow bytes of a row's meta columns but the key: one sequence number, three dictionary indices.
 _OTHER_META_BYTES_PER_ROW = 44
@@ -84,8 +81,10 @@ class CreateHandle:
         self._file_id = ""
         self._started_s = 0.0
         self._deletes = 0
+        # A file slightly too large does not leave a tiny second one.
+        bytes_max = ctx.parquet.file_size_bytes_max * (1 + ctx.parquet.growth)
         spare_bytes = _SPARE_RECORDS * ctx.record_size_estimate_bytes
-        self._roll_bytes = max(1.0, ctx.parquet.file_size_bytes_max * _GROWTH_LIMIT - spare_bytes)
+        self._roll_bytes = max(1.0, bytes_max - spare_bytes)
 
     def __enter__(self) -> CreateHandle:
         return self

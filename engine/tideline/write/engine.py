@@ -91,6 +91,10 @@ class WriteEngine(Protocol):
         """
         ...
 
+    def leave_out_stored(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> int:
+        """Drop the rows whose keys the candidates hold, before anything else; how many they are."""
+        ...
+
     def profile_by_hash(self, hashed: KeyHash) -> Mapping[tuple[str, int], int]:
         """Rows per (partition, hash bucket) of a bucket index."""
         ...

@@ -31,6 +31,7 @@ from tideline.index.partition_rules import EXPRESSIONS
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import BUCKET_COUNT, BUCKET_HASH_FIELD, INDEX_TYPE
 from tideline.write.config import ClusteringUpdates, IndexSettings, WriteConfig
+from tideline.write.planned_write import own_settings, table_write_config
 
 HUDI_INDEX_TYPE = "hoodie.index.type"
 BUCKET_ENGINE = "hoodie.index.bucket.engine"
@@ -54,18 +55,7 @@ class IndexChoice:
         Raises ConfigError when an option would place rows by another index than the bucket index
         that properties name.
         """
-        config = self._table.config
-        settings = self._own_settings()
-        merged = WriteConfig.from_properties({**settings, **(options or {})})
-        if config.index_type == IndexType.BUCKET.value and merged.index != (
-            WriteConfig.from_properties(settings).index
-        ):
-            raise ConfigError(
-                "the table has a bucket index; its type, bucket count and hash fields are fixed",
-                table=self._table.location.uri,
-                value=merged.index.type,
-            )
-        return merged
+        return table_write_config(self._table.config, options or {})
 
     def for_rows(self, options: Mapping[str, str] | None) -> WriteConfig:
         """Settings of a write that places rows.
@@ -79,7 +69,7 @@ class IndexChoice:
         plain = self.plain(options)
         if layout is None or layout.known_from is KnownFrom.PROPERTIES:
             return plain
-        asked = {**self._own_settings(), **(options or {})}
+        asked = {**own_settings(self._table.config), **(options or {})}
         named = HUDI_INDEX_TYPE in asked
         if layout.mixed and named:
             return plain
@@ -135,15 +125,6 @@ class IndexChoice:
             self._recognised = found
         return found
 
-    def _own_settings(self) -> dict[str, str]:
-        config = self._table.config
-        settings = dict(config.properties)
-        if config.index_type:
-            settings[HUDI_INDEX_TYPE] = config.index_type
-        if config.single_writer:
-            settings.setdefault("hoodie.clean.failed.writes.policy", "EAGER")
-        return settings
-
     def _refuse(self, layout: BucketLayout, asked: IndexSettings | None) -> None:
         """Raise where rows of this layout are not placed, or `asked` is another index."""
         uri = self._table.location.uri
@@ -173,7 +154,7 @@ class IndexChoice:
 
     def _by_rings(self, layout: BucketLayout, options: Mapping[str, str]) -> WriteConfig:
         """Settings of a write to CONSISTENT_HASHING buckets, which their metadata places."""
-        asked = {**self._own_settings(), **options}
+        asked = {**own_settings(self._table.config), **options}
         engine = asked.get(BUCKET_ENGINE, layout.engine.value)
         if engine.strip().upper() != layout.engine.value:
             raise ConfigError(

@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from tideline.errors import Conflict, InvalidData
-from tideline.table.file_group import BaseFile, FileGroupId, split_path
+from tideline.table.file_group import BaseFile, FileGroupId, FileSlice, split_path
 from tideline.table.file_system_view import FileSystemView
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.properties import MergeMode, TableType
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action
-from tideline.write.config import ClusteringUpdates, WriteConfig
+from tideline.wording import counted
+from tideline.write.config import ClusteringUpdates, InsertDuplicates, WriteConfig
 from tideline.write.engine import WriteEngine
 from tideline.write.file_choice import (
     choose_targets,
@@ -109,6 +110,8 @@ def _write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wr
     view = table.file_system_view(transaction.timeline, scope)
     table_type, index = table.config.table_type, config.index
     candidates = lookup_candidates(view, table_type, is_global=index.type.is_global)
+    if operation is WriteOperation.INSERT:
+        _settle_duplicates(transaction, engine, candidates)
     profile = engine.profile(candidates if operation.tags_keys else (), transaction.timeline)
     if operation.writes_rows:
         _check_new_partitions(table, view, engine.partitions)
@@ -132,6 +135,25 @@ def _write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wr
         drops_duplicates=_combines(operation, config),
     )
     return Written(stats)
+
+
+def _settle_duplicates(
+    transaction: WriteTransaction, engine: WriteEngine, candidates: Sequence[FileSlice]
+) -> None:
+    """Leave rows out of an insert whose keys are stored, or refuse it, as settings say.
+
+    Raises InvalidData with the number of such rows.
+    """
+    policy = transaction.config.insert_duplicates
+    if policy is InsertDuplicates.NONE:
+        return
+    stored = engine.leave_out_stored(candidates, transaction.timeline)
+    if stored and policy is InsertDuplicates.FAIL:
+        raise InvalidData(
+            f"this insert has {counted(stored, 'row')} whose key is stored already; nothing was "
+            "written (hoodie.datasource.insert.dup.policy=fail)",
+            table=transaction.table.location.uri,
+        )
 
 
 def _write_by_hash(transaction: WriteTransaction, engine: WriteEngine) -> Written:

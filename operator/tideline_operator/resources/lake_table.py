@@ -10,6 +10,8 @@ from enum import Enum
 from typing import ClassVar
 
 from tideline.errors import ConfigError
+from tideline.settings.gate import problem_of
+from tideline.settings.setting import Place
 from tideline.timeline.zone import TimelineZone
 from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.format_rules import (
@@ -412,9 +414,11 @@ class LakeTableSpec:
         runnable = {*services, *(ingest.name for ingest in self.ingest)}
         for name in sorted(set(self.rerun) - runnable):
             yield f"rerun.{name}", f"nothing of that name; allowed: {', '.join(sorted(runnable))}"
-        for name in self.properties:
+        for name, text in self.properties.items():
             if not re.fullmatch(r"(hoodie|tideline)\.[A-Za-z0-9._-]+", name):
                 yield f"properties.{name}", "only hoodie.* and tideline.* are handed through"
+            elif not is_iceberg and (problem := problem_of(name, text, Place.LAKE_TABLE)):
+                yield f"properties.{name}", problem
 
     def _unknown_zone(self) -> Iterator[tuple[str, str]]:
         try:

@@ -46,31 +46,27 @@ class ArchivalConfig:
     @classmethod
     def from_settings(cls, read: Settings) -> ArchivalConfig:
         """Raises ConfigError naming the setting that cannot be read or honoured."""
-        commits_min = read.integer("hoodie.keep.min.commits", 20, at_least=1)
-        commits_max = read.integer("hoodie.keep.max.commits", 30, at_least=1)
+        commits_min = read.integer("hoodie.keep.min.commits")
+        commits_max = read.integer("hoodie.keep.max.commits")
         if commits_max <= commits_min:
             raise ConfigError(
                 "hoodie.keep.max.commits must be greater than hoodie.keep.min.commits "
                 f"({commits_min})",
                 value=commits_max,
             )
-        trigger = read.text("hoodie.compact.inline.trigger.strategy", "NUM_COMMITS").upper()
-        delta_commits = read.integer("hoodie.compact.inline.max.delta.commits", 5, at_least=1)
+        trigger = read.text("hoodie.compact.inline.trigger.strategy").upper()
+        delta_commits = read.integer("hoodie.compact.inline.max.delta.commits")
         return cls(
             commits_min=commits_min,
             commits_max=commits_max,
-            is_automatic=read.boolean("hoodie.archive.automatic", True),
-            beyond_savepoint=read.boolean("hoodie.archive.beyond.savepoint", False),
-            blocks_on_earliest_retained=read.boolean(
-                "hoodie.archive.block.on.latest.clean.ectr", False
-            ),
+            is_automatic=read.boolean("hoodie.archive.automatic"),
+            beyond_savepoint=read.boolean("hoodie.archive.beyond.savepoint"),
+            blocks_on_earliest_retained=read.boolean("hoodie.archive.block.on.latest.clean.ectr"),
             compaction_delta_commits=delta_commits if trigger in _COUNTING_TRIGGERS else None,
-            entries_per_block=read.integer("hoodie.commits.archival.batch", 10, at_least=1),
+            entries_per_block=read.integer("hoodie.commits.archival.batch"),
             merge=MergeConfig(
-                is_enabled=read.boolean("hoodie.archive.merge.enable", False),
-                files_min=read.integer("hoodie.archive.merge.files.batch.size", 10, at_least=2),
-                size_bytes_max=read.integer(
-                    "hoodie.archive.merge.small.file.limit.bytes", 20_971_520, at_least=1
-                ),
+                is_enabled=read.boolean("hoodie.archive.merge.enable"),
+                files_min=read.integer("hoodie.archive.merge.files.batch.size"),
+                size_bytes_max=read.integer("hoodie.archive.merge.small.file.limit.bytes"),
             ),
         )

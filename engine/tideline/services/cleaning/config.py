@@ -54,27 +54,18 @@ class CleaningConfig:
     @classmethod
     def from_settings(cls, read: Settings) -> CleaningConfig:
         """Typed settings. Raises ConfigError naming the setting that cannot be read."""
-        empty_hours = read.integer("hoodie.write.empty.clean.interval.hours", -1, at_least=-1)
-        commits_max = read.integer("hoodie.clean.max.commits.to.clean", 0)
+        empty_hours = read.integer("hoodie.write.empty.clean.interval.hours")
+        commits_max = read.integer("hoodie.clean.max.commits.to.clean")
         pinned = tuple(sorted(map(InstantTime.parse, read.names(PINNED_INSTANTS))))
         return cls(
             policy=_policy(read),
-            commits_retained=_integer(read, "commits.retained", 10, at_least=1),
-            hours_retained=_integer(read, "hours.retained", 24),
-            file_versions_retained=_integer(read, "fileversions.retained", 3, at_least=1),
-            is_automatic=read.boolean("hoodie.clean.automatic", True),
-            is_incremental=read.boolean(
-                _spelled(
-                    read, "hoodie.clean.incremental.enabled", "hoodie.cleaner.incremental.mode"
-                ),
-                True,
-            ),
-            allows_several=read.boolean("hoodie.clean.multiple.enabled", False),
-            trigger_commits=read.integer(
-                _spelled(read, "hoodie.clean.trigger.max.commits", "hoodie.clean.max.commits"),
-                1,
-                at_least=1,
-            ),
+            commits_retained=read.integer("hoodie.clean.commits.retained"),
+            hours_retained=read.integer("hoodie.clean.hours.retained"),
+            file_versions_retained=read.integer("hoodie.clean.fileversions.retained"),
+            is_automatic=read.boolean("hoodie.clean.automatic"),
+            is_incremental=read.boolean("hoodie.clean.incremental.enabled"),
+            allows_several=read.boolean("hoodie.clean.multiple.enabled"),
+            trigger_commits=read.integer("hoodie.clean.trigger.max.commits"),
             commits_to_clean_max=commits_max or None,
             empty_clean_interval_hours=empty_hours if empty_hours > 0 else None,
             pinned_instants=pinned,
@@ -85,32 +76,15 @@ class CleaningConfig:
 
 def _policy(read: Settings) -> CleaningPolicy:
     """The policy named, else that of the one retention that is configured, as Hudi infers it."""
-    name = _spelled(read, "hoodie.clean.policy", "hoodie.cleaner.policy")
-    if name in read.properties:
-        return read.member(name, CleaningPolicy, CleaningPolicy.KEEP_LATEST_COMMITS)
-    configured = [
-        policy
-        for policy, suffix in _RETENTIONS.items()
-        if any(name in read.properties for name in _names(suffix))
-    ]
+    name = "hoodie.clean.policy"
+    if read.is_set(name):
+        return read.member(name, CleaningPolicy)
+    configured = [policy for policy, retention in _RETENTIONS.items() if read.is_set(retention)]
     return configured[0] if len(configured) == 1 else CleaningPolicy.KEEP_LATEST_COMMITS
 
 
 _RETENTIONS = {
-    CleaningPolicy.KEEP_LATEST_COMMITS: "commits.retained",
-    CleaningPolicy.KEEP_LATEST_BY_HOURS: "hours.retained",
-    CleaningPolicy.KEEP_LATEST_FILE_VERSIONS: "fileversions.retained",
+    CleaningPolicy.KEEP_LATEST_COMMITS: "hoodie.clean.commits.retained",
+    CleaningPolicy.KEEP_LATEST_BY_HOURS: "hoodie.clean.hours.retained",
+    CleaningPolicy.KEEP_LATEST_FILE_VERSIONS: "hoodie.clean.fileversions.retained",
 }
-
-
-def _integer(read: Settings, suffix: str, default: int, *, at_least: int = 0) -> int:
-    return read.integer(_spelled(read, *_names(suffix)), default, at_least=at_least)
-
-
-def _names(suffix: str) -> tuple[str, str]:
-    return f"hoodie.clean.{suffix}", f"hoodie.cleaner.{suffix}"
-
-
-def _spelled(read: Settings, name: str, older: str) -> str:
-    """The name by which a setting is given: Hudi renamed some and reads both."""
-    return older if name not in read.properties and older in read.properties else name

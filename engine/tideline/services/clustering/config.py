@@ -11,9 +11,9 @@ from tideline.table.row_layout import RowLayout
 from tideline.table.settings import Settings
 from tideline.table.table_config import INDEX_TYPE
 
-_PLAN = "hoodie.clustering.plan.strategy."
-SORT_COLUMNS_KEY = _PLAN + "sort.columns"
-TARGET_BYTES_KEY = _PLAN + "target.file.max.bytes"
+PLAN_CLASS_KEY = "hoodie.clustering.plan.strategy.class"
+SORT_COLUMNS_KEY = "hoodie.clustering.plan.strategy.sort.columns"
+TARGET_BYTES_KEY = "hoodie.clustering.plan.strategy.target.file.max.bytes"
 LAYOUT_KEY = "hoodie.layout.optimize.strategy"
 _GIB = 1024**3
 _MODE_OF_CLASS = {
@@ -63,52 +63,53 @@ class ClusteringConfig:
     def from_settings(cls, read: Settings) -> ClusteringConfig:
         """Raises ConfigError naming the setting that cannot be read."""
         return cls(
-            inline_commits_max=read.integer("hoodie.clustering.inline.max.commits", 4, at_least=1),
-            async_commits_max=read.integer("hoodie.clustering.async.max.commits", 4, at_least=1),
-            selected_partitions=read.names(_PLAN + "partition.selected"),
-            partition_regex=read.text(_PLAN + "partition.regex.pattern", ""),
+            inline_commits_max=read.integer("hoodie.clustering.inline.max.commits"),
+            async_commits_max=read.integer("hoodie.clustering.async.max.commits"),
+            selected_partitions=read.names("hoodie.clustering.plan.strategy.partition.selected"),
+            partition_regex=read.text("hoodie.clustering.plan.strategy.partition.regex.pattern"),
             partition_filter=_partition_filter(read),
-            skip_latest_partitions=read.integer(_PLAN + "daybased.skipfromlatest.partitions", 0),
-            lookback_partitions=read.integer(_PLAN + "daybased.lookback.partitions", 2),
-            begin_partition=read.text(_PLAN + "cluster.begin.partition", ""),
-            end_partition=read.text(_PLAN + "cluster.end.partition", ""),
-            small_file_bytes=read.integer(_PLAN + "small.file.limit", 300 * 1024 * 1024),
-            group_bytes_max=read.integer(_PLAN + "max.bytes.per.group", 2 * _GIB, at_least=1),
-            groups_max=read.integer(_PLAN + "max.num.groups", 30, at_least=1),
-            target_file_bytes=read.integer(TARGET_BYTES_KEY, _GIB, at_least=1),
+            skip_latest_partitions=read.integer(
+                "hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions"
+            ),
+            lookback_partitions=read.integer(
+                "hoodie.clustering.plan.strategy.daybased.lookback.partitions"
+            ),
+            begin_partition=read.text("hoodie.clustering.plan.strategy.cluster.begin.partition"),
+            end_partition=read.text("hoodie.clustering.plan.strategy.cluster.end.partition"),
+            small_file_bytes=read.integer("hoodie.clustering.plan.strategy.small.file.limit"),
+            group_bytes_max=read.integer("hoodie.clustering.plan.strategy.max.bytes.per.group"),
+            groups_max=read.integer("hoodie.clustering.plan.strategy.max.num.groups"),
+            target_file_bytes=read.integer(TARGET_BYTES_KEY),
             sort_columns=read.names(SORT_COLUMNS_KEY),
             layout=_layout(read),
-            single_groups=read.boolean(_PLAN + "single.group.clustering.enabled", True),
-            is_incremental=read.boolean("hoodie.table.services.incremental.enabled", True),
-            base_file_bytes_max=read.integer(
-                "hoodie.parquet.max.file.size", 125_829_120, at_least=1
+            single_groups=read.boolean(
+                "hoodie.clustering.plan.strategy.single.group.clustering.enabled"
             ),
+            is_incremental=read.boolean("hoodie.table.services.incremental.enabled"),
+            base_file_bytes_max=read.integer("hoodie.parquet.max.file.size"),
             has_bucket_index=_index(read).places_by_hash,
         )
 
 
 def _partition_filter(read: Settings) -> PartitionFilter:
     name = "hoodie.clustering.plan.partition.filter.mode"
-    kind = read.text(_PLAN + "class", _SIZE_BASED).rpartition(".")[2]
+    kind = read.text(PLAN_CLASS_KEY).rpartition(".")[2]
     if kind in _MODE_OF_CLASS:
         return PartitionFilter(_MODE_OF_CLASS[kind])
     if kind != _SIZE_BASED:
         raise ConfigError(
-            f"{_PLAN}class must be {_SIZE_BASED} or one of {', '.join(_MODE_OF_CLASS)}", value=kind
+            f"{PLAN_CLASS_KEY} must be {_SIZE_BASED} or one of {', '.join(_MODE_OF_CLASS)}",
+            value=kind,
         )
-    return read.member(name, PartitionFilter, PartitionFilter.NONE)
+    return read.member(name, PartitionFilter)
 
 
 def _index(read: Settings) -> IndexType:
     """The index the table was created with, else the one that settings name."""
-    named = read.text("hoodie.index.type", IndexType.SIMPLE.value)
+    named = read.text("hoodie.index.type")
     return IndexType.parse(read.text(INDEX_TYPE, named))
 
 
 def _layout(read: Settings) -> RowLayout:
-    text = read.text(LAYOUT_KEY, RowLayout.LINEAR.value)
-    return (
-        RowLayout.ZORDER
-        if text.lower() == "z-order"
-        else read.member(LAYOUT_KEY, RowLayout, RowLayout.LINEAR)
-    )
+    text = read.text(LAYOUT_KEY)
+    return RowLayout.ZORDER if text.lower() == "z-order" else read.member(LAYOUT_KEY, RowLayout)

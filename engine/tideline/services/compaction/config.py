@@ -69,26 +69,20 @@ class CompactionConfig:
     @classmethod
     def from_settings(cls, read: Settings) -> CompactionConfig:
         """Raises ConfigError naming the setting that cannot be read."""
-        default = _STRATEGY_PACKAGE + StrategyKind.LOG_FILE_SIZE.value
-        names = read.text("hoodie.compaction.strategy", default).split(",")
+        names = read.text("hoodie.compaction.strategy").split(",")
         return cls(
             trigger=read.member(
                 "hoodie.compact.inline.trigger.strategy",
                 CompactionTrigger,
-                CompactionTrigger.NUM_COMMITS,
             ),
-            delta_commits_max=read.integer(
-                "hoodie.compact.inline.max.delta.commits", 5, at_least=1
-            ),
-            delta_seconds_max=read.integer("hoodie.compact.inline.max.delta.seconds", 3600),
+            delta_commits_max=read.integer("hoodie.compact.inline.max.delta.commits"),
+            delta_seconds_max=read.integer("hoodie.compact.inline.max.delta.seconds"),
             strategies=tuple(StrategyKind.parse(name) for name in names),
-            log_bytes_min=read.integer("hoodie.compaction.logfile.size.threshold", 0),
-            log_files_min=read.integer("hoodie.compaction.logfile.num.threshold", 0),
-            io_mb_max=read.integer("hoodie.compaction.target.io", 512_000),
-            partition_regex=read.text("hoodie.compaction.partition.path.regex", ""),
-            partitions_max=read.integer("hoodie.compaction.daybased.target.partitions", 10),
-            is_incremental=read.boolean("hoodie.table.services.incremental.enabled", True),
-            file_size_bytes_max=read.integer(
-                "hoodie.parquet.max.file.size", 125_829_120, at_least=1
-            ),
+            log_bytes_min=read.integer("hoodie.compaction.logfile.size.threshold"),
+            log_files_min=read.integer("hoodie.compaction.logfile.num.threshold"),
+            io_mb_max=read.integer("hoodie.compaction.target.io"),
+            partition_regex=read.text("hoodie.compaction.partition.path.regex"),
+            partitions_max=read.integer("hoodie.compaction.daybased.target.partitions"),
+            is_incremental=read.boolean("hoodie.table.services.incremental.enabled"),
+            file_size_bytes_max=read.integer("hoodie.parquet.max.file.size"),
         )

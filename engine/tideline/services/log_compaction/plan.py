@@ -39,8 +39,8 @@ class LogCompactionConfig:
     def from_settings(cls, read: Settings) -> LogCompactionConfig:
         """Raises ConfigError naming the setting that cannot be read."""
         return cls(
-            read.integer("hoodie.log.compaction.blocks.threshold", 5, at_least=1),
-            read.integer("hoodie.parquet.max.file.size", 125_829_120, at_least=1),
+            read.integer("hoodie.log.compaction.blocks.threshold"),
+            read.integer("hoodie.parquet.max.file.size"),
         )
 
 

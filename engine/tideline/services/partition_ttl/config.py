@@ -7,8 +7,6 @@ from enum import Enum
 
 from tideline.table.settings import Settings
 
-_PREFIX = "hoodie.partition.ttl.strategy"
-
 
 class TtlStrategy(Enum):
     """From when on a partition's days count: the last write to it, or its creation."""
@@ -36,11 +34,11 @@ class PartitionTtlConfig:
     @classmethod
     def from_settings(cls, read: Settings) -> PartitionTtlConfig:
         """Typed settings. Raises ConfigError naming the setting that cannot be read."""
-        days = read.integer(f"{_PREFIX}.days.retain", -1, at_least=-1)
+        days = read.integer("hoodie.partition.ttl.strategy.days.retain")
         return cls(
-            strategy=read.member(f"{_PREFIX}.type", TtlStrategy, TtlStrategy.KEEP_BY_TIME),
+            strategy=read.member("hoodie.partition.ttl.strategy.type", TtlStrategy),
             days_retained=days if days > 0 else None,
-            selected=read.names(f"{_PREFIX}.partition.selected"),
-            partitions_max=read.integer(f"{_PREFIX}.max.delete.partitions", 1000, at_least=1),
-            is_inline=read.boolean("hoodie.partition.ttl.inline", False),
+            selected=read.names("hoodie.partition.ttl.strategy.partition.selected"),
+            partitions_max=read.integer("hoodie.partition.ttl.strategy.max.delete.partitions"),
+            is_inline=read.boolean("hoodie.partition.ttl.inline"),
         )

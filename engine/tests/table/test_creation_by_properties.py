@@ -1,0 +1,93 @@
+"""Settings given at creation: what they say of the table is done, and the rest is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tideline.errors import ConfigError, UnsupportedTable
+from tideline.lake_table import LakeTable
+from tideline.table.properties import update_table_properties
+from tideline.table.table_config import KeyGeneratorKind, MergeMode
+
+
+def create(folder: Path, **properties: str) -> LakeTable:
+    named = {name.replace("__", "."): text for name, text in properties.items()}
+    return LakeTable.create(
+        str(folder / "t"), record_key="id", partition_by="day", ordering="ts", properties=named
+    )
+
+
+def test_properties_that_describe_the_table_make_it_so(tmp_path: Path) -> None:
+    config = LakeTable.create(
+        str(tmp_path / "t"),
+        record_key="id",
+        partition_by="day",
+        ordering="ts",
+        properties={
+            "hoodie.datasource.write.recordkey.field": "id",
+            "hoodie.datasource.write.keygenerator.type": "COMPLEX",
+            "hoodie.datasource.write.hive_style_partitioning": "true",
+            "hoodie.datasource.write.partitionpath.urlencode": "true",
+            "hoodie.write.record.merge.mode": "COMMIT_TIME_ORDERING",
+            "hoodie.database.name": "lake",
+            "hoodie.cleaner.commits.retained": "3",
+        },
+    ).hoodie_table.config
+    assert config.key_generator is KeyGeneratorKind.COMPLEX
+    assert config.hive_style
+    assert config.url_encode
+    assert config.merge_mode is MergeMode.COMMIT_TIME_ORDERING
+    assert config.database == "lake"
+    # Version 6 says how rows are merged by a payload class; the mode is not stored beside it.
+    assert "hoodie.record.merge.mode" not in config.properties
+    assert config.properties["hoodie.clean.commits.retained"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hoodie.table.recordkey.fields", "other"),
+        ("hoodie.datasource.write.precombine.field", "v"),
+        ("hoodie.table.type", "MERGE_ON_READ"),
+        ("hoodie.populate.meta.fields", "false"),
+        ("hoodie.table.cdc.enabled", "true"),
+        ("hoodie.record.merge.mode", "CUSTOM"),
+        ("hoodie.datasource.write.payload.class", "org.example.MyPayload"),
+        ("hoodie.datasource.write.keygenerator.class", "org.example.MyKeys"),
+        ("hoodie.keep.max.commits", "3"),
+        ("hoodie.compaction.strategy", "org.example.MyStrategy"),
+        ("hoodie.payload.delete.field", "gone"),
+        ("hoodie.parquet.smal.file.limit", "1"),
+    ],
+)
+def test_what_contradicts_the_definition_or_cannot_be_read_creates_nothing(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    with pytest.raises(ConfigError):
+        create(tmp_path, **{name.replace(".", "__"): text})
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_a_typo_that_is_stored_is_told_and_keeps_nobody_out(tmp_path: Path) -> None:
+    table = create(tmp_path).hoodie_table
+    typo = {"hoodie.clean.commit.retained": "3", "hoodie.datasource.hive_sync.enable": "true"}
+    update_table_properties(table.store, typo)
+    lake = LakeTable.open(table.uri)
+    findings = [one for one in lake.check() if one.check == "properties"]
+    assert [str(one.severity) for one in findings] == ["warning", "warning"]
+    assert "did you mean hoodie.clean.commits.retained?" in findings[0].message
+    lake.hoodie_table.config.check_writable()
+    assert lake.plan("cleaning").service.value == "cleaning"
+
+
+def test_what_only_others_can_honour_stops_writers_but_not_readers(tmp_path: Path) -> None:
+    table = create(tmp_path).hoodie_table
+    provider = "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"
+    update_table_properties(table.store, {"hoodie.write.lock.provider": provider})
+    lake = LakeTable.open(table.uri)
+    lake.hoodie_table.config.check_readable()
+    with pytest.raises(UnsupportedTable, match="StorageBasedLockProvider"):
+        lake.hoodie_table.config.check_writable()
+    assert "error" in {str(one.severity) for one in lake.check()}

@@ -1,0 +1,52 @@
+"""Archival: how many instants stay in the active timeline."""
+
+from __future__ import annotations
+
+from tideline.settings.entries import flag, harmless, integer, refused
+
+SETTINGS = (
+    integer(
+        "hoodie.keep.min.commits",
+        20,
+        "archival leaves so many commits; cleans and rollbacks likewise, each by themselves",
+        at_least=1,
+        aliases=("archive.min_commits",),
+    ),
+    integer(
+        "hoodie.keep.max.commits",
+        30,
+        "above it, commits are archived down to the minimum",
+        at_least=1,
+        aliases=("archive.max_commits",),
+    ),
+    flag(
+        "hoodie.archive.beyond.savepoint",
+        "false",
+        "archive commits after a savepoint, keeping only the savepointed ones",
+    ),
+    flag(
+        "hoodie.archive.block.on.latest.clean.ectr",
+        "false",
+        "archive nothing whose files cleaning retains",
+    ),
+    integer("hoodie.commits.archival.batch", 10, "instants of a block of an archive", at_least=1),
+    flag("hoodie.archive.merge.enable", "false", "merge small archive files into one"),
+    integer("hoodie.archive.merge.files.batch.size", 10, "how many", at_least=2),
+    integer(
+        "hoodie.archive.merge.small.file.limit.bytes",
+        20_971_520,
+        "and how large they may be, bytes",
+        at_least=1,
+    ),
+    *refused(
+        "a run archives all that is due, in portions; leave it out",
+        "hoodie.archive.limit.instants",
+    ),
+    *refused(
+        "of the archive of tables of version 8, which Tideline does not write; leave it out",
+        "hoodie.timeline.compaction.batch.size",
+        "hoodie.timeline.compaction.target.file.max.bytes",
+        "hoodie.timeline.manifest.retained.versions",
+    ),
+    *harmless("speed of Hudi's own archival", "hoodie.archive.delete.parallelism"),
+)

@@ -1,0 +1,25 @@
+"""Which of two rows with one key stays: the table's merge mode, and nothing of somebody's own."""
+
+from __future__ import annotations
+
+from tideline.settings.entries import refused
+
+_RULES = "rows are merged by event time or by commit time, as the table's merge mode says; "
+
+SETTINGS = (
+    *refused(
+        _RULES + "leave it out, and write tables that need it with Hudi",
+        "hoodie.datasource.write.record.merger.impls",
+        "hoodie.write.record.merge.custom.implementation.classes",
+        "hoodie.table.partial.update.mode",
+        "hoodie.write.partial.update.unavailable.value",
+        "hoodie.record.merge.property.*",
+        is_dangerous=True,
+    ),
+    *refused(
+        _RULES + "of equal ordering values the later write wins",
+        "hoodie.payload.update.on.same.ordering.field",
+        unless=("true",),
+        is_dangerous=True,
+    ),
+)

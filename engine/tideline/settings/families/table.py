@@ -1,0 +1,182 @@
+"""What a table is: said when it is created, kept in it, and repeated by writers at most."""
+
+from __future__ import annotations
+
+from tideline.settings.entries import OFF, harmless, refused, settles, stored
+from tideline.settings.setting import STORED_ONLY, Kind
+
+SETTINGS = (
+    settles(
+        "hoodie.table.name", "name of the table", aliases=("hoodie.datasource.write.table.name",)
+    ),
+    settles("hoodie.database.name", "database of the table"),
+    settles(
+        "hoodie.table.type",
+        "COPY_ON_WRITE or MERGE_ON_READ",
+        default="COPY_ON_WRITE",
+        aliases=(
+            "hoodie.datasource.write.table.type",
+            "hoodie.datasource.write.storage.type",
+            "table.type",
+        ),
+    ),
+    settles("hoodie.table.version", "version of the table's format; 6", default="6"),
+    settles("hoodie.timeline.layout.version", "layout of the timeline; 1", default="1"),
+    settles(
+        "hoodie.table.recordkey.fields",
+        "columns that identify a row",
+        kind=Kind.NAMES,
+        aliases=("hoodie.datasource.write.recordkey.field",),
+    ),
+    settles(
+        "hoodie.table.partition.fields",
+        "columns that decide a row's folder",
+        kind=Kind.NAMES,
+        aliases=("hoodie.datasource.write.partitionpath.field",),
+    ),
+    settles(
+        "hoodie.table.ordering.fields",
+        "columns of which the higher value wins",
+        kind=Kind.NAMES,
+        aliases=(
+            "hoodie.table.precombine.field",
+            "hoodie.datasource.write.precombine.field",
+            "hoodie.payload.ordering.field",
+            "ordering.fields",
+            "precombine.field",
+            "write.precombine.field",
+        ),
+    ),
+    settles(
+        "hoodie.table.keygenerator.type",
+        "SIMPLE, COMPLEX, NON_PARTITION, TIMESTAMP, CUSTOM",
+        aliases=("hoodie.datasource.write.keygenerator.type",),
+    ),
+    settles(
+        "hoodie.table.keygenerator.class",
+        "the same as Hudi's class",
+        aliases=("hoodie.datasource.write.keygenerator.class",),
+    ),
+    settles(
+        "hoodie.record.merge.mode",
+        "EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING; CUSTOM is refused",
+        aliases=("hoodie.write.record.merge.mode",),
+    ),
+    settles(
+        "hoodie.compaction.payload.class",
+        "the same as a payload class: DefaultHoodieRecordPayload, EventTimeAvroPayload, "
+        "OverwriteWithLatestAvroPayload; others are refused",
+        aliases=("hoodie.datasource.write.payload.class",),
+    ),
+    settles(
+        "hoodie.record.merge.strategy.id",
+        "the same as a strategy's id",
+        aliases=(
+            "hoodie.write.record.merge.strategy.id",
+            "hoodie.datasource.write.record.merger.strategy",
+            "hoodie.compaction.record.merger.strategy",
+        ),
+    ),
+    settles(
+        "hoodie.datasource.write.hive_style_partitioning",
+        "partition paths as `column=value`",
+        kind=Kind.FLAG,
+        default="false",
+        aliases=("hive_style_partitioning",),
+    ),
+    settles(
+        "hoodie.datasource.write.partitionpath.urlencode",
+        "percent-encode partition values",
+        kind=Kind.FLAG,
+        default="false",
+    ),
+    settles(
+        "hoodie.datasource.write.drop.partition.columns",
+        "leave partition columns out of the files; such tables are read, not written",
+        kind=Kind.FLAG,
+        default="false",
+    ),
+    settles(
+        "hoodie.datasource.write.slash.separated.date.partitioning",
+        "dates as folders of year, month and day; such tables are not written",
+        kind=Kind.FLAG,
+        default="false",
+    ),
+    settles(
+        "hoodie.populate.meta.fields",
+        "store Hudi's five columns with every row",
+        kind=Kind.FLAG,
+        default="true",
+    ),
+    settles(
+        "hoodie.table.base.file.format",
+        "PARQUET",
+        default="PARQUET",
+        aliases=("hoodie.base.file.format", "hoodie.table.ro.file.format"),
+    ),
+    settles(
+        "hoodie.table.cdc.enabled",
+        "keep a log of changes; such tables are read, not written",
+        kind=Kind.FLAG,
+        default="false",
+    ),
+    settles(
+        "hoodie.table.multiple.base.file.formats.enable",
+        "several base file formats in one table; refused",
+        kind=Kind.FLAG,
+        default="false",
+    ),
+    settles("hoodie.table.format", "`native`; other table formats are refused", default="native"),
+    settles("hoodie.table.timeline.timezone", "whose digits instant times are: UTC or LOCAL"),
+    settles("hoodie.archivelog.folder", "where archived instants are", default="archived"),
+    settles(
+        "hoodie.partition.metafile.use.base.format",
+        "partition metadata as a parquet file",
+        kind=Kind.FLAG,
+        default="false",
+    ),
+    stored("hoodie.table.checksum", "is computed from the table's name"),
+    stored("hoodie.table.create.schema", "follows from the schema given at creation"),
+    stored("hoodie.table.metadata.partitions", "says which partitions a metadata table has"),
+    stored("hoodie.table.metadata.partitions.inflight", "says which are being built"),
+    stored("hoodie.bootstrap.base.path", "bootstrapped tables are not supported"),
+    *harmless(
+        "Hudi keeps it in the table; nothing here depends on it",
+        "hoodie.table.initial.version",
+        "hoodie.table.legacy.payload.class",
+        "hoodie.table.index.defs.path",
+        "hoodie.table.secondary.indexes.metadata",
+        "hoodie.table.partition_extractor_class",
+        "hoodie.table.cdc.supplemental.logging.mode",
+        "hoodie.bootstrap.index.class",
+        "hoodie.bootstrap.index.type",
+        "hoodie.bootstrap.index.enable",
+        "hoodie.timeline.history.path",
+        "hoodie.timeline.path",
+        places=STORED_ONLY,
+    ),
+    *refused(
+        "log files are Hudi's; leave it out",
+        "hoodie.table.log.file.format",
+        unless=("HOODIE_LOG",),
+        aliases=("hoodie.table.rt.file.format",),
+    ),
+    *refused(
+        "Tideline writes tables of version 6 and upgrades none; leave it out",
+        "hoodie.write.table.version",
+        unless=("6",),
+    ),
+    *refused(
+        "Tideline upgrades no table; leave it out, and give it as false to writers of Hudi 1.x",
+        "hoodie.write.auto.upgrade",
+        unless=OFF,
+    ),
+    *refused(
+        "open the table by its URI",
+        "hoodie.base.path",
+    ),
+    *refused(
+        "bootstrapped tables are not supported; rewrite the table with Hudi first",
+        "hoodie.bootstrap.*",
+    ),
+)

@@ -1,0 +1,85 @@
+"""Judging settings: those that a user gives are refused where wrong, stored ones are only told.
+
+Whoever gives a setting is there to correct it. A table that has a wrong one stored must still open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tideline.errors import ConfigError
+from tideline.settings.registry import find_setting, nearest_name
+from tideline.settings.setting import Place, Setting, Standing, refusal
+
+
+def check_given(given: Mapping[str, object] | None, place: Place) -> dict[str, str]:
+    """The settings under their first names, as text.
+
+    Raises ConfigError for an unknown name (naming the nearest), for one that is refused or cannot
+    stand in this place, for a value that cannot be read, and for two names of one setting with
+    different values.
+    """
+    checked: dict[str, str] = {}
+    said: dict[str, str] = {}
+    for name, value in (given or {}).items():
+        text = _text(value)
+        setting = _known(name, place)
+        if not setting.accepts(text):
+            raise refusal(setting, name, text)
+        canonical = name if setting.is_family else setting.name
+        if checked.get(canonical, text) != text:
+            both = f"{said[canonical]} and {name}"
+            raise ConfigError(f"{both} are one setting; give it once", value=text)
+        checked[canonical], said[canonical] = text, name
+    return checked
+
+
+def problem_of(name: str, value: object, place: Place) -> str | None:
+    """What `check_given` would say against one setting, None when it takes it."""
+    try:
+        check_given({name: value}, place)
+    except ConfigError as problem:
+        return problem.message
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProblem:
+    """A setting in a table's properties that is not honoured. `stops_writers`: it is dangerous."""
+
+    name: str
+    message: str
+    stops_writers: bool = False
+
+
+def stored_problems(properties: Mapping[str, str]) -> Iterator[StoredProblem]:
+    """Settings stored in a table that are unknown, or that Tideline does not honour."""
+    for name, text in sorted(properties.items()):
+        setting = find_setting(name)
+        if setting is None:
+            yield StoredProblem(name, _unknown(name))
+        elif setting.standing is not Standing.HONOURED and not setting.accepts(text.strip()):
+            message = refusal(setting, name, text).message
+            yield StoredProblem(name, message, setting.is_dangerous)
+
+
+def _known(name: str, place: Place) -> Setting:
+    setting = find_setting(name)
+    if setting is None:
+        raise ConfigError(_unknown(name), value=name)
+    if place not in setting.places:
+        raise ConfigError(f"{name} cannot be {place}: {setting.sentence}", value=name)
+    return setting
+
+
+def _unknown(name: str) -> str:
+    nearest = nearest_name(name)
+    hint = (
+        f"did you mean {nearest}?" if nearest else "see docs/configuration.md for those there are"
+    )
+    return f"no setting is called {name}; {hint}"
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value).strip()

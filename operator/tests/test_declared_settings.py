@@ -1,0 +1,53 @@
+"""Settings of a LakeTable: refused with their name, and what they say of a table makes it so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tideline.ingest.execute import execute_operation
+from tideline.ingest.operation import Place
+from tideline.lake_table import LakeTable
+from tideline.table.table_config import KeyGeneratorKind, MergeMode
+from tideline_operator.operation import create_operation
+from tideline_operator.service_settings import wanted_services
+from tideline_operator.testing.table_states import resolved
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("hoodie.clean.commit.retained", "1", "did you mean hoodie.clean.commits.retained?"),
+        ("hoodie.write.lock.provider", "org.example.Zoo", "StorageBasedLockProvider"),
+        ("hoodie.datasource.write.operation", "insert", "cannot be a property of a LakeTable"),
+        ("hoodie.keep.min.commits", "few", "an integer of at least 1"),
+    ],
+)
+def test_a_property_that_means_nothing_is_a_problem_of_the_spec(
+    name: str, text: str, says: str
+) -> None:
+    spec = resolved().spec
+    problems = dict(replace(spec, properties={name: text}).problems())
+    assert says in problems[f"properties.{name}"]
+
+
+def test_a_table_is_created_with_the_keys_that_its_spec_declares(tmp_path: Path) -> None:
+    table = resolved(
+        keyGenerator={"type": "COMPLEX", "hiveStyle": True, "urlEncode": True},
+        properties={"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"},
+    )
+    operation = create_operation(replace(table, location=Place(f"{tmp_path}/table")))
+    result = execute_operation(operation, session_factory=lambda _: pytest.fail("needs no Spark"))
+    assert result.message == "created the table"
+    config = LakeTable.open(f"{tmp_path}/table").hoodie_table.config
+    assert config.key_generator is KeyGeneratorKind.COMPLEX
+    assert (config.hive_style, config.url_encode) == (True, True)
+    assert config.merge_mode is MergeMode.COMMIT_TIME_ORDERING
+
+
+def test_no_service_is_wanted_where_they_are_switched_off() -> None:
+    assert wanted_services(resolved().spec) != ()
+    off = resolved(properties={"hoodie.table.services.enabled": "false"})
+    assert wanted_services(off.spec) == ()
