@@ -178,14 +178,19 @@ def test_a_killed_process_keeps_a_storage_lock_until_its_lease_ends(
 def test_a_child_forked_while_the_lock_is_held_does_not_hold_it(tmp_path: Path) -> None:
     lock = FcntlLock(tmp_path / "table.lock", SystemClock())
     lease = lock.acquire(timeout_s=1)
+    asked, asking = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             lock.acquire(timeout_s=0)
         except Conflict:
+            os.write(asking, b"1")
             time.sleep(30)
         finally:
             os._exit(1)
+    os.close(asking)
+    assert os.read(asked, 1), "the child found the lock free"
+    os.close(asked)
     lease.release()
     lock.acquire(timeout_s=5).release()
     os.kill(child, signal.SIGKILL)
