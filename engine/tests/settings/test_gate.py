@@ -33,7 +33,6 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(place: Place) -> None:
         ("hoodie.write.table.version", "8", "version 6"),
         ("hoodie.metadata.enable", "true", "metadata table"),
         ("hoodie.datasource.query.type", "incremental", "is for reading"),
-        ("hoodie.index.bucket.engine", "CONSISTENT_HASHING", "SIMPLE"),
         ("hoodie.bloom.index.filter.type", "SIMPLE", "DYNAMIC_V0"),
         ("hoodie.clean.commits.retained", "many", "an integer of at least 1"),
         ("hoodie.combine.before.insert", "yes", "true or false"),
