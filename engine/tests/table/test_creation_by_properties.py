@@ -91,3 +91,13 @@ def test_what_only_others_can_honour_stops_writers_but_not_readers(tmp_path: Pat
     with pytest.raises(UnsupportedTable, match="StorageBasedLockProvider"):
         lake.hoodie_table.config.check_writable()
     assert "error" in {str(one.severity) for one in lake.check()}
+
+
+def test_no_table_is_created_that_could_not_be_written(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="only SIMPLE"):
+        create(
+            tmp_path,
+            hoodie__index__type="BUCKET",
+            hoodie__index__bucket__engine="CONSISTENT_HASHING",
+        )
+    assert list(tmp_path.rglob("*")) == []

@@ -45,6 +45,7 @@ from tideline.timeline.zone import TimelineZone
 BUCKET_COUNT_DEFAULT = 256
 
 _HUDI_INDEX_TYPE = "hoodie.index.type"
+_BUCKET_ENGINE = "hoodie.index.bucket.engine"
 _TIMESTAMP_TYPE = "hoodie.keygen.timebased.timestamp.type"
 _TIMESTAMP_OUTPUT = "hoodie.keygen.timebased.output.dateformat"
 _KEY_TYPE, _KEY_CLASS = keys.KEY_GENERATOR_TYPE, keys.KEY_GENERATOR_CLASS
@@ -292,6 +293,9 @@ def _is_kept(name: str) -> bool:
 
 
 def _bucket_properties(definition: TableDefinition, extra: Mapping[str, str]) -> dict[str, str]:
+    engine = Settings(extra).text(_BUCKET_ENGINE)
+    if engine.upper() != "SIMPLE":
+        raise ConfigError(f"{_BUCKET_ENGINE}: only SIMPLE can be created", value=engine)
     count = extra.get(keys.BUCKET_COUNT, str(BUCKET_COUNT_DEFAULT))
     if re.fullmatch(r"[1-9][0-9]{0,6}", count, re.ASCII) is None:
         raise ConfigError(f"{keys.BUCKET_COUNT} must be a positive number", value=count)
