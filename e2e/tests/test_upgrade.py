@@ -9,7 +9,7 @@ from e2e.harness.cluster import Manifest
 from e2e.harness.installation import IMAGES, Operator
 from e2e.harness.lake import DRIVER, Lake
 
-MANY = 200_000
+MANY = 600_000
 
 
 def test_this_release_takes_over_the_job_that_the_last_one_started(
