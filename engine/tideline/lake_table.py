@@ -184,7 +184,7 @@ class LakeTable:
         from tideline.spark.write import open_engine, partitions_to_delete
 
         given = self._given(options, Place.WRITE)
-        wanted, config = self.planned_write(operation, given)
+        wanted, config = self._planned(operation, given)
         if wanted is WriteOperation.DELETE_PARTITION:
             partitions = partitions_to_delete(frame, self.hoodie_table)
             return self.delete_partitions(
@@ -218,7 +218,7 @@ class LakeTable:
     ) -> CommitReport:
         """Drop whole partitions, given by path, as one commit. Moves no rows, needs no Spark."""
         given, names = self._given(options, Place.WRITE), one_or_several(partitions)
-        _, config = self.planned_write(WriteOperation.DELETE_PARTITION.value, given)
+        _, config = self._planned(WriteOperation.DELETE_PARTITION.value, given)
         scheduler = self._scheduler(given).moving_no_rows()
         request = self._request(
             WriteOperation.DELETE_PARTITION,
@@ -244,7 +244,6 @@ class LakeTable:
         """
         table = self.hoodie_table
         given = self._given(options, Place.SERVICE)
-        table.declare_zone(given.get(TIMEZONE))
         table.check_zone()
         settings = {**table.config.properties, **given}
         ttl = PartitionTtlConfig.from_settings(Settings(settings))
@@ -322,7 +321,6 @@ class LakeTable:
         """The table's services under its own settings, with `options` over them."""
         table = self.hoodie_table
         given = self._given(options, Place.SERVICE)
-        table.declare_zone(given.get(TIMEZONE))
         config = self._index.for_services(given)
 
         def open_engine() -> ServiceEngine:
@@ -392,8 +390,11 @@ class LakeTable:
         self, operation: str | None, options: Mapping[str, str] | None
     ) -> tuple[WriteOperation, WriteConfig]:
         """The operation that a write with these options is, and its settings; see `write`."""
-        given = self._given(options, Place.WRITE)
-        self.hoodie_table.declare_zone(given.get(TIMEZONE))
+        return self._planned(operation, self._given(options, Place.WRITE))
+
+    def _planned(
+        self, operation: str | None, given: Mapping[str, str]
+    ) -> tuple[WriteOperation, WriteConfig]:
         wanted = wanted_operation(operation, given, self._index.plain(given))
         if wanted is WriteOperation.DELETE_PARTITION:
             return wanted, self._index.for_partitions(given)
@@ -410,14 +411,13 @@ class LakeTable:
         built with, and where its number of buckets has to be declared; UnsupportedTable for a
         bucket index that is not written.
         """
-        given = self._given(options, Place.WRITE)
-        self.hoodie_table.declare_zone(given.get(TIMEZONE))
-        return self._index.for_rows(given)
+        return self._index.for_rows(self._given(options, Place.WRITE))
 
     def _given(self, options: Mapping[str, str] | None, place: Place) -> dict[str, str]:
-        """What a caller gives, by first names. Raises ConfigError, see `write_config`."""
+        """What a caller gives, by first names; it may declare the zone. Raises ConfigError."""
         given = check_given(options, place)
         check_agreement(given, self.hoodie_table.config)
+        self.hoodie_table.declare_zone(given.get(TIMEZONE))
         return given
 
     def _request(

@@ -39,12 +39,14 @@ def check_properties(seen: Inspection) -> Iterator[Finding]:
             NAME, "an update of the properties did not finish", path=BACKUP_PATH, repair=_RESTORE
         )
     for problem in stored_problems(seen.table.config.properties):
-        found = error if problem.stops_writers else warning
+        found, what = (
+            (error, "stops every writer")
+            if problem.stops_writers
+            else (warning, "has no effect here")
+        )
         yield found(
             NAME,
-            f"a setting has no effect here: {problem.message}"
-            if not problem.stops_writers
-            else f"a setting stops every writer: {problem.message}",
+            f"a setting {what}: {problem.message}",
             path=PROPERTIES_PATH,
             advice="take it out there, or write the table with what understands it",
         )

@@ -96,19 +96,16 @@ def new_file_id_prefix(bucket: int, fresh_uuid: str) -> str:
 
 def bucket_of_file_id(file_id: str) -> int:
     """Bucket a file group belongs to. Raises CorruptTable when its file id names none."""
-    digits = file_id[:_BUCKET_DIGITS]
-    if len(digits) < _BUCKET_DIGITS or not (digits.isascii() and digits.isdigit()):
+    number = _leading_number(file_id)
+    if number is None:
         raise CorruptTable("file id of a bucket index does not start with a bucket", value=file_id)
-    return int(digits)
+    return number
 
 
 def small_bucket_number(file_id: str) -> int | None:
     """The bucket a file id may begin with; None for one that no bucket index of Hudi gives."""
-    digits = file_id[:_BUCKET_DIGITS]
-    if len(digits) < _BUCKET_DIGITS or not (digits.isascii() and digits.isdigit()):
-        return None
-    number = int(digits)
-    return number if number < BUCKETS_MAX else None
+    number = _leading_number(file_id)
+    return number if number is not None and number < BUCKETS_MAX else None
 
 
 def file_ids_by_bucket(partition: str, file_ids: Iterable[str]) -> dict[int, str]:
@@ -154,3 +151,9 @@ def _key_value(text: str) -> str | None:
     if text == NULL_KEY_VALUE:
         return None
     return "" if text == EMPTY_KEY_VALUE else text
+
+
+def _leading_number(file_id: str) -> int | None:
+    digits = file_id[:_BUCKET_DIGITS]
+    is_number = len(digits) == _BUCKET_DIGITS and digits.isascii() and digits.isdigit()
+    return int(digits) if is_number else None

@@ -57,11 +57,28 @@ def stored_problems(properties: Mapping[str, str]) -> Iterator[StoredProblem]:
     """Settings stored in a table that are unknown, or that Tideline does not honour."""
     for name, text in sorted(properties.items()):
         setting = find_setting(name)
-        if setting is None:
-            yield StoredProblem(name, _unknown(name))
-        elif setting.standing is not Standing.HONOURED and not setting.accepts(text.strip()):
-            message = refusal(setting, name, text).message
-            yield StoredProblem(name, message, setting.is_dangerous)
+        problem = (
+            StoredProblem(name, _unknown(name))
+            if setting is None
+            else _problem_stored(setting, name, text)
+        )
+        if problem is not None:
+            yield problem
+
+
+def dangers_stored(properties: Mapping[str, str]) -> Iterator[StoredProblem]:
+    """Those of `stored_problems` that stop writers; does not look for names like unknown ones."""
+    for name, text in sorted(properties.items()):
+        setting = find_setting(name)
+        problem = None if setting is None else _problem_stored(setting, name, text)
+        if problem is not None and problem.stops_writers:
+            yield problem
+
+
+def _problem_stored(setting: Setting, name: str, text: str) -> StoredProblem | None:
+    if setting.standing is Standing.HONOURED or setting.accepts(text.strip()):
+        return None
+    return StoredProblem(name, refusal(setting, name, text).message, setting.is_dangerous)
 
 
 def _known(name: str, place: Place) -> Setting:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tideline.errors import ConfigError, CorruptTable, UnsupportedTable
-from tideline.settings.gate import stored_problems
+from tideline.settings.gate import dangers_stored
 from tideline.timeline.zone import UTC_ZONE, TimelineZone
 
 PROPERTIES_PATH = ".hoodie/hoodie.properties"
@@ -351,9 +351,8 @@ class TableConfig:
         for key in (CDC_ENABLED, DROP_PARTITION_COLUMNS, SLASH_SEPARATED_DATES):
             if self._flag(key):
                 raise self._unsupported("writing such a table is not supported", f"{key}=true")
-        for problem in stored_problems(self.properties):
-            if problem.stops_writers:
-                raise self._unsupported(problem.message, self.properties[problem.name])
+        for danger in dangers_stored(self.properties):
+            raise self._unsupported(danger.message, self.properties[danger.name])
         if not self.record_key_fields:
             raise self._unsupported("a table without record keys is not written", None)
 
