@@ -107,6 +107,25 @@ def test_marked_files_are_deleted(table: SmallTable, store: ObjectStore, kind: M
     assert_nothing_left(table)
 
 
+@pytest.mark.parametrize("has_instant", [True, False])
+def test_a_file_that_a_task_publishes_just_before_its_marker_goes_is_deleted(
+    table: SmallTable, store: ObjectStore, has_instant: bool
+) -> None:
+    """The task saw its marker and went away; nobody would look for its file again."""
+    if has_instant:
+        leave_inflight(store)
+    leave_marker(store)
+    published = []
+
+    def before(step: Step) -> None:
+        if step.method == "delete" and ".marker." in step.path and not published:
+            published.append(leave_file(store))
+
+    lake(table, SteppingStore(store, before)).recover()
+    assert published
+    assert_nothing_left(table)
+
+
 def test_a_marker_whose_file_was_never_begun_is_no_trouble(
     table: SmallTable, store: ObjectStore
 ) -> None:

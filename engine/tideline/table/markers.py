@@ -85,6 +85,11 @@ def create_marker(store: ObjectStore, instant: InstantTime | str, marker: Marker
     store.put(f"{_directory(instant)}/{marker.marker_path}", b"")
 
 
+def has_marker(store: ObjectStore, instant: InstantTime | str, marker: Marker) -> bool:
+    """Whether a direct marker is still there."""
+    return store.head(f"{_directory(instant)}/{marker.marker_path}") is not None
+
+
 def delete_marker(store: ObjectStore, instant: InstantTime | str, marker: Marker) -> None:
     """Take back a direct marker whose file is not going to be written."""
     _scope(store, instant).remove(f"{_directory(instant)}/{marker.marker_path}")

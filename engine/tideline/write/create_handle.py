@@ -19,11 +19,12 @@ import pyarrow as pa
 
 from tideline.clock import Clock, SystemClock
 from tideline.storage.object_store import ObjectStore
-from tideline.table.markers import Marker, MarkerKind, create_marker
+from tideline.table.markers import MarkerKind
 from tideline.table.partition_metadata import write_partition_metadata
 from tideline.timeline.commit_metadata import NO_PREVIOUS_COMMIT, RuntimeStats, WriteStat
-from tideline.write.base_file_writer import BaseFileWriter, open_base_file
+from tideline.write.base_file_writer import BaseFileWriter
 from tideline.write.handle_context import HandleContext
+from tideline.write.marked_file import open_marked_file
 from tideline.write.meta_columns import with_meta_columns
 from tideline.write.record_merge import IncomingRows
 
@@ -148,14 +149,12 @@ class CreateHandle:
     def _open(self) -> BaseFileWriter:
         self._started_s = self._clock.monotonic_s()
         self._file_id = f"{self._prefix}-{len(self.stats)}"
-        name = self._ctx.base_file_name(self._file_id)
-        create_marker(
-            self._store, self._ctx.instant, Marker(self._partition, name, MarkerKind.CREATE)
+        self._writer = self._opened.enter_context(
+            open_marked_file(
+                self._ctx, self._store, self._partition, self._file_id, MarkerKind.CREATE
+            )
         )
         write_partition_metadata(self._store, self._partition, self._ctx.instant)
-        self._writer = self._opened.enter_context(
-            open_base_file(self._ctx, self._store, self._partition, self._file_id)
-        )
         return self._writer
 
     def _finish(self) -> None:

@@ -21,11 +21,12 @@ from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError
 from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import BaseFile
-from tideline.table.markers import Marker, MarkerKind, create_marker
+from tideline.table.markers import MarkerKind
 from tideline.timeline.commit_metadata import RuntimeStats, WriteStat
 from tideline.write.base_file_reader import StoredBatch, StoredFile, open_stored_file
-from tideline.write.base_file_writer import BaseFileWriter, open_base_file
+from tideline.write.base_file_writer import BaseFileWriter
 from tideline.write.handle_context import HandleContext
+from tideline.write.marked_file import open_marked_file
 from tideline.write.meta_columns import with_meta_columns
 from tideline.write.record_merge import (
     NO_MATCHES,
@@ -58,11 +59,9 @@ def merge_base_file(
     if ctx.merges_inserts:
         rows = rows.last_of_each_key()
     merge = _Merge(ctx, base.partition, rows)
-    name = ctx.base_file_name(base.file_id)
-    create_marker(store, ctx.instant, Marker(base.partition, name, MarkerKind.MERGE))
     with (
         open_stored_file(ctx, store, base) as stored,
-        open_base_file(ctx, store, base.partition, base.file_id) as writer,
+        open_marked_file(ctx, store, base.partition, base.file_id, MarkerKind.MERGE) as writer,
     ):
         merge.run(stored, writer)
     elapsed_ms = round((clock.monotonic_s() - started_s) * 1000)

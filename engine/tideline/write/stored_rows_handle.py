@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from tideline.formats.column_encoding import decoded
 from tideline.storage.object_store import ObjectStore
-from tideline.table.markers import Marker, MarkerKind, create_marker
+from tideline.table.markers import MarkerKind
 from tideline.table.partition_metadata import write_partition_metadata
-from tideline.write.base_file_writer import BaseFileWriter, open_base_file
+from tideline.write.base_file_writer import BaseFileWriter
 from tideline.write.handle_context import HandleContext
+from tideline.write.marked_file import open_marked_file
 from tideline.write.meta_columns import RECORD_KEY
 
 _BATCH_ROWS = 65_536
@@ -88,10 +89,8 @@ def spread_rows(
 def _new_file(
     ctx: HandleContext, store: ObjectStore, partition: str, file_id: str, kind: MarkerKind
 ) -> Iterator[BaseFileWriter]:
-    name = ctx.base_file_name(file_id)
-    create_marker(store, ctx.instant, Marker(partition, name, kind))
-    write_partition_metadata(store, partition, ctx.instant)
-    with open_base_file(ctx, store, partition, file_id) as writer:
+    with open_marked_file(ctx, store, partition, file_id, kind) as writer:
+        write_partition_metadata(store, partition, ctx.instant)
         yield writer
 
 

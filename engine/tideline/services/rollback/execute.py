@@ -11,6 +11,9 @@
 6. `R.rollback` completes with what was done.
 7. What was marked since the plan was made (a task may outlive its driver) is undone as well; the
    failed write's marker folder and its heartbeat go. Died before: the next sweep does it (`sweep`).
+8. What the markers named is deleted once more: a task that published its file after step 4 either
+   did so before its marker went, or finds that it is gone (`write/marked_file`). Died before: that
+   file stays, invisible.
 
 A failed attempt at a compaction or a clustering goes back to requested: its plan stays to be run
 again, so in step 5 nothing is deleted, and after step 6 the inflight object only. Died between: the
@@ -31,7 +34,12 @@ from tideline.formats.avro import decode_container, encode_container
 from tideline.heartbeat_limits import HeartbeatLimits
 from tideline.services.rollback.plan import RollbackPlan, failed_instants, plan_rollback
 from tideline.services.rollback.stored_plan import check_plan, read_plan
-from tideline.services.rollback.undo import UndoneFiles, instants_in_log, undo_files
+from tideline.services.rollback.undo import (
+    UndoneFiles,
+    deletion_scope,
+    instants_in_log,
+    undo_files,
+)
 from tideline.storage.heartbeat import delete_heartbeat, heartbeat_writer, is_heartbeat_dead
 from tideline.storage.local import remove_unfinished
 from tideline.table.file_group import BaseFile, LogFile
@@ -183,17 +191,22 @@ def remove_files_of(table: HoodieTable, time: InstantTime) -> tuple[str, ...]:
     plan = plan_rollback(instant, markers=markers, files=files, by_listing=True)
     undo_files(table, plan, table.timeline().newest_time() or time)
     delete_markers(table.store, str(time))
+    deletion_scope(table, plan).remove_many(plan.deleted_paths)
     return plan.deleted_paths
 
 
-def undo_marked_files(table: HoodieTable, time: InstantTime, markers: tuple[Marker, ...]) -> None:
+def undo_marked_files(table: HoodieTable, time: InstantTime) -> None:
     """Undo what markers say that an instant wrote which is not in the timeline any more.
 
-    Raises as `plan_rollback`, before anything is touched.
+    The markers go, and what they named is deleted once more, as after a rollback. Raises as
+    `list_markers` and `plan_rollback`, before anything is touched.
     """
+    markers = list_markers(table.store, time)
     instant = Instant(time, Action.DELTACOMMIT, State.INFLIGHT)
     plan = plan_rollback(instant, markers=markers, files=_marked_logs(table, markers))
     undo_files(table, plan, table.timeline().newest_time() or time)
+    delete_markers(table.store, time)
+    deletion_scope(table, plan).remove_many(plan.deleted_paths)
 
 
 def _roll_back(
@@ -275,13 +288,14 @@ def _perform(
     started = table.zone.instant_at(started_ms)
     record = undone.to_avro(table.hadoop_uri, started=started, elapsed_ms=elapsed_ms)
     timelines.complete(inflight, encode_container("HoodieRollbackMetadata", record))
-    late = _undo_late_files(table, undone, rollback.time)
+    marked, late = _undo_late_files(table, undone, rollback.time)
     for partition in {*plan.paths, *(item.group.partition for item in plan.log_rollbacks)}:
         remove_unfinished(table.store, partition)
     if keeps_plan:
         timelines.remove(failed.in_state(State.INFLIGHT))
     if not is_alive:
         delete_markers(table.store, plan.instant)
+        deletion_scope(table, marked).remove_many(marked.deleted_paths)
         delete_heartbeat(table.store, str(plan.instant))
     deleted = tuple(sorted({*undone.deleted, *late.deleted}))
     logs = {**undone.command_logs, **late.command_logs}
@@ -302,8 +316,13 @@ def remove_pending_states(table: HoodieTable, instant: Instant) -> None:
             table.timelines.remove(Instant(instant.time, action, state))
 
 
-def _undo_late_files(table: HoodieTable, undone: UndoneFiles, time: InstantTime) -> UndoneFiles:
-    """Undo what was marked, and appended, after the plan was made."""
+def _undo_late_files(
+    table: HoodieTable, undone: UndoneFiles, time: InstantTime
+) -> tuple[RollbackPlan, UndoneFiles]:
+    """Undo what was marked, and appended, after the plan was made.
+
+    Returns the plan for all that is marked now, and what came of the part that is new.
+    """
     plan = undone.plan
     failed = Instant(plan.instant, plan.action, State.INFLIGHT)
     markers = list_markers(table.store, plan.instant)
@@ -316,7 +335,7 @@ def _undo_late_files(table: HoodieTable, undone: UndoneFiles, time: InstantTime)
         log_rollbacks=tuple(item for item in now.log_rollbacks if not set(item.log_files) <= known),
     )
     # The first command block may come before what a late task appended, so it gets one of its own.
-    return undo_files(table, late, table.next_time() if late.log_rollbacks else time)
+    return now, undo_files(table, late, table.next_time() if late.log_rollbacks else time)
 
 
 def _without(paths: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:

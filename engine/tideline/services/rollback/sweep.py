@@ -26,7 +26,7 @@ from tideline.storage.heartbeat import (
 )
 from tideline.storage.local import remove_unfinished
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.markers import delete_markers, list_markers, marked_names
+from tideline.table.markers import delete_markers, marked_names
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant_time import InstantTime, is_instant_time
 
@@ -56,7 +56,7 @@ def _sweep(
         if not policy.is_dead(table, time):
             return False
         try:
-            undo_marked_files(table, time, list_markers(table.store, time))
+            undo_marked_files(table, time)
         except (CorruptTable, UnsupportedTable):
             # Nobody counts on these files; a person may look at them.
             return False

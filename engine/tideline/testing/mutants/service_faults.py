@@ -13,6 +13,21 @@ _ARCHIVAL_TESTS = (f"{_TESTS}/test_archival_plan.py",)
 
 SERVICE_FAULTS = (
     Fault(
+        "a rollback does not delete once more what a late task published",
+        f"{_SERVICES}/rollback/execute.py",
+        "        deletion_scope(table, marked).remove_many(marked.deleted_paths)\n",
+        "",
+        (f"{_TESTS}/test_rollback_of_failed_writes.py",),
+    ),
+    Fault(
+        "a sweep does not delete once more what a late task published",
+        f"{_SERVICES}/rollback/execute.py",
+        "    delete_markers(table.store, time)\n"
+        "    deletion_scope(table, plan).remove_many(plan.deleted_paths)\n",
+        "    delete_markers(table.store, time)\n",
+        (f"{_TESTS}/test_rollback_of_failed_writes.py",),
+    ),
+    Fault(
         "a rollback removes the instant before its files",
         f"{_ROLLBACK}/execute.py",
         "    undone = undo_files(table, plan, rollback.time)\n    if not keeps_plan:\n"

@@ -127,11 +127,17 @@ WRITE_FAULTS = (
     ),
     Fault(
         "a data file is written without a marker",
-        f"{_WRITE}/create_handle.py",
-        "        create_marker(\n            self._store, self._ctx.instant, "
-        "Marker(self._partition, name, MarkerKind.CREATE)\n        )\n",
+        f"{_WRITE}/marked_file.py",
+        "    create_marker(store, ctx.instant, marker)\n",
         "",
         (f"{_TESTS}/test_create_handle.py",),
+    ),
+    Fault(
+        "a task leaves the file of a write that was undone meanwhile",
+        f"{_WRITE}/marked_file.py",
+        '        DeleteScope(store, f"a task of {ctx.instant}").remove(path)\n',
+        "",
+        (f"{_TESTS}/test_marked_file.py",),
     ),
     Fault(
         "of doubled keys the first row wins",
