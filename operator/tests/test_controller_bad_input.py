@@ -179,7 +179,7 @@ def test_a_table_is_not_created_in_or_around_one_of_others(case: ControllerCase)
             "it is refused",
         )
         assert "Hudi table" in case.condition("Ready", name)["message"]
-        assert "LocationTaken" in case.event_reasons(name)
+        case.until_event("LocationTaken", name)
         case.api.delete(LAKE_TABLES, name, case.namespace)
     names = {job["metadata"]["labels"]["tideline.dev/table"] for job in case.cluster.all_jobs()}
     assert names <= {"people"}
@@ -202,7 +202,7 @@ def test_a_full_quota_is_a_condition_and_tried_again_with_patience(case: Control
     assert "exceeded quota" in ready(case)[2]
     assert_calm(case)
     assert case.requests("create", "jobs") <= 2
-    assert "OperationRefused" in case.event_reasons()
+    case.until_event("OperationRefused")
 
 
 def test_a_template_that_makes_no_pod_is_a_condition(case: ControllerCase) -> None:

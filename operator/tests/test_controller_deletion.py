@@ -63,7 +63,7 @@ def test_a_deleted_table_takes_its_data_with_it(case: ControllerCase) -> None:
     case.until(lambda: is_gone(case), "it is gone")
     assert files_of(case) == []
     assert (case.folder / "people-landing" / "a.parquet").exists()
-    assert "DataDeleted" in case.event_reasons()
+    case.until_event("DataDeleted")
 
 
 def test_the_finalizer_follows_the_policy_and_leaves_those_of_others(case: ControllerCase) -> None:
@@ -100,7 +100,7 @@ def test_a_deletion_that_cannot_succeed_is_given_up_and_told(case: ControllerCas
     case.until(lambda: FINALIZER in finalizers(case.table()), "it is set")
     delete(case)
     case.until(lambda: is_gone(case), "it is given up")
-    case.until(lambda: "DeletionGaveUp" in case.event_reasons(), "it is told")
+    case.until_event("DeletionGaveUp")
 
 
 def put_file(case: ControllerCase, name: str, *, table: str = "people") -> Path:
@@ -159,7 +159,7 @@ def test_a_table_that_is_not_as_declared_is_never_deleted(case: ControllerCase) 
     )
     until_gone(case, "other")
     assert sorted(files_of(case)) == before
-    assert "DataKept" in case.event_reasons("other")
+    case.until_event("DataKept", "other")
 
 
 def test_a_table_that_took_the_place_of_the_one_looked_after_is_kept(case: ControllerCase) -> None:
@@ -212,7 +212,7 @@ def test_the_deadline_counts_from_when_the_deletion_was_seen(case: ControllerCas
     case.start(deletion_deadline_s=2.0)
     case.until(lambda: is_gone(case), "it is gone")
     assert files_of(case) == []
-    assert "DataDeleted" in case.event_reasons()
+    case.until_event("DataDeleted")
     assert "DeletionGaveUp" not in case.event_reasons()
 
 
@@ -230,4 +230,4 @@ def test_a_refused_twin_deletes_nothing(case: ControllerCase) -> None:
     delete(case, "twin")
     case.until(lambda: is_gone(case, "twin"), "it is gone")
     assert files_of(case)
-    assert "DataKept" in case.event_reasons("twin")
+    case.until_event("DataKept", "twin")

@@ -110,7 +110,7 @@ def test_small_files_are_rewritten_by_a_driver_and_the_figures_are_reported(
         bytes_written=4_000,
     )
     case.cluster.finish(job, result)
-    case.until(lambda: "ServiceRan" in case.event_reasons(NAME), "the event")
+    case.until_event("ServiceRan", NAME)
     assert "2 files written, 5.0 kB read, 4.0 kB written, rewrote 10" in case.event_notes(NAME)
     figures = case.until(
         lambda: case.status(NAME)["services"]["rewriteDataFiles"].get("lastFigures"), "figures"
@@ -194,4 +194,4 @@ def test_a_conflict_is_told_and_the_rewrite_tried_again(case: ControllerCase) ->
     case.cluster.finish(job, void)
     again = case.until_job("rewrite", but=(job["metadata"]["name"],))
     assert again["metadata"]["name"].endswith("-2")
-    assert "Conflict" in case.event_reasons(NAME)
+    case.until_event("Conflict", NAME)

@@ -147,7 +147,7 @@ def test_a_killed_driver_is_named_and_tried_again(case: ControllerCase) -> None:
     assert case.condition("Ready")["status"] == "False"
     case.cluster.carry_out(again)
     case.until_ready()
-    assert "OperationFailed" in case.event_reasons()
+    case.until_event("OperationFailed")
 
 
 class DyingLauncher:
@@ -305,8 +305,8 @@ def test_failures_are_tried_again_later_and_conflicts_and_quarantines_are_told(
     operation_id = second["metadata"]["labels"]["tideline.dev/operation"]
     skipped = (SkippedFile("a.parquet", "no parquet"),)
     case.cluster.finish(second, OperationResult(operation_id, Outcome.SUCCEEDED, skipped=skipped))
-    case.until(lambda: "Quarantined" in case.event_reasons(), "the quarantine is told")
-    assert "Conflict" in case.event_reasons()
+    case.until_event("Quarantined")
+    case.until_event("Conflict")
 
 
 def test_a_job_that_cannot_start_is_a_condition_until_it_does(case: ControllerCase) -> None:

@@ -36,7 +36,7 @@ def test_a_job_whose_driver_does_not_start_is_given_up_and_tried_again(
     job = case.until_job("create")
     name = job["metadata"]["name"]
     case.cluster.start_pod(job, phase="Pending", state=PULLING)
-    case.until(lambda: "OperationStuck" in case.event_reasons(), "it is told")
+    case.until_event("OperationStuck")
     case.until(lambda: is_being_deleted(case, name), "its Job is taken away")
     assert case.operations()[-1]["phase"] == "Running"
     case.cluster.remove(job)

@@ -106,8 +106,8 @@ def test_a_bucket_that_is_missing_or_goes_missing_is_noticed_at_once(
     assert "create it" in case.condition("Ready")["message"]
     assert case.condition("ServicesCurrent")["status"] == "Unknown"
     case.until(lambda: store_ready(case).get("reason") == "MissingBucket", "so does the store", 5.0)
-    assert "MissingBucket" in case.event_reasons()
-    assert "MissingBucket" in case.event_reasons("minio")
+    case.until_event("MissingBucket")
+    case.until_event("MissingBucket", "minio")
     minio_server.create_bucket(bucket)
     case.until_job("create")
     case.until(lambda: store_ready(case).get("status") == "True", "it is reached", 5.0)

@@ -142,6 +142,10 @@ class ControllerCase:
         events, _ = self.api.list(EVENTS, self.namespace)
         return sorted(item["reason"] for item in events if item["involvedObject"]["name"] == name)
 
+    def until_event(self, reason: str, name: str = "people") -> None:
+        """Wait for an event of the table; the condition that says the same may come first."""
+        self.until(lambda: reason in self.event_reasons(name), f"an event {reason} of {name}")
+
     def event_notes(self, name: str = "people") -> str:
         """What the table's events say, in one text."""
         events, _ = self.api.list(EVENTS, self.namespace)
