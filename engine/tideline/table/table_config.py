@@ -256,6 +256,14 @@ class TableConfig:
         return found
 
     @property
+    def known_merge_mode(self) -> MergeMode | None:
+        """The same; None where records are merged in a way of somebody's own."""
+        try:
+            return self.merge_mode
+        except UnsupportedTable:
+            return None
+
+    @property
     def metadata_partitions(self) -> tuple[str, ...]:
         """The partitions of the metadata table in use; empty when it is switched off."""
         return self._list(METADATA_PARTITIONS)

@@ -147,9 +147,7 @@ def _files_at(
     view = table.file_system_view(timeline)
     return {
         partition: tuple(
-            file.name
-            for piece in view.latest_slices(partition, as_of=time)
-            for file in (*((piece.base_file,) if piece.base_file else ()), *piece.log_files)
+            file.name for piece in view.latest_slices(partition, as_of=time) for file in piece.files
         )
         for partition in view.partitions
     }
