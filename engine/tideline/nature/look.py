@@ -20,8 +20,6 @@ from tideline.clock import Clock, SystemClock
 from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
 from tideline.index.bucket_recognition import Recognition, recognise_buckets
 from tideline.index.index_type import IndexType
-from tideline.nature.judgement import Facts, refusal_of
-from tideline.nature.operation import Operation
 from tideline.nature.table_nature import IndexNature, TableNature
 from tideline.nature.traces import (
     STORAGE_LOCK,
@@ -60,12 +58,17 @@ def look_at(
     is, CorruptTable for properties that cannot be read, ConfigError for a zone that cannot be.
     """
     store = store or location.open()
-    config = load_any_table_config(store)
-    if refusal_of(Operation.READ, Facts(config)) is not None:
-        return TableNature(store.uri, config)
-    table = HoodieTable(location, store, config, clock)
+    nature = nature_by_properties(store)
+    if nature.is_refused:
+        return nature
+    table = HoodieTable(location, store, nature.config, clock)
     table.declare_zone(timezone)
     return read_nature(table)
+
+
+def nature_by_properties(store: ObjectStore) -> TableNature:
+    """What the properties alone say of a table: all there is to know of one that is refused."""
+    return TableNature(store.uri, load_any_table_config(store))
 
 
 def read_nature(table: HoodieTable, timeline: ActiveTimeline | None = None) -> TableNature:

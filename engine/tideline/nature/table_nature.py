@@ -105,11 +105,7 @@ class TableNature:
     @property
     def custom_merging(self) -> str | None:
         """What merges the table's rows in a way of its own; None where the merge mode is known."""
-        try:
-            _ = self.config.merge_mode
-        except UnsupportedTable as own:
-            return str(own.value)
-        return None
+        return custom_merging(self.config)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -151,6 +147,15 @@ class TableNature:
             ],
             "warnings": list(self.warnings),
         }
+
+
+def custom_merging(config: TableConfig) -> str | None:
+    """The payload class, merge mode or strategy that is somebody's own; None where none is."""
+    try:
+        _ = config.merge_mode
+    except UnsupportedTable as own:
+        return str(own.value)
+    return None
 
 
 def key_generator_text(config: TableConfig) -> str:
