@@ -52,7 +52,7 @@ def read_state(table: HoodieTable, timeline: ActiveTimeline) -> TableState:
         newest=None if newest is None else str(newest.time),
         pending=tuple(_pending(table, one) for one in timeline.pending()),
         savepoints=tuple(str(one.time) for one in timeline.of(Action.SAVEPOINT).completed()),
-        has_archive=timeline.has_archive,
+        has_archive=bool(_as_far_as_possible(table.archived().files, unreadable)),
         files=None if view is None else FileCounts.of(view, small_bytes),
         stored_files=len(data),
         stored_bytes=sum(info.size_bytes for info in data),

@@ -17,6 +17,7 @@ from tideline.iceberg.service import IcebergService
 from tideline.nature.operation import Operation
 from tideline.nature.refusal import Refusal
 from tideline.nature.table_nature import TableNature, key_generator_text
+from tideline.timeline.known_zone import KnownZone, ZoneBasis
 from tideline.wording import counted, size_text
 
 WIDTH = 80
@@ -47,7 +48,9 @@ def hudi_page(dossier: Dossier, arguments: Sequence[str]) -> Iterator[str]:
         yield "What to know before it does:"
         for one in dossier.consequences:
             yield from _item(f"{_sentence(one.what)} {_sentence(one.do)}")
-    warnings = (*nature.warnings, *(() if state is None else state.unreadable))
+    told = nature.zone.warning if nature.zone is not None else None
+    warnings = [text for text in nature.warnings if text != told]
+    warnings += () if state is None else state.unreadable
     if warnings:
         yield ""
         yield "Noted:"
@@ -67,6 +70,8 @@ def iceberg_page(dossier: IcebergDossier, arguments: Sequence[str]) -> Iterator[
     told = dossier.as_json()
     if dossier.is_refused:
         yield from _text(f"An Iceberg table. Tideline does nothing with it: {dossier.refusal}.")
+        if dossier.remedy:
+            yield from _text(_sentence(dossier.remedy))
         return
     yield from _text(f"An Iceberg table of format version {told['format_version']}.")
     yield ""
@@ -83,11 +88,13 @@ def iceberg_page(dossier: IcebergDossier, arguments: Sequence[str]) -> Iterator[
     )
     yield ""
     yield "What Tideline may do with it:"
-    for service in IcebergService:
-        reason = dossier.may(service)
-        yield from _named("yes" if reason is None else "no", service.value)
-        if reason is not None:
-            yield from _text(_sentence(reason), indent=7)
+    refused = {service: reason for service in IcebergService if (reason := dossier.may(service))}
+    allowed = [service.value for service in IcebergService if service not in refused]
+    if allowed:
+        yield from _named("yes", ", ".join(allowed))
+    for service, reason in refused.items():
+        yield from _named("no", service.value)
+        yield from _text(_sentence(reason), indent=7)
     yield ""
     yield "Next:"
     for why, command in dossier.next_steps:
@@ -112,14 +119,19 @@ def _nature_facts(nature: TableNature) -> dict[str, object]:
         "changes": "logged beside the rows (CDC)" if config.logs_changes else None,
         "index": None if nature.zone is None else _index_text(index.name, index.known_from,
                                                               index.buckets),
-        "time zone": None if nature.zone is None else
-        f"{nature.zone.reading_zone}: {nature.zone.basis.value}",
+        "time zone": None if nature.zone is None else _zone_text(nature.zone),
         "schema": None if nature.zone is None else f"{columns}columns by {history}",
         "metadata table": ", ".join(config.metadata_partitions) or "off",
         "last writes": ", ".join(writers.operations).lower() or None,
         "commits carry": ", ".join(writers.keys) or None,
         "lock": f"{writers.lock}, by {writers.lock_known_from}" if writers.lock else None,
     }  # fmt: skip
+
+
+def _zone_text(known: KnownZone) -> str:
+    if known.basis is ZoneBasis.UNSURE:
+        return f"not known, taken for UTC: {known.basis.value}"
+    return f"{known.reading_zone}: {known.basis.value}"
 
 
 def _index_text(name: str | None, known_from: str, buckets: object) -> str:

@@ -32,6 +32,13 @@ class IcebergDossier:
         """Whether nothing may be done with the table."""
         return self.refusal is not None
 
+    @property
+    def remedy(self) -> str | None:
+        """What helps where the table is refused, if anything does."""
+        if self.refusal is None or "catalog" not in self.refusal:
+            return None
+        return "name it as its catalog does, and the catalog: tideline iceberg show --help"
+
     def may(self, service: IcebergService) -> str | None:
         """None where the maintenance may be done, else why not."""
         if self.metadata is None:
@@ -54,6 +61,7 @@ class IcebergDossier:
             **({} if self.metadata is None else _facts(self.metadata)),
             "refused": self.is_refused,
             "reason": self.refusal,
+            "remedy": self.remedy,
             "operations": [
                 {"name": one.value, "may": self.may(one) is None, "reason": self.may(one)}
                 for one in IcebergService

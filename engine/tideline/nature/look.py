@@ -22,6 +22,7 @@ from tideline.index.bucket_recognition import Recognition, recognise_buckets
 from tideline.index.index_type import IndexType
 from tideline.nature.table_nature import IndexNature, TableNature
 from tideline.nature.traces import (
+    SCHEMA_FOLDER,
     STORAGE_LOCK,
     ControlFolder,
     schema_history,
@@ -115,10 +116,15 @@ def _control_folder(store: ObjectStore) -> ControlFolder:
     names = {split_path(info.path)[1] for info in listing.objects}
     folders = frozenset(split_path(path)[1] for path in listing.directories)
     lock_folder, lock_name = split_path(STORAGE_LOCK)
-    if lock_folder in folders:
-        held = store.list_directory(f"{_CONTROL}/{lock_folder}").objects
-        names |= {STORAGE_LOCK for info in held if split_path(info.path)[1] == lock_name}
-    return ControlFolder(frozenset(names), folders)
+    if lock_folder in folders and lock_name in _names_in(store, lock_folder):
+        names.add(STORAGE_LOCK)
+    schemas = _names_in(store, SCHEMA_FOLDER) if SCHEMA_FOLDER in folders else ()
+    return ControlFolder(frozenset(names), schemas)
+
+
+def _names_in(store: ObjectStore, folder: str) -> tuple[str, ...]:
+    listed = store.list_directory(f"{_CONTROL}/{folder}").objects
+    return tuple(split_path(info.path)[1] for info in listed)
 
 
 def _as_far_as_possible(read: Callable[[], T], unreadable: list[str]) -> T | None:

@@ -21,6 +21,7 @@ from tideline.timeline.instant import Instant
 
 LATEST_SCHEMA = "latest_schema"
 SCHEMA_FOLDER = ".schema"
+_KEPT_SCHEMA = ".schemacommit"
 FILE_SYSTEM_LOCK = "lock"
 _PROVIDER = ".lock.provider"
 STORAGE_LOCK = ".locks/table_lock.json"
@@ -77,10 +78,10 @@ class WriterTraces:
 
 @dataclass(frozen=True, slots=True)
 class ControlFolder:
-    """The names in `.hoodie/`, without what lies deeper except the storage lock."""
+    """The names in `.hoodie/`, the storage lock's among them, and the names of kept schemas."""
 
     objects: frozenset[str] = frozenset()
-    folders: frozenset[str] = frozenset()
+    schemas: tuple[str, ...] = ()
 
 
 Commits = Iterable[tuple[Instant, CommitMetadata]]
@@ -96,8 +97,10 @@ def schema_history(commits: Commits, folder: ControlFolder) -> SchemaHistory:
         if found:
             where = f"{LATEST_SCHEMA} of commit {instant.time}"
             return SchemaHistory(True, _version(found), where, columns)
-    if SCHEMA_FOLDER in folder.folders:
-        return SchemaHistory(True, None, f".hoodie/{SCHEMA_FOLDER}", columns)
+    kept = sorted(name for name in folder.schemas if name.endswith(_KEPT_SCHEMA))
+    if kept:
+        version = kept[-1].removesuffix(_KEPT_SCHEMA)
+        return SchemaHistory(True, version, f".hoodie/{SCHEMA_FOLDER}", columns)
     known_from = f"{SCHEMA_KEY} of the newest commit" if columns is not None else None
     return SchemaHistory(known_from=known_from, columns=columns)
 
