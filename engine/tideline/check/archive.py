@@ -67,13 +67,12 @@ def _revived(seen: Inspection) -> Iterator[Finding]:
             if time is None or any(piece.base_instant >= time for piece in group.slices):
                 continue
             for piece in group.slices:
-                for file in (piece.base_file, *piece.log_files):
-                    if file is not None:
-                        yield error(
-                            NAME,
-                            f"replaced by {time}, which was archived before cleaning removed it: "
-                            "its rows are visible again",
-                            path=file.path,
-                            instant=time,
-                            repair=Repair(RepairKind.DELETE_FILE, file.path),
-                        )
+                for file in piece.files:
+                    yield error(
+                        NAME,
+                        f"replaced by {time}, which was archived before cleaning removed it: "
+                        "its rows are visible again",
+                        path=file.path,
+                        instant=time,
+                        repair=Repair(RepairKind.DELETE_FILE, file.path),
+                    )

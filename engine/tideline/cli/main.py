@@ -27,6 +27,10 @@ from tideline.errors import ConfigError, TidelineError
 
 _COMMANDS = {
     "create": ("tideline.cli.create:create_command", "Create an empty table."),
+    "adopt": (
+        "tideline.cli.adopt:adopt_command",
+        "Say what a table of others is, and what may be done.",
+    ),
     "show": ("tideline.cli.show:show_command", "Describe a table: keys, schema, counts."),
     "timeline": ("tideline.cli.timeline:timeline_command", "List what was done to a table."),
     "check": ("tideline.cli.check:check_command", "Find what is wrong with a table, and mend it."),

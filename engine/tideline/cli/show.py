@@ -16,6 +16,7 @@ from tideline.index.index_type import IndexType
 from tideline.ingest.checkpoint import read_newest_checkpoints
 from tideline.ingest.continuation import prefix_uri
 from tideline.ingest.landing import QUARANTINE, describe_noted
+from tideline.nature.table_nature import custom_merging, key_generator_text
 from tideline.settings.gate import stored_problems
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
@@ -74,8 +75,8 @@ def describe_table(table: HoodieTable) -> dict[str, Any]:
         "record_key": ",".join(config.record_key_fields),
         "partition_by": ",".join(config.partition_fields) or None,
         "ordering": ",".join(config.ordering_fields) or None,
-        "key_generator": str(config.key_generator),
-        "merge_mode": str(config.merge_mode),
+        "key_generator": key_generator_text(config),
+        "merge_mode": custom_merging(config) or str(config.merge_mode),
         "index": config.index_type if buckets is None else IndexType.BUCKET.value,
         "buckets": None if buckets is None else str(buckets),
         **_counts(table, timeline),

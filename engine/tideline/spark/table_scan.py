@@ -15,6 +15,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tideline.errors import UnsupportedTable
+from tideline.nature.guard import require_by_properties
+from tideline.nature.operation import Operation
 from tideline.spark.arrow_types import arrow_to_spark
 from tideline.spark.conversions import converted
 from tideline.spark.file_index import read_base_files
@@ -55,7 +57,8 @@ class TableScan:
     until: InstantTime | None = None
 
     def slice_context(self, table: HoodieTable) -> SliceContext:
-        """What merging the slices needs to know."""
+        """What merging the slices needs to know. Raises UnsupportedTable where nobody here does."""
+        require_by_properties(table, Operation.MERGE_LOGS)
         return SliceContext.of(table, self.timeline, self.schema, self.until)
 
 

@@ -113,12 +113,17 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """A base file with the log files on top of it, oldest log first; either may be absent."""
+    """A base file with the log files on top of it, oldest log first; either may be absent.
+
+    `cdc_files` are logs of changes that were written beside the base file: no row of the table is
+    in them, and they live as long as the slice does.
+    """
 
     group: FileGroupId
     base_instant: InstantTime
     base_file: BaseFile | None = None
     log_files: tuple[LogFile, ...] = ()
+    cdc_files: tuple[LogFile, ...] = ()
 
     @property
     def partition(self) -> str:
@@ -127,6 +132,12 @@ class FileSlice:
     @property
     def file_id(self) -> str:
         return self.group.file_id
+
+    @property
+    def files(self) -> tuple[BaseFile | LogFile, ...]:
+        """All its files: the base file if there is one, logs, and logs of changes."""
+        base = (self.base_file,) if self.base_file else ()
+        return (*base, *self.log_files, *self.cdc_files)
 
     @property
     def size_bytes(self) -> int:

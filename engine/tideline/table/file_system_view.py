@@ -6,9 +6,10 @@ A pure value. Built in these steps, for each partition:
    `_SUCCESS`, other dot files) is left out.
 2. Files are grouped by file id into slices by instant; in timeline layout 1 a log file belongs to
    the slice whose base instant its name carries.
-3. A slice counts when its base instant is committed. A slice begun by a pending compaction has
+3. Logs of changes (CDC) lie beside the base file of their instant, and are no logs to merge.
+4. A slice counts when its base instant is committed. A slice begun by a pending compaction has
    only log files so far: they go on top of the slice before it.
-4. File groups that a completed replacecommit replaced are set apart.
+5. File groups that a completed replacecommit replaced are set apart.
 
 Source: Hudi's AbstractTableFileSystemView, HoodieFileGroup (timeline layout 1).
 """
@@ -157,8 +158,11 @@ def _slices(
 ) -> tuple[FileSlice, ...]:
     bases: dict[InstantTime, BaseFile] = {}
     logs: dict[InstantTime, list[LogFile]] = {}
+    changes: dict[InstantTime, list[LogFile]] = {}
     for item in files:
-        if isinstance(item, LogFile):
+        if isinstance(item, LogFile) and item.is_cdc:
+            changes.setdefault(item.instant, []).append(item)
+        elif isinstance(item, LogFile):
             logs.setdefault(item.instant, []).append(item)
         elif item.instant not in bases or bases[item.instant].name < item.name:
             bases[item.instant] = item
@@ -173,6 +177,7 @@ def _slices(
                 instant,
                 bases.get(instant) if is_committed else None,
                 tuple(sorted(logs.get(instant, ()), key=_log_order)),
+                tuple(sorted(changes.get(instant, ()), key=_log_order)),
             )
         )
     # A pending compaction that nothing was appended after leaves no slice of its own.
@@ -185,7 +190,11 @@ def _merge_pending(group: FileGroup, compaction: InstantTime | None) -> FileSlic
         return newest
     before = group.slices[1]
     return FileSlice(
-        group.id, before.base_instant, before.base_file, before.log_files + newest.log_files
+        group.id,
+        before.base_instant,
+        before.base_file,
+        before.log_files + newest.log_files,
+        before.cdc_files,
     )
 
 

@@ -75,6 +75,12 @@ class Marker:
         return None if file is None else (file.group, file.instant)
 
     @property
+    def is_cdc(self) -> bool:
+        """Whether the marked file is a log of changes, which one instant writes whole."""
+        log = LogFile.parse(self.partition, self.file_name)
+        return log is not None and log.is_cdc
+
+    @property
     def marker_path(self) -> str:
         """The marker's own path, relative to the instant's marker directory."""
         return f"{self.path}.marker.{self.kind}"

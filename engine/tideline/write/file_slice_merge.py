@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.errors import ConfigError
+from tideline.errors import ConfigError, UnsupportedTable
 from tideline.formats.column_encoding import decoded
 from tideline.log.block_scan import SelectedBlocks
 from tideline.log.log_files import LogFiles
@@ -49,12 +49,13 @@ class SliceContext:
     `schema` has the user columns in the table's types. Blocks of instants that `committed` does not
     contain are left out. In a table without meta columns record keys are computed from
     `key_fields`, and name them where `keys_qualified`. The `delete_*` settings are LogRules'.
+    Without a `merge_mode` only slices that have no logs are read.
     """
 
     table: str
     schema: pa.Schema
     committed: CommittedInstants
-    merge_mode: MergeMode = MergeMode.COMMIT_TIME_ORDERING
+    merge_mode: MergeMode | None = MergeMode.COMMIT_TIME_ORDERING
     ordering_fields: tuple[str, ...] = ()
     populate_meta_fields: bool = True
     key_fields: tuple[str, ...] = ()
@@ -82,7 +83,7 @@ class SliceContext:
             table=table.uri,
             schema=without_meta_fields(schema),
             committed=CommittedInstants.of(timeline, until),
-            merge_mode=config.merge_mode,
+            merge_mode=config.known_merge_mode,
             ordering_fields=config.ordering_fields,
             populate_meta_fields=config.populate_meta_fields,
             key_fields=config.record_key_fields,
@@ -151,6 +152,12 @@ class FileSliceMerge:
         *,
         keeps_dictionaries: bool = False,
     ) -> None:
+        if file_slice.log_files and ctx.merge_mode is None:
+            raise UnsupportedTable(
+                "records are merged in a custom way, so no log is merged into its base file",
+                table=ctx.table,
+                path=file_slice.log_files[0].path,
+            )
         full = ctx.full_schema
         unknown = [name for name in columns or () if name not in full.names]
         if unknown:
@@ -267,7 +274,7 @@ class FileSliceMerge:
             table=ctx.table,
             instant=self._slice.base_instant,
             schema=pa.schema([item for item in ctx.schema if item.name in wanted]),
-            merge_mode=ctx.merge_mode,
+            merge_mode=ctx.merge_mode or MergeMode.COMMIT_TIME_ORDERING,
             ordering_fields=ctx.ordering_fields,
             populate_meta_fields=ctx.populate_meta_fields,
             virtual_key_fields=ctx.key_fields,

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.properties import KeyGeneratorKind
+from tideline.table.properties import KeyGeneratorKind, MergeMode
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import WriteConfig
 from tideline.write.handle_context import HandleContext
@@ -20,11 +20,13 @@ def table_context(
 ) -> HandleContext:
     """The context of files written at `instant` with these user columns."""
     properties = table.config
+    # A clustering of rows that are merged in a custom way merges none.
+    merge_mode = properties.known_merge_mode or MergeMode.COMMIT_TIME_ORDERING
     return HandleContext(
         table=table.location.uri,
         instant=instant,
         schema=schema,
-        merge_mode=properties.merge_mode,
+        merge_mode=merge_mode,
         ordering_fields=properties.ordering_fields,
         parquet=config.parquet,
         bloom=config.bloom,

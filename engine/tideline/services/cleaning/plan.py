@@ -27,11 +27,9 @@ from tideline.services.cleaning.config import CleaningConfig, CleaningPolicy
 from tideline.services.cleaning.retention import Retention
 from tideline.services.explanation import Explanation
 from tideline.table.file_group import (
-    BaseFile,
     FileGroup,
     FileGroupId,
     FileSlice,
-    LogFile,
     join_path,
 )
 from tideline.table.file_system_view import FileSystemView, parse_data_file
@@ -172,7 +170,7 @@ def plan_cleaning(
         doomed = tuple(
             DoomedFile(file.path, file.size_bytes)
             for piece in _doomed_slices(view, partition, facts, retention, config)
-            for file in files_in(piece)
+            for file in piece.files
         )
         if doomed:
             files[partition] = doomed
@@ -200,11 +198,11 @@ def _doomed_slices(
     protected = set(facts.savepointed.get(partition, ()))
     for time in (*retention.pinned, *facts.timeline.savepointed_times()):
         for piece in view.latest_slices(partition, as_of=time):
-            protected.update(file.name for file in files_in(piece))
+            protected.update(file.name for file in piece.files)
     for group in view.all_file_groups(partition):
         replaced_at = view.replaced.get(group.id)
         for piece in _outdated(group, replaced_at, facts, retention, config):
-            if protected.isdisjoint(file.name for file in files_in(piece)):
+            if protected.isdisjoint(file.name for file in piece.files):
                 yield piece
 
 
@@ -265,11 +263,6 @@ def _is_emptied(
     names = (name for name, _ in listing)
     remaining = sum(1 for name in names if parse_data_file(partition, name, 0) is not None)
     return remaining == doomed
-
-
-def files_in(piece: FileSlice) -> tuple[BaseFile | LogFile, ...]:
-    """The base file, if there is one, and the log files of a slice."""
-    return (*((piece.base_file,) if piece.base_file else ()), *piece.log_files)
 
 
 def _files_of(record: Mapping[str, Any]) -> Iterator[tuple[str, tuple[DoomedFile, ...]]]:

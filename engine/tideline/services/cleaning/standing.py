@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tideline.services.cleaning.plan import TableFacts, files_in, is_needed
+from tideline.services.cleaning.plan import TableFacts, is_needed
 from tideline.table.file_group import BaseFile, FileGroupId, LogFile, split_path
 from tideline.table.file_system_view import FileSystemView, parse_data_file
 
@@ -46,11 +46,11 @@ class StandingFiles:
         newest: dict[str, FileGroupId] = {}
         read: set[str] = set()
         for piece in view.latest_slices(partition):
-            newest |= dict.fromkeys((file.name for file in files_in(piece)), piece.group)
+            newest |= dict.fromkeys((file.name for file in piece.files), piece.group)
         for group in view.all_file_groups(partition):
             for piece in group.slices:
                 if is_needed(piece, self.facts.needed):
-                    read.update(file.name for file in files_in(piece))
+                    read.update(file.name for file in piece.files)
         found: dict[str, str] = {}
         for path in paths:
             name = split_path(path)[1]

@@ -14,11 +14,13 @@ from dataclasses import replace
 
 from tideline.errors import Conflict, ObjectNotFound, UnsupportedTable
 from tideline.formats.avro import encode_container
+from tideline.index.bucket_layout import HAS_BUCKETS
+from tideline.nature.guard import refused_by_properties, require_by_properties
+from tideline.nature.operation import Operation
 from tideline.services.audit import ServiceDone
 from tideline.services.clustering.config import ClusteringConfig
 from tideline.services.clustering.conflict import find_update
 from tideline.services.clustering.plan import (
-    HAS_BUCKETS,
     ClusteringPlan,
     find_due,
     partitions_to_cluster,
@@ -82,6 +84,7 @@ def plan_due_clustering(
         reason=reason,
         pending_log_compaction=table.planned_groups(timeline, Action.LOGCOMPACTION),
         looked_over=tuple(sorted(set(changed) - set(wanted))),
+        merges_logs=refused_by_properties(table, Operation.MERGE_LOGS) is None,
     )
 
 
@@ -124,6 +127,8 @@ def execute_clustering(
     if write_config.index.type.places_by_hash:
         raise UnsupportedTable(HAS_BUCKETS, table=table.location.uri, instant=instant)
     plan = read_clustering_plan(table, instant)
+    if any(piece.log_files for piece in plan.slices):
+        require_by_properties(table, Operation.MERGE_LOGS)
 
     def move(work: ServiceWork) -> MovedRows:
         sized = _with_sizes(table, plan, instant.time)

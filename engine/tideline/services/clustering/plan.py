@@ -21,6 +21,7 @@ from typing import Any
 
 from tideline.errors import ConfigError, CorruptTable
 from tideline.formats.bounded import parser
+from tideline.index.bucket_layout import HAS_BUCKETS
 from tideline.services.clustering.config import (
     LAYOUT_KEY,
     SORT_COLUMNS_KEY,
@@ -37,9 +38,9 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import COMMIT_ACTIONS
 from tideline.timeline.instant_time import InstantTime
 
-HAS_BUCKETS = (
-    "a bucket index finds rows by the names of file groups, which clustering changes; resizing "
-    "CONSISTENT_HASHING buckets is left to Hudi"
+_NO_LOGS = (
+    "no file groups to rewrite; those with logs are left alone, because records are merged in a "
+    "custom way"
 )
 _EXECUTION_CLASS = (
     "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
@@ -212,11 +213,12 @@ def plan_clustering(
     reason: str,
     pending_log_compaction: Mapping[FileGroupId, InstantTime] | None = None,
     looked_over: Sequence[str] = (),
+    merges_logs: bool = True,
 ) -> ClusteringPlan | NotDue:
     """Group the slices of a view of the partitions to cluster.
 
     `looked_over` are partitions that were due to be looked at and filtered out; the next plan looks
-    at them again.
+    at them again. Where logs cannot be merged, slices that have any are left as they are.
     """
     busy = {**view.pending_compaction, **view.pending_clustering}
     busy |= dict(pending_log_compaction or {})
@@ -224,7 +226,11 @@ def plan_clustering(
     missing = set(looked_over)
     for partition in view.partitions:
         latest = view.latest_slices(partition)
-        slices = [piece for piece in latest if piece.group not in busy]
+        slices = [
+            piece
+            for piece in latest
+            if piece.group not in busy and (merges_logs or not piece.log_files)
+        ]
         small = [piece for piece in slices if _base_bytes(piece) < config.small_file_bytes]
         found = tuple(_groups_of(small, config))
         taken = found[: config.groups_max - len(groups)]
@@ -232,7 +238,7 @@ def plan_clustering(
             missing.add(partition)
         groups += taken
     if not groups:
-        return NotDue("no file groups to rewrite")
+        return NotDue("no file groups to rewrite" if merges_logs else _NO_LOGS)
     return ClusteringPlan(
         tuple(groups),
         config.sort_columns,
@@ -331,4 +337,6 @@ def _slice_from_avro(record: Mapping[str, Any], path: str) -> FileSlice:
     if (base_name and base is None) or len(found) < len(names) or not (base or found):
         raise CorruptTable("a clustering plan names no data file", path=path, value=group)
     instant = base.instant if base else found[0].instant
-    return FileSlice(group, instant, base, found)
+    rows = tuple(log for log in found if not log.is_cdc)
+    changes = tuple(log for log in found if log.is_cdc)
+    return FileSlice(group, instant, base, rows, changes)

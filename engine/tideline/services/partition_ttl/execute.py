@@ -107,11 +107,7 @@ def _ages(
         since: InstantTime | None = max(piece.base_instant for piece in slices)
         if config.strategy is TtlStrategy.KEEP_BY_CREATION_TIME:
             since = _creation_time(table, partition)
-        files = [
-            file
-            for piece in slices
-            for file in (*((piece.base_file,) if piece.base_file else ()), *piece.log_files)
-        ]
+        files = [file for piece in slices for file in piece.files]
         yield PartitionAge(
             partition,
             since,

@@ -141,7 +141,7 @@ def plan_rollback(
         # On top of what a pending compaction writes, later writers have appended already.
         keeps_logs = instant.action is Action.COMPACTION and not restores
         for file in building.files:
-            if file.instant == instant.time and not (keeps_logs and isinstance(file, LogFile)):
+            if file.instant == instant.time and not (keeps_logs and _is_appended(file)):
                 building.doom(file.partition, file.path)
         if instant.action in (Action.DELTACOMMIT, Action.LOGCOMPACTION):
             building.add_appended(metadata or CommitMetadata())
@@ -179,7 +179,7 @@ class _PlanInProgress:
     def __post_init__(self) -> None:
         self.logs = {}
         for file in self.files:
-            if isinstance(file, LogFile):
+            if isinstance(file, LogFile) and not file.is_cdc:
                 self.logs.setdefault((file.group, file.instant), []).append(file)
 
     def doom(self, partition: str, path: str) -> None:
@@ -195,7 +195,20 @@ class _PlanInProgress:
         appended = marker.appended_slice
         if appended is None:
             raise self._foreign(marker)
+        if marker.is_cdc:
+            self.add_changes(marker, *appended)
+            return
         self.appended.setdefault(appended, set()).add(marker.path)
+
+    def add_changes(self, marker: Marker, group: FileGroupId, time: InstantTime) -> None:
+        """A log of changes is one instant's alone, whatever others append beside it."""
+        if time != self.instant.time:
+            raise self._foreign(marker)
+        self.doom(marker.partition, marker.path)
+        for file in self.files:
+            is_log_of_changes = isinstance(file, LogFile) and file.is_cdc
+            if is_log_of_changes and (file.group, file.instant) == (group, time):
+                self.doom(file.partition, file.path)
 
     def add_appended(self, metadata: CommitMetadata) -> None:
         """Note the slices that a commit, or a workload profile, has stats of."""
@@ -235,6 +248,11 @@ class _PlanInProgress:
             instant=self.instant.time,
             path=marker.path,
         )
+
+
+def _is_appended(file: BaseFile | LogFile) -> bool:
+    """Whether it is a log of rows, which any writer appends to a slice."""
+    return isinstance(file, LogFile) and not file.is_cdc
 
 
 def _request(

@@ -1,0 +1,242 @@
+"""`tideline adopt`: the dossier of a table, read without changing it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tideline.cli.main import run
+from tideline.storage.location import StoreLocation
+from tideline.table.properties import PROPERTIES_PATH, update_table_properties
+from tideline.table.table_config import TableType
+from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
+from tideline.testing.fixtures import all_expected, fixture_table
+from tideline.testing.small_table import SmallTable, batch
+
+Captured = pytest.CaptureFixture[str]
+DOCUMENTED = (Path(__file__).parents[3] / "docs" / "adopting.md").read_text("utf-8")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> SmallTable:
+    made = SmallTable.create(
+        StoreLocation.of(str(tmp_path / "orders")), table_type=TableType.MERGE_ON_READ
+    )
+    made.write("upsert", batch(range(4), 1))
+    made.write("upsert", batch(range(2), 2))
+    return made
+
+
+def stored(folder: Path) -> dict[str, tuple[bytes, int]]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def adopt(uri: str, capsys: Captured, *, code: int = 0) -> dict[str, Any]:
+    assert run(["adopt", uri, "--json"]) == code
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return told
+
+
+def page(uri: str, capsys: Captured, *, code: int = 0) -> str:
+    assert run(["adopt", uri]) == code
+    return capsys.readouterr().out
+
+
+def set_properties(table: SmallTable, **changes: str) -> None:
+    properties = {name.replace("__", "."): text for name, text in changes.items()}
+    update_table_properties(table.store(), properties)
+
+
+def test_nothing_on_disk_changes(table: SmallTable, tmp_path: Path, capsys: Captured) -> None:
+    # A control folder as a process left it that died: markers, a heartbeat, half an update.
+    (tmp_path / "orders/.hoodie/.temp/20240101000000000").mkdir(parents=True)
+    (tmp_path / "orders/.hoodie/.heartbeat").mkdir(exist_ok=True)
+    (tmp_path / "orders/.hoodie/.heartbeat/20240101000000000").touch()
+    (tmp_path / "orders/.hoodie/20240101000000000.deltacommit.requested").touch()
+    backup = tmp_path / "orders/.hoodie/hoodie.properties.backup"
+    backup.write_bytes((tmp_path / "orders/.hoodie/hoodie.properties").read_bytes())
+    before, folders = stored(tmp_path), sorted(tmp_path.rglob("*"))
+    adopt(table.location.uri, capsys)
+    page(table.location.uri, capsys)
+    assert stored(tmp_path) == before
+    assert sorted(tmp_path.rglob("*")) == folders
+
+
+@pytest.mark.minio
+def test_on_s3_nothing_is_put_or_deleted(
+    s3_location: StoreLocation, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    endpoint = dict(s3_location.options)["endpoint"]
+    table = SmallTable.create(s3_location)
+    table.write("upsert", batch(range(4), 1))
+    with FaultyS3Proxy(endpoint.removeprefix("http://")) as proxy:
+        monkeypatch.setenv("TIDELINE_S3_ENDPOINT", proxy.endpoint)
+        monkeypatch.setenv("TIDELINE_S3_ALLOW_HTTP", "true")
+        assert adopt(s3_location.uri, capsys)["state"]["files"]["base_files"] == 2
+        page(s3_location.uri, capsys)
+        methods = {request.method for request in proxy.requests}
+    assert methods <= {"GET", "HEAD"}
+    assert "GET" in methods
+
+
+def test_it_tells_what_the_table_is_and_what_lies_in_it(
+    table: SmallTable, tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "orders/notes.txt").write_text("whose is this?")
+    (tmp_path / "orders/below/.hoodie").mkdir(parents=True)
+    (tmp_path / "orders/below/.hoodie/hoodie.properties").write_text("hoodie.table.name=below\n")
+    told = adopt(table.location.uri, capsys)
+    assert (told["version"], told["type"], told["record_key"]) == (6, "MERGE_ON_READ", ["id"])
+    assert told["timezone"]["basis"] == "stated"
+    assert told["merging"]["mode"] == "COMMIT_TIME_ORDERING"
+    assert not told["refused"]
+    assert all(one["may"] for one in told["operations"])
+    state = told["state"]
+    assert state["commits"] == 2
+    assert state["pending"] == []
+    assert (state["files"]["file_groups"], state["files"]["groups_with_logs"]) == (2, 2)
+    assert state["foreign"]["nested_tables"] == [{"path": "below", "format": "hudi"}]
+    assert (state["foreign"]["files"], state["foreign"]["examples"]) == (1, ["notes.txt"])
+
+
+def test_every_name_in_its_json_is_documented(table: SmallTable, capsys: Captured) -> None:
+    told = adopt(table.location.uri, capsys)
+    names = {*told, *told["state"], *told["state"]["files"], *told["writers"], *told["index"]}
+    names |= {*told["operations"][0], *told["timezone"], *told["schema"], *told["merging"]}
+    assert not [name for name in sorted(names) if f"`{name}`" not in DOCUMENTED]
+    operations = {one["name"] for one in told["operations"]}
+    assert not [name for name in sorted(operations) if f"`{name}`" not in DOCUMENTED]
+
+
+def test_its_lines_fit_and_its_commands_can_be_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    folder = tmp_path / "it's here"
+    table = SmallTable.create(StoreLocation.of(str(folder)), table_type=TableType.MERGE_ON_READ)
+    table.write("upsert", batch(range(4), 1))
+    set_properties(table, hoodie__compaction__payload__class="com.acme.Payload")
+    told = page(str(folder), capsys)
+    lines = told.splitlines()
+    commands = [line.strip() for line in lines if line.startswith("    tideline ")]
+    wide = [line for line in lines if len(line) > 80 and line.strip() not in commands]
+    assert wide == [] or all(" " not in line.strip() for line in wide)
+    assert "Records are merged in a custom way (com.acme.Payload)." in told
+    assert [shlex.split(one)[1] for one in commands] == ["check", "plan", "read"]
+    assert "--read-optimized" in commands[-1], "its logs are not merged"
+    monkeypatch.chdir(tmp_path)
+    for command in commands[:2]:
+        assert run(shlex.split(command)[1:]) == 0
+
+
+def test_a_zone_that_has_to_be_declared_is_declared_as_printed(capsys: Captured) -> None:
+    table = SmallTable.in_memory({"tideline.timezone": "Asia/Kolkata"})
+    table.write("upsert", batch(range(4), 1))
+    table.fake_clock.advance(3600)
+    table.write("upsert", batch(range(4), 2))
+    update_table_properties(
+        table.store(), {"tideline.timezone": None, "hoodie.table.timeline.timezone": "LOCAL"}
+    )
+    uri = table.location.uri
+    told = adopt(uri, capsys)
+    refused = {one["name"] for one in told["operations"] if not one["may"]}
+    assert {"write", "cleaning", "rollback"} <= refused
+    assert not refused & {"read", "merge_logs", "check", "savepoint"}
+    (write,) = [one for one in told["operations"] if one["name"] == "write"]
+    assert (write["declare"], "LakeTable" in write["where"]) == ("tideline.timezone", True)
+    (command,) = re.findall(r"tideline (declare .*)", page(uri, capsys))
+    assert run(shlex.split(command)) == 0
+    capsys.readouterr()
+    assert all(one["may"] for one in adopt(uri, capsys)["operations"])
+
+
+@pytest.mark.parametrize("version", ["4", "8", "9", "10"])
+def test_a_table_that_is_refused_altogether_says_what_it_is(
+    table: SmallTable, capsys: Captured, version: str
+) -> None:
+    body = table.store().get(PROPERTIES_PATH).decode().replace("version=6", f"version={version}")
+    table.store().put(PROPERTIES_PATH, body.encode())
+    told = adopt(table.location.uri, capsys, code=1)
+    assert (told["version"], told["refused"], told["state"]) == (int(version), True, None)
+    assert not any(one["may"] for one in told["operations"])
+    text = page(table.location.uri, capsys, code=1)
+    assert f"A Hudi table of version {version}" in text
+    assert "Tideline does nothing with it" in text
+
+
+def test_where_no_table_is_it_says_so(tmp_path: Path, capsys: Captured) -> None:
+    assert run(["adopt", str(tmp_path)]) == 1
+    assert "no Hudi table here, nor an Iceberg table" in capsys.readouterr().err
+
+
+@pytest.mark.fixtures
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("equality_deletes/data/equality_deletes/warehouse/mydb/mytable", 2),
+        ("hist.generated_spec1_0_01/data/generated_spec1_0_01/pyspark_iceberg_table", 1),
+        ("column_mapping/data/column_mapping/warehouse/default.db/my_table", None),
+    ],
+)
+def test_an_iceberg_table_has_a_short_one(name: str, says: int | None, capsys: Captured) -> None:
+    folder = fixture_table(f"iceberg-duckdb.{name}")
+    before = stored(folder)
+    told = adopt(str(folder), capsys, code=0 if says else 1)
+    assert told["format"] == "iceberg"
+    assert told.get("format_version") == says
+    assert ("catalog" in (told["reason"] or "")) is (says is None)
+    assert "An Iceberg table" in page(str(folder), capsys, code=0 if says else 1)
+    assert stored(folder) == before
+
+
+FOREIGN = (
+    "hudi-upgrade.mor-tables.hudi-v6-table-mor/data/hudi-v6-table-mor",
+    "hudi-trino.hudi_multi_fg_pt_v6_mor/data/hudi_multi_fg_pt_v6_mor",
+    "hudi-trino.hudi_v6_composite_key/data/hudi_v6_composite_key",
+    "hudi-rs.cow.v6_simplekeygen_hivestyle_no_metafields/data/v6_simplekeygen_hivestyle_no_metafields",
+    "hudi-upgrade.unsupported-upgrade-tables.hudi-v4-table/data/hudi-v4-table",
+    "hudi-upgrade.unsupported-upgrade-tables.hudi-v5-table/data/hudi-v5-table",
+    "hudi-rs.cow.v8_complexkeygen_hivestyle/data/v8_complexkeygen_hivestyle",
+    "hudi-rs.cow.v9_txns_simple_meta/data/v9_txns_simple_meta",
+)  # fmt: skip
+
+
+@pytest.mark.fixtures
+@pytest.mark.parametrize("name", FOREIGN)
+def test_tables_of_others_are_told_as_they_are(
+    name: str, capsys: Captured, wide_words: Callable[[str], list[str]]
+) -> None:
+    folder = fixture_table(name)
+    expected = all_expected()[name]
+    before = stored(folder)
+    is_read = expected["table_version"] == "6"
+    told = adopt(str(folder), capsys, code=0 if is_read else 1)
+    text = page(str(folder), capsys, code=0 if is_read else 1)
+    assert stored(folder) == before
+    assert str(told["version"]) == expected["table_version"]
+    assert told["type"] == expected["table_type"]
+    assert ",".join(told["record_key"]) == expected.get("record_key", "")
+    partitions = ",".join(told["metadata_partitions"])
+    assert partitions == expected.get("mdt_partitions", "")
+    assert wide_words(text) == []
+
+
+@pytest.fixture
+def wide_words() -> Callable[[str], list[str]]:
+    """Lines above 80 characters that could have been broken."""
+
+    def find(text: str) -> list[str]:
+        return [
+            line
+            for line in text.splitlines()
+            if len(line) > 80 and not line.startswith("    tideline") and "  " not in line.strip()
+            and " " in line.strip().removeprefix("- ")
+        ]  # fmt: skip
+
+    return find

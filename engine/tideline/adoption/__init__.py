@@ -1,0 +1,1 @@
+"""The dossier of a table before anybody touches it."""

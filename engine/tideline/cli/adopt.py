@@ -1,0 +1,72 @@
+"""`tideline adopt`: what a table of others is, before anybody touches it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import click
+from click.core import ParameterSource
+
+from tideline.adoption.dossier import Dossier, read_dossier
+from tideline.cli.adopt_page import hudi_page, iceberg_page
+from tideline.cli.options import table_options
+from tideline.cli.output import print_json, print_line
+from tideline.errors import ObjectNotFound, UnsupportedTable
+from tideline.iceberg.adoption import IcebergDossier, read_iceberg_dossier
+from tideline.storage.location import StoreLocation
+
+_SWITCHES = {
+    "path_style": ("--path-style", "--virtual-host-style"),
+    "allow_http": ("--allow-http", "--https-only"),
+}
+
+
+@click.command("adopt")
+@table_options
+@click.pass_context
+def adopt_command(context: click.Context, uri: str, storage: dict[str, str], as_json: bool) -> None:
+    """Say what the Hudi or Iceberg table at URI is, and what may be done with it.
+
+    Changes nothing: not one object is written or deleted. Exit code 1 for a table that is refused
+    altogether, such as one of another version; the dossier is printed all the same.
+    """
+    location = StoreLocation.of(uri, storage)
+    repeated = (uri, *_given_storage(context, storage))
+    try:
+        dossier: Dossier | IcebergDossier = read_dossier(location)
+    except ObjectNotFound:
+        dossier = _iceberg(location)
+    if as_json:
+        print_json(dossier.as_json())
+    elif isinstance(dossier, IcebergDossier):
+        _print(iceberg_page(dossier, repeated))
+    else:
+        _print(hudi_page(dossier, repeated))
+    if dossier.is_refused:
+        raise click.exceptions.Exit(UnsupportedTable.exit_code)
+
+
+def _iceberg(location: StoreLocation) -> IcebergDossier:
+    try:
+        return read_iceberg_dossier(location)
+    except ObjectNotFound as nothing:
+        raise ObjectNotFound(
+            "there is no Hudi table here, nor an Iceberg table that is a folder of its own",
+            table=location.uri,
+        ) from nothing
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        print_line(line)
+
+
+def _given_storage(context: click.Context, storage: Mapping[str, str]) -> Iterator[str]:
+    """The storage options of the command line, so that printed commands work as they are."""
+    for name, value in storage.items():
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        if name in _SWITCHES:
+            yield _SWITCHES[name][value != "true"]
+        else:
+            yield f"--{name.replace('_', '-')}={value}"

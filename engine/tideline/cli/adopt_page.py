@@ -1,0 +1,235 @@
+"""A dossier as people read it, on lines of at most 80 characters where words allow it.
+
+It begins with what the table is and ends with what to do next: commands that can be typed as they
+are printed, which are therefore never broken.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import wrap
+
+from tideline.adoption.dossier import Dossier
+from tideline.adoption.table_state import TableState
+from tideline.iceberg.adoption import IcebergDossier
+from tideline.iceberg.service import IcebergService
+from tideline.nature.operation import Operation
+from tideline.nature.refusal import Refusal
+from tideline.nature.table_nature import TableNature, key_generator_text
+from tideline.timeline.known_zone import KnownZone, ZoneBasis
+from tideline.wording import counted, size_text
+
+WIDTH = 80
+_NAMES = 16
+
+
+def hudi_page(dossier: Dossier, arguments: Sequence[str]) -> Iterator[str]:
+    """The lines of a Hudi table's dossier; `arguments` name the table on a command line."""
+    nature, state = dossier.nature, dossier.state
+    config = nature.config
+    kind = str(config.table_type).replace("_", " ").lower()
+    yield nature.uri
+    yield from _text(f"A Hudi table of version {config.version}, {kind}.")
+    if nature.is_refused:
+        refusal = nature.may(Operation.READ)
+        yield ""
+        yield from _text(f"Tideline does nothing with it: {'' if not refusal else refusal.reason}.")
+    yield ""
+    yield from _facts(_nature_facts(nature))
+    if state is not None:
+        yield ""
+        yield from _facts(_state_facts(state))
+        yield ""
+        yield "What Tideline may do with it:"
+        yield from _permissions(nature)
+    if dossier.consequences:
+        yield ""
+        yield "What to know before it does:"
+        for one in dossier.consequences:
+            yield from _item(f"{_sentence(one.what)} {_sentence(one.do)}")
+    told = nature.zone.warning if nature.zone is not None else None
+    warnings = [text for text in nature.warnings if text != told]
+    warnings += () if state is None else state.unreadable
+    if warnings:
+        yield ""
+        yield "Noted:"
+        for text in dict.fromkeys(warnings):
+            yield from _item(_sentence(text))
+    if dossier.next_steps:
+        yield ""
+        yield "Next:"
+    for step in dossier.next_steps:
+        yield from _item(f"{step.why[:1].upper()}{step.why[1:]}:")
+        yield f"    tideline {step.command} {_quoted((*arguments, *step.arguments))}"
+
+
+def iceberg_page(dossier: IcebergDossier, arguments: Sequence[str]) -> Iterator[str]:
+    """The lines of an Iceberg table's dossier."""
+    yield dossier.uri
+    told = dossier.as_json()
+    if dossier.is_refused:
+        yield from _text(f"An Iceberg table. Tideline does nothing with it: {dossier.refusal}.")
+        if dossier.remedy:
+            yield from _text(_sentence(dossier.remedy))
+        return
+    yield from _text(f"An Iceberg table of format version {told['format_version']}.")
+    yield ""
+    size_bytes = told["size_bytes"]
+    yield from _facts(
+        {
+            "schemas": f"{told['schemas']}, columns by their ids",
+            "partitions": ", ".join(told["partition_by"]) or "none",
+            "snapshots": f"{told['snapshots']}; refs: {', '.join(told['refs']) or 'none'}",
+            "data files": told["data_files"],
+            "delete files": told["delete_files"],
+            "size": None if size_bytes is None else size_text(size_bytes),
+        }
+    )
+    yield ""
+    yield "What Tideline may do with it:"
+    refused = {service: reason for service in IcebergService if (reason := dossier.may(service))}
+    allowed = [service.value for service in IcebergService if service not in refused]
+    if allowed:
+        yield from _named("yes", ", ".join(allowed))
+    for service, reason in refused.items():
+        yield from _named("no", service.value)
+        yield from _text(_sentence(reason), indent=7)
+    yield ""
+    yield "Next:"
+    for why, command in dossier.next_steps:
+        yield from _item(f"{why[:1].upper()}{why[1:]}:")
+        yield f"    tideline {command} {_quoted(arguments)}"
+
+
+def _nature_facts(nature: TableNature) -> dict[str, object]:
+    config = nature.config
+    index = nature.index
+    custom = nature.custom_merging
+    schema, writers = nature.schema, nature.writers
+    history = "ids, as ALTER TABLE keeps them" if schema.by_ids else "names"
+    columns = "" if schema.columns is None else f"{counted(schema.columns, 'column')}, "
+    return {
+        "name": config.name or None,
+        "record key": ", ".join(config.record_key_fields) or "none",
+        "partitions by": ", ".join(config.partition_fields) or "nothing",
+        "ordering": ", ".join(config.ordering_fields) or None,
+        "key generator": key_generator_text(config),
+        "merging": custom or str(config.merge_mode),
+        "changes": "logged beside the rows (CDC)" if config.logs_changes else None,
+        "index": None if nature.zone is None else _index_text(index.name, index.known_from,
+                                                              index.buckets),
+        "time zone": None if nature.zone is None else _zone_text(nature.zone),
+        "schema": None if nature.zone is None else f"{columns}columns by {history}",
+        "metadata table": ", ".join(config.metadata_partitions) or "off",
+        "last writes": ", ".join(writers.operations).lower() or None,
+        "commits carry": ", ".join(writers.keys) or None,
+        "lock": f"{writers.lock}, by {writers.lock_known_from}" if writers.lock else None,
+    }  # fmt: skip
+
+
+def _zone_text(known: KnownZone) -> str:
+    if known.basis is ZoneBasis.UNSURE:
+        return f"not known, taken for UTC: {known.basis.value}"
+    return f"{known.reading_zone}: {known.basis.value}"
+
+
+def _index_text(name: str | None, known_from: str, buckets: object) -> str:
+    if name is None:
+        return f"each writer's own choice: {known_from}"
+    return f"{name}: {buckets}" if buckets is not None else f"{name}, known by {known_from}"
+
+
+def _state_facts(state: TableState) -> dict[str, object]:
+    files = state.files
+    pending = [
+        f"{one.instant.time} {one.instant.action} {one.instant.state.value.lower()}"
+        f"{', no sign of life' if one.is_silent else ''}"
+        for one in state.pending
+    ]
+    archive = "; older ones are archived" if state.has_archive else ""
+    foreign = state.foreign
+    facts: dict[str, object] = {
+        "commits": f"{state.commits}, the newest {state.newest or '-'}{archive}",
+        "pending": pending or "nothing",
+        "savepoints": list(state.savepoints) or None,
+    }
+    if files is not None:
+        facts |= {
+            "partitions": files.partitions,
+            "file groups": f"{files.file_groups}, {files.groups_with_logs} of them with logs",
+            "base files": f"{files.base_files}, {files.small_files} of them small",
+            "log files": files.log_files,
+            "change logs": files.change_logs or None,
+            "size": size_text(files.size_bytes),
+        }
+    examples = ", ".join(foreign.examples)
+    return facts | {
+        "all versions": f"{counted(state.stored_files, 'data file')}, "
+        f"{size_text(state.stored_bytes)}",
+        "nested tables": [f"{root} ({name})" for root, name in sorted(foreign.nested.items())]
+        or None,
+        "foreign files": f"{foreign.count:,}, such as {examples}" if foreign.count else None,
+    }
+
+
+def _permissions(nature: TableNature) -> Iterator[str]:
+    allowed = [one.sentence for one in Operation if nature.may(one) is None]
+    if allowed:
+        yield from _named("yes", ", ".join(allowed))
+    refused: dict[Refusal, list[str]] = {}
+    for operation, refusal in nature.refusals.items():
+        refused.setdefault(refusal, []).append(operation.sentence)
+    for refusal, names in refused.items():
+        yield from _named("no", ", ".join(names))
+        value = (
+            f" ({refusal.value})" if refusal.value and refusal.value not in refusal.reason else ""
+        )
+        yield from _text(_sentence(f"{refusal.reason}{value}"), indent=7)
+        if refusal.declare:
+            yield from _text(f"Declare {refusal.declare}, as {refusal.where}.", indent=7)
+        elif refusal.remedy:
+            yield from _text(_sentence(refusal.remedy), indent=7)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
+
+
+def _quoted(words: Iterable[str]) -> str:
+    return " ".join(shlex.quote(word) for word in words)
+
+
+def _facts(facts: Mapping[str, object]) -> Iterator[str]:
+    for name, value in facts.items():
+        if value is None:
+            continue
+        for number, item in enumerate(value if isinstance(value, list) else [value]):
+            label = "" if number else name
+            text = f"{item:,}" if isinstance(item, int) else str(item)
+            yield from _wrapped(text, f"  {label:<{_NAMES}}", " " * (_NAMES + 2))
+
+
+def _named(word: str, text: str) -> Iterator[str]:
+    return _wrapped(text, f"  {word:<5}", " " * 7)
+
+
+def _item(text: str) -> Iterator[str]:
+    return _wrapped(text, "- ", "  ")
+
+
+def _text(text: str, indent: int = 0) -> Iterator[str]:
+    return _wrapped(text, " " * indent, " " * indent)
+
+
+def _wrapped(text: str, first: str, others: str) -> Iterator[str]:
+    """Lines that are broken between words only: paths and settings stay whole."""
+    lines = wrap(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    yield from lines or [first.rstrip()]

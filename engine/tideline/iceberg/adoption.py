@@ -1,0 +1,122 @@
+"""The dossier of an Iceberg table before anybody touches it, read from its newest metadata.
+
+Changes nothing. Its JSON is a public form: names stay, new ones may be added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tideline.errors import UnsupportedTable
+from tideline.iceberg.service import IcebergService
+from tideline.iceberg.table import IcebergTable
+from tideline.iceberg.table_metadata import TableMetadata
+from tideline.storage.location import StoreLocation
+
+_METADATA_ELSEWHERE = "write.metadata.path"
+_COLLECTS = "gc.enabled"
+_DELETING = (IcebergService.EXPIRE_SNAPSHOTS, IcebergService.REMOVE_ORPHAN_FILES)
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergDossier:
+    """What is to be known of an Iceberg table; `refusal` says why nothing of it can be read."""
+
+    uri: str
+    metadata: TableMetadata | None = None
+    refusal: str | None = None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether nothing may be done with the table."""
+        return self.refusal is not None
+
+    @property
+    def remedy(self) -> str | None:
+        """What helps where the table is refused, if anything does."""
+        if self.refusal is None or "catalog" not in self.refusal:
+            return None
+        return "name it as its catalog does, and the catalog: tideline iceberg show --help"
+
+    def may(self, service: IcebergService) -> str | None:
+        """None where the maintenance may be done, else why not."""
+        if self.metadata is None:
+            return self.refusal
+        properties = self.metadata.properties
+        if properties.get(_METADATA_ELSEWHERE):
+            return (
+                f"{_METADATA_ELSEWHERE} puts its metadata elsewhere, and a table without a catalog "
+                "keeps it in its own folder"
+            )
+        if service in _DELETING and properties.get(_COLLECTS, "true").strip().lower() != "true":
+            return f"{_COLLECTS} is false: deleting files of this table may corrupt another"
+        return None
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "format": "iceberg",
+            "uri": self.uri,
+            **({} if self.metadata is None else _facts(self.metadata)),
+            "refused": self.is_refused,
+            "reason": self.refusal,
+            "remedy": self.remedy,
+            "operations": [
+                {"name": one.value, "may": self.may(one) is None, "reason": self.may(one)}
+                for one in IcebergService
+            ],
+            "next": [
+                {"why": why, "command": command, "arguments": []}
+                for why, command in self.next_steps
+            ],
+        }
+
+    @property
+    def next_steps(self) -> tuple[tuple[str, str], ...]:
+        """What to do next: why, and the command."""
+        if self.is_refused:
+            return ()
+        return (
+            ("see its schema and how much there is", "iceberg show"),
+            ("see what a rewrite of its files would gain, which changes nothing", "iceberg plan"),
+        )
+
+
+def read_iceberg_dossier(location: StoreLocation) -> IcebergDossier:
+    """The dossier of the table in a folder that no catalog keeps.
+
+    One that is refused says why. Raises ObjectNotFound where no table is, CorruptTable.
+    """
+    try:
+        table = IcebergTable.open(location.uri, dict(location.options))
+    except UnsupportedTable as refused:
+        return IcebergDossier(location.uri, refusal=refused.message)
+    return IcebergDossier(location.uri, table.metadata)
+
+
+def _facts(metadata: TableMetadata) -> dict[str, Any]:
+    snapshot = metadata.snapshot()
+    spec = metadata.spec()
+    summary = {} if snapshot is None else snapshot.summary
+    return {
+        "format_version": metadata.format_version,
+        "uuid": metadata.table_uuid,
+        "location": metadata.location,
+        "schemas": len(metadata.schemas),
+        "columns_by": "ids",
+        "partition_by": [
+            f"{field.transform}({metadata.schema().name_of(field.source_id)})"
+            for field in spec.fields
+        ],
+        "snapshots": len(metadata.snapshots),
+        "refs": sorted(metadata.refs),
+        "current_snapshot": None if snapshot is None else str(snapshot.snapshot_id),
+        "data_files": _number(summary.get("total-data-files")),
+        "delete_files": _number(summary.get("total-delete-files")),
+        "size_bytes": _number(summary.get("total-files-size")),
+    }
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None
