@@ -29,6 +29,7 @@ from tideline.errors import Conflict, CorruptTable, ObjectNotFound
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.object_store import AlreadyExists, ObjectStore
 from tideline.table.java_properties import format_properties, parse_properties
+from tideline.table.kept_settings import own_names
 from tideline.table.table_config import (
     CHECKSUM,
     DATABASE_NAME,
@@ -79,7 +80,7 @@ def load_table_config(store: ObjectStore) -> TableConfig:
     Raises ObjectNotFound when there is no table here at all, CorruptTable when neither file is
     sound, UnsupportedTable for a table version other than 6 and for what cannot be read.
     """
-    config = TableConfig(_load(store).properties, store.uri)
+    config = TableConfig(own_names(_load(store).properties), store.uri)
     config.check_readable()
     return config
 
@@ -105,8 +106,7 @@ def update_table_properties(
             wanted.pop(key, None)
         else:
             wanted[key] = value
-    config = TableConfig(wanted, store.uri)
-    config.check_readable()
+    TableConfig(own_names(wanted), store.uri).check_readable()
     if wanted != current:
         wanted[CHECKSUM] = table_checksum(wanted)
         _back_up(store, format_properties(current, updated_at_ms=clock.now_ms()))
@@ -119,7 +119,7 @@ def update_table_properties(
                 path=PROPERTIES_PATH,
             )
         _scope(store).remove(BACKUP_PATH)
-    return config
+    return TableConfig(own_names(wanted), store.uri)
 
 
 def recover_table_properties(store: ObjectStore) -> None:
