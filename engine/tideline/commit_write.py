@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tideline.commit_report import CommitReport, report_commit
+from tideline.nature.guard import require_by_properties
 from tideline.services.rollback.execute import (
     FailedWrites,
     RolledBack,
@@ -64,7 +65,7 @@ def commit_write(
     Raises Conflict when another write got in the way, UnknownOutcome when the store went away while
     the commit became visible, and what `write` raises.
     """
-    table.config.check_writable()
+    require_by_properties(table, request.operation.permission)
     return _WriteRun(table, request, failed_writes).run(write)
 
 

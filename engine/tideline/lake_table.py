@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from tideline.check.finding import Finding, Repair
 from tideline.check.repair import repair_table
@@ -18,8 +18,12 @@ from tideline.check.run import check_table
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport
 from tideline.commit_write import Requirement, WriteRequest, commit_write, repeated_write
-from tideline.errors import ConfigError, Conflict, FailedAfterCommit, TidelineError
+from tideline.errors import Conflict, FailedAfterCommit, TidelineError
 from tideline.index.bucket_layout import BucketLayout
+from tideline.nature.guard import admit, require
+from tideline.nature.look import read_nature
+from tideline.nature.operation import Operation
+from tideline.nature.table_nature import TableNature
 from tideline.services.engine import ServiceEngine
 from tideline.services.explanation import NotDue
 from tideline.services.partition_ttl.config import PartitionTtlConfig
@@ -50,7 +54,7 @@ from tideline.storage.probe.run import probe_conditional_writes
 from tideline.table.agreement import check_agreement
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.location_conflict import refuse_table_conflict
-from tideline.table.names import column_names, one_or_several
+from tideline.table.names import column_names, member_named, one_or_several
 from tideline.table.settings import Settings
 from tideline.table.table_config import (
     TABLE_VERSION,
@@ -74,7 +78,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SYSTEM_CLOCK = SystemClock()
-E = TypeVar("E", bound=Enum)
 
 
 class LakeTable:
@@ -122,13 +125,13 @@ class LakeTable:
             record_key=column_names(record_key),
             partition_by=column_names(partition_by),
             ordering=column_names(ordering),
-            table_type=_member(TableType, table_type, "table_type") or TableType.COPY_ON_WRITE,
+            table_type=member_named(TableType, table_type, "table_type") or TableType.COPY_ON_WRITE,
             table_version=table_version,
-            key_generator=_member(KeyGeneratorKind, key_generator, "key_generator"),
+            key_generator=member_named(KeyGeneratorKind, key_generator, "key_generator"),
             hive_style=hive_style,
             url_encode=url_encode,
             schema=schema,
-            merge_mode=_member(MergeMode, merge_mode, "merge_mode"),
+            merge_mode=member_named(MergeMode, merge_mode, "merge_mode"),
             properties=properties or {},
         )
         check_readable(table_properties(definition))
@@ -151,6 +154,11 @@ class LakeTable:
     @property
     def uri(self) -> str:
         return self.hoodie_table.location.uri
+
+    @cached_property
+    def nature(self) -> TableNature:
+        """What the table is and what may be done with it, as it was when this was first asked."""
+        return read_nature(self.hoodie_table)
 
     def timeline(self) -> ActiveTimeline:
         """The instants of the table as they are now."""
@@ -244,7 +252,7 @@ class LakeTable:
         """
         table = self.hoodie_table
         given = self._given(options, Place.SERVICE)
-        table.check_zone()
+        require(table, Operation.TTL)
         settings = {**table.config.properties, **given}
         ttl = PartitionTtlConfig.from_settings(Settings(settings))
         planned = plan_table_partition_ttl(table, ttl)
@@ -364,8 +372,7 @@ class LakeTable:
         ended = frozenset(one_or_several(gone))
         policy = replace(self._failed_writes(config), gives_up_unreadable=True, gone=ended)
         with table.lock(config.lock_timing).acquire():
-            timeline = table.timeline()
-            table.require_zone(timeline)
+            timeline = admit(table, Operation.ROLLBACK)
             done = execute_failed_writes_rollback(table, timeline, policy)
             sweep_leftovers(table, timeline, policy)
             return done
@@ -489,12 +496,3 @@ class LakeTable:
             never=config.failed_writes_policy is FailedWritesPolicy.NEVER,
             heartbeat=config.heartbeat,
         )
-
-
-def _member(kind: type[E], text: str | None, what: str) -> E | None:
-    if text is None:
-        return None
-    found = kind.__members__.get(text.strip().upper())
-    if found is None:
-        raise ConfigError(f"{what} must be one of {', '.join(kind.__members__)}", value=text)
-    return found

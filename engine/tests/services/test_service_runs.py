@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import Conflict, CorruptTable, StorageUnavailable, UnsupportedTable
+from tideline.nature.operation import Operation
 from tideline.services.archival.config import ArchivalConfig
 from tideline.services.archival.execute import execute_archival
 from tideline.services.audit import ServiceDone
@@ -371,7 +372,11 @@ def test_a_column_that_a_write_added_while_clustering_ran_stays(cow: SmallTable)
         )
         fresh = hoodie(cow)
         transaction = ServiceTransaction.begin(
-            fresh, instant, SERVICE, roll_back=execute_attempt_rollback
+            fresh,
+            instant,
+            SERVICE,
+            operation=Operation.CLUSTERING,
+            roll_back=execute_attempt_rollback,
         )
         begun.append((transaction, fresh.table_schema_json(transaction.timeline) or ""))
 

@@ -14,6 +14,7 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.errors import ConfigError
+from tideline.nature.judgement import Facts, refusals_of
 from tideline.storage.local import LocalStore
 from tideline.storage.memory import MemoryStore
 from tideline.table.create import TableDefinition, create_table
@@ -87,7 +88,7 @@ def test_what_was_created_is_what_is_opened(store: MemoryStore) -> None:
     created = create_table(store, replace(ORDERS, name="größe: ä", ordering=("ts",)), CLOCK)
     opened = load_table_config(store)
     assert opened == created
-    opened.check_writable()
+    assert refusals_of(Facts(opened)) == {}
     assert opened.name == "größe: ä"
     assert opened.merge_mode is MergeMode.EVENT_TIME_ORDERING
     assert opened.key_generator is KeyGeneratorKind.NON_PARTITION

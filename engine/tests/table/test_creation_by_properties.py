@@ -8,6 +8,8 @@ import pytest
 
 from tideline.errors import ConfigError, UnsupportedTable
 from tideline.lake_table import LakeTable
+from tideline.nature.look import read_nature
+from tideline.nature.operation import Operation
 from tideline.table.java_properties import parse_properties
 from tideline.table.properties import PROPERTIES_PATH, update_table_properties
 from tideline.table.table_config import KeyGeneratorKind, MergeMode
@@ -124,7 +126,7 @@ def test_a_typo_that_is_stored_is_told_and_keeps_nobody_out(tmp_path: Path) -> N
     findings = [one for one in lake.check() if one.check == "properties"]
     assert [str(one.severity) for one in findings] == ["warning", "warning"]
     assert "did you mean hoodie.clean.commits.retained?" in findings[0].message
-    lake.hoodie_table.config.check_writable()
+    assert read_nature(lake.hoodie_table).refusals == {}
     assert lake.plan("cleaning").service.value == "cleaning"
 
 
@@ -133,9 +135,11 @@ def test_what_only_others_can_honour_stops_writers_but_not_readers(tmp_path: Pat
     provider = "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"
     update_table_properties(table.store, {"hoodie.write.lock.provider": provider})
     lake = LakeTable.open(table.uri)
-    lake.hoodie_table.config.check_readable()
-    with pytest.raises(UnsupportedTable, match="StorageBasedLockProvider"):
-        lake.hoodie_table.config.check_writable()
+    nature = read_nature(lake.hoodie_table)
+    assert nature.may(Operation.READ) is None
+    for operation in (Operation.WRITE, Operation.CLEANING, Operation.ROLLBACK):
+        with pytest.raises(UnsupportedTable, match="StorageBasedLockProvider"):
+            nature.require(operation)
     assert "error" in {str(one.severity) for one in lake.check()}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tideline.errors import UnsupportedTable
+from tideline.nature.judgement import Facts, refusal_of
+from tideline.nature.operation import Operation
 from tideline.table.properties import KeyGeneratorKind, MergeMode, TableConfig, TableType
 
 V0_14 = TableConfig(
@@ -186,11 +188,13 @@ WRITABLE = {"hoodie.table.version": "6", "hoodie.table.type": "COPY_ON_WRITE"} |
 def test_what_tideline_would_get_wrong_can_be_read_but_not_written(
     changes: dict[str, str], says: str
 ) -> None:
-    TableConfig(WRITABLE).check_writable()
+    assert refusal_of(Operation.WRITE, Facts(TableConfig(WRITABLE))) is None
     config = TableConfig(WRITABLE | changes)
     config.check_readable()
+    refused = refusal_of(Operation.WRITE, Facts(config))
+    assert refused is not None
     with pytest.raises(UnsupportedTable, match=says):
-        config.check_writable()
+        raise refused.error("memory://t")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tideline.check.finding import Finding, Repair, RepairKind, error, note, warning
+from tideline.check.finding import Finding, Repair, RepairKind, error, warning
 from tideline.check.inspection import Inspection
 from tideline.errors import ConfigError, CorruptTable, UnsupportedTable
 from tideline.settings.gate import stored_problems
@@ -58,10 +58,6 @@ def check_properties(seen: Inspection) -> Iterator[Finding]:
             advice="take it out there, or write the table with what understands it",
         )
     yield from _refused_by_hudi(seen.table.config)
-    try:
-        seen.table.config.check_writable()
-    except (CorruptTable, UnsupportedTable) as refused:
-        yield note(NAME, f"Tideline does not write this table: {refused.message}")
     try:
         WriteConfig.from_properties(seen.table.config.properties)
     except ConfigError as wrong:

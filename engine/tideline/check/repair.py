@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from tideline.check.finding import Finding, Repair, RepairKind
 from tideline.check.run import check_table
 from tideline.errors import CorruptTable
+from tideline.nature.guard import require
+from tideline.nature.operation import Operation
 from tideline.services.archival.execute import finish_archival
 from tideline.services.rollback.execute import FailedWrites
 from tideline.services.rollback.sweep import sweep_leftovers
@@ -44,7 +46,7 @@ def repair_table(
     were made then. ConfigError when the table's zone must be declared.
     """
     with table.lock().acquire():
-        table.check_zone()
+        require(table, Operation.REPAIR)
         repairs = plan_repairs(check_table(table, keys=keys))
         refused = _delete(table, [one.path for one in repairs if one.kind in _DELETING])
         for repair in repairs:

@@ -14,6 +14,7 @@ from tideline.check.finding import Finding, Severity, error, note
 from tideline.check.inspection import Inspection, inspect_table
 from tideline.check.leftovers import check_leftovers
 from tideline.check.log_files import check_log_files
+from tideline.check.nature import check_nature
 from tideline.check.plans import check_plans
 from tideline.check.properties import check_properties
 from tideline.check.timeline import check_timeline
@@ -31,6 +32,7 @@ CHECKS: tuple[Check, ...] = (
     check_log_files,
     check_sidecars,
     check_leftovers,
+    check_nature,
 )
 """Those that work in the base install."""
 

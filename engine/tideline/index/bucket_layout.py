@@ -20,6 +20,12 @@ BUCKET_INDEX_FOLDER = ".hoodie/.bucket_index"
 HASHING_METADATA_FOLDER = f"{BUCKET_INDEX_FOLDER}/consistent_hashing_metadata"
 HASHING_CONFIG_FOLDER = f"{BUCKET_INDEX_FOLDER}/partition_bucket_index_meta/configs"
 
+HAS_BUCKETS = (
+    "a bucket index finds rows by the names of file groups, which clustering changes; resizing "
+    "CONSISTENT_HASHING buckets is left to Hudi"
+)
+"""Why nothing is clustered."""
+
 
 class BucketEngine(Enum):
     """What a bucket is; the value is the word of `hoodie.index.bucket.engine`.

@@ -59,7 +59,9 @@ def execute_planned_run(
     write_config: WriteConfig,
 ) -> ServiceDone:
     """Run the plan of `instant` to its commit. Raises as ServiceTransaction and `run` do."""
-    transaction = ServiceTransaction.begin(table, instant, config, roll_back=run.roll_back)
+    transaction = ServiceTransaction.begin(
+        table, instant, config, operation=run.service.permission, roll_back=run.roll_back
+    )
     try:
         if run.check is not None:
             run.check(transaction.timeline)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tideline.errors import ConfigError, Conflict, ObjectNotFound
+from tideline.nature.guard import refused_by_properties, require
 from tideline.services.archival.config import ArchivalConfig
 from tideline.services.archival.execute import archive_table, plan_table_archival
 from tideline.services.cleaning.config import CleaningConfig
@@ -177,7 +178,8 @@ class TableServices:
         """What the service would do now; changes nothing. Raises ConfigError as `run` does."""
         timeline = self.table.timeline()
         warning = self.table.require_zone(timeline).warning
-        outcome = self._outcome(service, timeline)
+        refused = refused_by_properties(self.table, service.permission)
+        outcome = NotDue(refused.reason) if refused else self._outcome(service, timeline)
         if isinstance(outcome, Explanation):
             outcome = outcome.estimated(self._estimate(service, outcome, timeline))
         return ServicePlan(service, outcome, self.pending(service, timeline), warning)
@@ -210,7 +212,7 @@ class TableServices:
         """
         table, read = self.table, self.settings
         with table.lock(self.config.lock_timing).acquire():
-            table.check_writable()
+            require(table, service.permission)
             self._roll_back_failed_writes()
             match service:
                 case Service.COMPACTION:
@@ -231,7 +233,7 @@ class TableServices:
         Raises Conflict when another process got in the way (safe to call again), CorruptTable for
         plans or files that cannot be read, ConfigError when the table's zone must be declared.
         """
-        self.table.check_writable()
+        require(self.table, service.permission)
         match service:
             case Service.ROLLBACK:
                 with self.table.lock(self.config.lock_timing).acquire():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from tideline.errors import ConfigError
+from tideline.nature.operation import Operation
 from tideline.timeline.instant import Action
 
 
@@ -36,6 +37,11 @@ class Service(Enum):
     def pending_action(self) -> Action | None:
         """What its pending instants are called in layout 1; None when it makes none of its own."""
         return _PENDING_ACTIONS.get(self)
+
+    @property
+    def permission(self) -> Operation:
+        """What has to be allowed of the table."""
+        return Operation(self.value)
 
     @property
     def moves_rows(self) -> bool:

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 
 from tideline.errors import Conflict
 from tideline.metadata.disable import disable_metadata_table
+from tideline.nature.guard import admit
+from tideline.nature.operation import Operation
 from tideline.services.config import ServiceConfig
 from tideline.services.rollback.execute import remove_files_of
 from tideline.storage.heartbeat import Heartbeat, delete_heartbeat, is_heartbeat_dead
@@ -85,6 +87,7 @@ class ServiceTransaction:
         requested: Instant,
         config: ServiceConfig,
         *,
+        operation: Operation,
         roll_back: RollBack,
     ) -> ServiceTransaction:
         """Take the planned instant on.
@@ -94,9 +97,7 @@ class ServiceTransaction:
         declared.
         """
         with table.lock(config.lock_timing).acquire():
-            table.reload_config().check_writable()
-            timeline = table.timeline()
-            table.require_zone(timeline)
+            timeline = admit(table, operation)
             now = _require_pending(table, timeline, requested)
             if not _is_dead(table, now, config):
                 raise Conflict(

@@ -7,6 +7,7 @@ from typing import Any
 from tideline.settings.setting import (
     ANYWHERE,
     STORED_ONLY,
+    Danger,
     Kind,
     Place,
     Setting,
@@ -89,7 +90,7 @@ def refused(
     *of: str,
     unless: tuple[str, ...] = (),
     aliases: tuple[str, ...] = (),
-    is_dangerous: bool = False,
+    danger: Danger | None = None,
 ) -> tuple[Setting, ...]:
     """Settings that are not taken, `unless` the value is what Tideline does anyway."""
     return tuple(
@@ -99,7 +100,7 @@ def refused(
             Standing.REFUSED,
             words=unless,
             aliases=aliases,
-            is_dangerous=is_dangerous,
+            danger=danger,
         )
         for name in of
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tideline.errors import ConfigError
 from tideline.settings.registry import find_setting, nearest_name
-from tideline.settings.setting import Place, Setting, Standing, refusal
+from tideline.settings.setting import Danger, Place, Setting, Standing, refusal
 
 
 def check_given(given: Mapping[str, object] | None, place: Place) -> dict[str, str]:
@@ -46,11 +46,16 @@ def problem_of(name: str, value: object, place: Place) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class StoredProblem:
-    """A setting in a table's properties that is not honoured. `stops_writers`: it is dangerous."""
+    """A setting in a table's properties that is not honoured, and what goes wrong by it if so."""
 
     name: str
     message: str
-    stops_writers: bool = False
+    danger: Danger | None = None
+
+    @property
+    def stops_writers(self) -> bool:
+        """Whether nothing may write to the table."""
+        return self.danger is not None
 
 
 def stored_problems(properties: Mapping[str, str]) -> Iterator[StoredProblem]:
@@ -78,7 +83,7 @@ def dangers_stored(properties: Mapping[str, str]) -> Iterator[StoredProblem]:
 def _problem_stored(setting: Setting, name: str, text: str) -> StoredProblem | None:
     if setting.standing is Standing.HONOURED or setting.accepts(text.strip()):
         return None
-    return StoredProblem(name, refusal(setting, name, text).message, setting.is_dangerous)
+    return StoredProblem(name, refusal(setting, name, text).message, setting.danger)
 
 
 def _known(name: str, place: Place) -> Setting:

@@ -48,6 +48,17 @@ class Kind(Enum):
     WORD = "a word"
 
 
+class Danger(Enum):
+    """What goes wrong where a stored setting is not honoured.
+
+    MERGING: rows would be merged in another way than the table's other writers do. LOCKING: other
+    writers would not see our lock, nor we theirs.
+    """
+
+    MERGING = "merging"
+    LOCKING = "locking"
+
+
 class Touches(Enum):
     """What a setting changes in Hudi. A harmless one that touches any of it names its test."""
 
@@ -68,8 +79,9 @@ class Setting:
 
     `aliases` are names of the same setting, of older Hudi versions and of Flink. An empty `default`
     is none; `hudi_default` is Hudi's where it differs. `settles_table`: it says what the table is,
-    so that a write may repeat but not change it. `is_dangerous`: stored in a table with a value
-    that is refused, nothing may write to the table. `shown_by` is the test of a harmless one.
+    so that a write may repeat but not change it. `danger` is what goes wrong where one is stored in
+    a table with a value that is refused, and nothing may write to it. `shown_by` is the test of a
+    harmless one.
     """
 
     name: str
@@ -83,7 +95,7 @@ class Setting:
     hudi_default: str = ""
     places: frozenset[Place] = ANYWHERE
     settles_table: bool = False
-    is_dangerous: bool = False
+    danger: Danger | None = None
     touches: Touches | None = None
     shown_by: str = ""
 

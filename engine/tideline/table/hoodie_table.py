@@ -181,19 +181,6 @@ class HoodieTable:
             raise ConfigError(known.refusal, table=self.uri, instant=example)
         return known
 
-    def check_writable(self) -> None:
-        """Raise for a table that nothing may be done to, going by what its properties are now.
-
-        UnsupportedTable as TableConfig.check_writable, ConfigError as require_zone.
-        """
-        self.reload_config().check_writable()
-        self.check_zone()
-
-    def check_zone(self) -> None:
-        """Raise as require_zone; the timeline is listed only where nobody says the zone."""
-        if not self.zone_is_declared:
-            self.require_zone(self.timeline())
-
     def next_time(self, timeline: ActiveTimeline | None = None) -> InstantTime:
         """An instant time above the clock, in the table's zone, and everything in the timeline.
 

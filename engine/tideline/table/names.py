@@ -1,10 +1,14 @@
-"""Names given as a sequence, or as one text: a text is never taken for a sequence of letters."""
+"""Names as callers give them: of columns, where a text is no sequence of letters, of choices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
+from typing import TypeVar
 
 from tideline.errors import ConfigError
+
+E = TypeVar("E", bound=Enum)
 
 
 def column_names(given: str | Iterable[str]) -> tuple[str, ...]:
@@ -24,3 +28,16 @@ def one_or_several(given: str | Iterable[str]) -> tuple[str, ...]:
     if strangers:
         raise ConfigError("a name is a text", value=strangers[0])
     return names
+
+
+def member_named(kind: type[E], text: str | None, what: str) -> E | None:
+    """The member of an enumeration by its name, in any case; None for None.
+
+    Raises ConfigError that calls it `what`.
+    """
+    if text is None:
+        return None
+    found = kind.__members__.get(text.strip().upper())
+    if found is None:
+        raise ConfigError(f"{what} must be one of {', '.join(kind.__members__)}", value=text)
+    return found

@@ -52,6 +52,7 @@ __all__ = [
     "TableType",
     "format_properties",
     "has_table_metadata",
+    "load_any_table_config",
     "load_table_config",
     "parse_properties",
     "recover_table_properties",
@@ -80,9 +81,14 @@ def load_table_config(store: ObjectStore) -> TableConfig:
     Raises ObjectNotFound when there is no table here at all, CorruptTable when neither file is
     sound, UnsupportedTable for a table version other than 6 and for what cannot be read.
     """
-    config = TableConfig(own_names(_load(store).properties), store.uri)
+    config = load_any_table_config(store)
     config.check_readable()
     return config
+
+
+def load_any_table_config(store: ObjectStore) -> TableConfig:
+    """The same of a table that may be refused altogether, for who only says what it is."""
+    return TableConfig(own_names(_load(store).properties), store.uri)
 
 
 def has_table_metadata(store: ObjectStore) -> bool:

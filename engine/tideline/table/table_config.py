@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tideline.errors import ConfigError, CorruptTable, UnsupportedTable
-from tideline.settings.gate import dangers_stored
 from tideline.timeline.zone import UTC_ZONE, TimelineZone
 
 PROPERTIES_PATH = ".hoodie/hoodie.properties"
@@ -322,6 +321,15 @@ class TableConfig:
         """Whether the table is declared to have one writer, so failed writes roll back eagerly."""
         return self._flag(SINGLE_WRITER)
 
+    @property
+    def logs_changes(self) -> bool:
+        """Whether writers keep a log of changes beside the rows (change data capture)."""
+        return self.has_flag(CDC_ENABLED)
+
+    def has_flag(self, key: str) -> bool:
+        """Whether a property is there and true."""
+        return self._flag(key)
+
     def check_readable(self) -> None:
         """Raise UnsupportedTable unless it is a version 6 table of plain Parquet base files."""
         if self.version != TABLE_VERSION:
@@ -345,22 +353,6 @@ class TableConfig:
         if bootstrap := self.properties.get(BOOTSTRAP_BASE_PATH):
             raise self._unsupported("bootstrapped tables are not supported", bootstrap)
         _ = self.table_type
-
-    def check_writable(self) -> None:
-        """Raise UnsupportedTable for anything a writer would have to get right but does not know.
-
-        Covers custom key generators and merging, change data capture, dropped partition columns,
-        dates as folders of year, month and day, tables without record keys, and stored settings
-        that Tideline cannot honour and that a writer must.
-        """
-        _ = self.key_generator, self.merge_mode
-        for key in (CDC_ENABLED, DROP_PARTITION_COLUMNS, SLASH_SEPARATED_DATES):
-            if self._flag(key):
-                raise self._unsupported("writing such a table is not supported", f"{key}=true")
-        for danger in dangers_stored(self.properties):
-            raise self._unsupported(danger.message, self.properties[danger.name])
-        if not self.record_key_fields:
-            raise self._unsupported("a table without record keys is not written", None)
 
     def _list(self, key: str) -> tuple[str, ...]:
         parts = (part.strip() for part in self.properties.get(key, "").split(","))

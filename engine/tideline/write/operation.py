@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import Enum
 
 from tideline.errors import ConfigError
+from tideline.nature.operation import Operation
 from tideline.table.properties import TableType
 from tideline.timeline.instant import Action
 
@@ -63,6 +64,13 @@ class WriteOperation(Enum):
     def writes_rows(self) -> bool:
         """Whether the operation takes rows that may create new file groups."""
         return self not in (WriteOperation.DELETE, WriteOperation.DELETE_PARTITION)
+
+    @property
+    def permission(self) -> Operation:
+        """What has to be allowed of the table."""
+        if self is WriteOperation.DELETE_PARTITION:
+            return Operation.DROP_PARTITIONS
+        return Operation.WRITE
 
     def action(self, table_type: TableType) -> Action:
         """The timeline action this operation commits as."""

@@ -35,6 +35,7 @@ from tideline.errors import (
 )
 from tideline.formats.avro import encode_container
 from tideline.metadata.disable import disable_metadata_table
+from tideline.nature.guard import admit
 from tideline.storage.heartbeat import Heartbeat
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
@@ -119,9 +120,7 @@ class WriteTransaction:
         declared.
         """
         with table.lock(config.lock_timing).acquire() as lease:
-            table.reload_config().check_writable()
-            timeline = table.timeline()
-            table.require_zone(timeline)
+            timeline = admit(table, operation.permission)
             if recover(timeline):
                 timeline = table.timeline()
             _refuse_blocked(table, timeline)

@@ -14,11 +14,11 @@ from dataclasses import replace
 
 from tideline.errors import Conflict, ObjectNotFound, UnsupportedTable
 from tideline.formats.avro import encode_container
+from tideline.index.bucket_layout import HAS_BUCKETS
 from tideline.services.audit import ServiceDone
 from tideline.services.clustering.config import ClusteringConfig
 from tideline.services.clustering.conflict import find_update
 from tideline.services.clustering.plan import (
-    HAS_BUCKETS,
     ClusteringPlan,
     find_due,
     partitions_to_cluster,

@@ -21,6 +21,7 @@ from typing import Any
 
 from tideline.errors import ConfigError, CorruptTable
 from tideline.formats.bounded import parser
+from tideline.index.bucket_layout import HAS_BUCKETS
 from tideline.services.clustering.config import (
     LAYOUT_KEY,
     SORT_COLUMNS_KEY,
@@ -37,10 +38,6 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import COMMIT_ACTIONS
 from tideline.timeline.instant_time import InstantTime
 
-HAS_BUCKETS = (
-    "a bucket index finds rows by the names of file groups, which clustering changes; resizing "
-    "CONSISTENT_HASHING buckets is left to Hudi"
-)
 _EXECUTION_CLASS = (
     "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
 )

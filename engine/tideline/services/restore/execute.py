@@ -26,6 +26,8 @@ from typing import Any
 from tideline.errors import ConfigError, CorruptTable, ObjectNotFound
 from tideline.formats.avro import decode_container, encode_container
 from tideline.metadata.disable import disable_metadata_table
+from tideline.nature.guard import admit
+from tideline.nature.operation import Operation
 from tideline.services.restore.completion import read_completion_times
 from tideline.services.restore.plan import InstantName, RestorePlan, plan_restore
 from tideline.services.rollback.execute import remove_pending_states
@@ -100,10 +102,8 @@ def restore_table(table: HoodieTable, savepoint: InstantTime) -> RestoreDone:
     the table's zone must be declared, CorruptTable when files of the savepoint are missing or a
     plan cannot be read.
     """
-    table.config.check_writable()
     with table.lock().acquire():
-        timeline = table.timeline()
-        table.require_zone(timeline)
+        timeline = admit(table, Operation.RESTORE)
         pending = pending_restore(table, timeline)
         if pending is None:
             return execute_restore(table, schedule_restore(table, savepoint))

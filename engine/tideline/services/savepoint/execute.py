@@ -16,6 +16,8 @@ Source: Hudi's SavepointActionExecutor, SavepointHelpers.
 from __future__ import annotations
 
 from tideline.errors import ConfigError
+from tideline.nature.guard import admit
+from tideline.nature.operation import Operation
 from tideline.services.cleaning.history import read_cleaning_plan, read_last_clean
 from tideline.services.savepoint.record import Savepoint, read_savepoint
 from tideline.table.hoodie_table import HoodieTable
@@ -36,9 +38,8 @@ def create_savepoint(
     Returns the savepoint that is there already, if so. Raises ConfigError for an instant that is no
     completed commit of the active timeline, or of which a clean may have deleted files.
     """
-    table.config.check_writable()
     with table.lock().acquire():
-        timeline = table.timeline()
+        timeline = admit(table, Operation.SAVEPOINT)
         commit = _commit_at(table, timeline, time)
         existing = _find(timeline, commit.time)
         if existing is not None and existing.is_completed:
@@ -64,9 +65,8 @@ def delete_savepoint(table: HoodieTable, time: InstantTime) -> Savepoint:
 
     Raises ConfigError when there is none of that time, or a restore to it is unfinished.
     """
-    table.config.check_writable()
     with table.lock().acquire():
-        timeline = table.timeline()
+        timeline = admit(table, Operation.SAVEPOINT)
         found = _find(timeline, time)
         if found is None:
             known = ", ".join(map(str, sorted(_times(timeline)))) or "none"

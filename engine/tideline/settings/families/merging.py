@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tideline.settings.entries import refused
+from tideline.settings.setting import Danger
 
 _RULES = "rows are merged by event time or by commit time, as the table's merge mode says; "
 
@@ -14,12 +15,12 @@ SETTINGS = (
         "hoodie.table.partial.update.mode",
         "hoodie.write.partial.update.unavailable.value",
         "hoodie.record.merge.property.*",
-        is_dangerous=True,
+        danger=Danger.MERGING,
     ),
     *refused(
         _RULES + "of equal ordering values the later write wins",
         "hoodie.payload.update.on.same.ordering.field",
         unless=("true",),
-        is_dangerous=True,
+        danger=Danger.MERGING,
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tideline.settings.entries import OFF, flag, harmless, integer, refused, settles, text, word
-from tideline.settings.setting import Kind, Touches
+from tideline.settings.setting import Danger, Kind, Touches
 
 _LOCK = "hoodie.write.lock."
 _NO_EFFECT = (
@@ -120,7 +120,7 @@ SETTINGS = (
         _OTHER_LOCKS,
         f"{_LOCK}provider",
         unless=("StorageBasedLockProvider",),
-        is_dangerous=True,
+        danger=Danger.LOCKING,
     ),
     *refused(
         _OTHER_LOCKS,
@@ -135,7 +135,7 @@ SETTINGS = (
         "Tideline does",
         "hoodie.write.concurrency.mode",
         unless=("OPTIMISTIC_CONCURRENCY_CONTROL", "SINGLE_WRITER"),
-        is_dangerous=True,
+        danger=Danger.LOCKING,
     ),
     *refused(
         "names a Java class, and Tideline runs none; writers conflict where they touch one file "

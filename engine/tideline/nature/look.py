@@ -1,0 +1,126 @@
+"""Looking at a table: the little that has to be read to say what it is. Changes nothing.
+
+1. `hoodie.properties`. A table that is refused altogether is judged by them alone.
+2. The timeline's listing, which also says in which zone its instants were made, and the names in
+   `.hoodie/`.
+3. The newest commits that completed: their extra metadata, and the file groups they wrote.
+4. Where commits wrote buckets, the files of two partitions (tideline.index.bucket_recognition).
+
+What cannot be read is told, and stops nothing: a damaged table is looked at, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import TypeVar
+
+from tideline.clock import Clock, SystemClock
+from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
+from tideline.index.bucket_recognition import Recognition, recognise_buckets
+from tideline.index.index_type import IndexType
+from tideline.nature.judgement import Facts, refusal_of
+from tideline.nature.operation import Operation
+from tideline.nature.table_nature import IndexNature, TableNature
+from tideline.nature.traces import (
+    STORAGE_LOCK,
+    ControlFolder,
+    schema_history,
+    writer_traces,
+)
+from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
+from tideline.table.file_group import split_path
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.properties import load_any_table_config
+from tideline.table.table_config import INDEX_TYPE, PROPERTIES_PATH
+from tideline.timeline.active import ActiveTimeline
+from tideline.timeline.commit_metadata import CommitMetadata
+from tideline.timeline.instant import COMMIT_ACTIONS, Instant
+
+COMMITS_READ = 3
+"""The newest commits whose extra metadata is looked at."""
+
+_CONTROL = ".hoodie"
+_SYSTEM_CLOCK = SystemClock()
+T = TypeVar("T")
+
+
+def look_at(
+    location: StoreLocation,
+    store: ObjectStore | None = None,
+    clock: Clock = _SYSTEM_CLOCK,
+    *,
+    timezone: str | None = None,
+) -> TableNature:
+    """The nature of the Hudi table at `location`, of one that is refused altogether as well.
+
+    `timezone` is declared as HoodieTable.declare_zone does. Raises ObjectNotFound where no table
+    is, CorruptTable for properties that cannot be read, ConfigError for a zone that cannot be.
+    """
+    store = store or location.open()
+    config = load_any_table_config(store)
+    if refusal_of(Operation.READ, Facts(config)) is not None:
+        return TableNature(store.uri, config)
+    table = HoodieTable(location, store, config, clock)
+    table.declare_zone(timezone)
+    return read_nature(table)
+
+
+def read_nature(table: HoodieTable, timeline: ActiveTimeline | None = None) -> TableNature:
+    """The nature of an open table, as `timeline` shows it or as it is now."""
+    timeline = table.timeline() if timeline is None else timeline
+    unreadable: list[str] = []
+    commits = tuple(_newest_commits(table, timeline, unreadable))
+    folder = _control_folder(table.store)
+    recognised = _as_far_as_possible(lambda: recognise_buckets(table, timeline), unreadable)
+    return TableNature(
+        table.uri,
+        table.config,
+        table.known_zone(timeline),
+        index_nature(table, recognised or Recognition()),
+        schema_history(commits, folder),
+        writer_traces(commits, folder, table.config),
+        tuple(dict.fromkeys(unreadable)),
+    )
+
+
+def index_nature(table: HoodieTable, recognised: Recognition) -> IndexNature:
+    """The index that properties name, else the one that was recognised."""
+    layout = recognised.layout
+    name = table.config.index_type
+    if name is not None:
+        return IndexNature(name.upper(), f"{INDEX_TYPE} in {PROPERTIES_PATH}", layout)
+    if layout is not None:
+        return IndexNature(IndexType.BUCKET.value, layout.known_from.value, layout)
+    return IndexNature(is_final=recognised.is_final)
+
+
+def _newest_commits(
+    table: HoodieTable, timeline: ActiveTimeline, unreadable: list[str]
+) -> Iterator[tuple[Instant, CommitMetadata]]:
+    completed = reversed(timeline.of(*COMMIT_ACTIONS).completed().instants)
+    for instant in islice(completed, COMMITS_READ):
+        metadata = _as_far_as_possible(partial(table.read_commit, instant), unreadable)
+        if metadata is not None:
+            yield instant, metadata
+
+
+def _control_folder(store: ObjectStore) -> ControlFolder:
+    listing = store.list_directory(_CONTROL)
+    names = {split_path(info.path)[1] for info in listing.objects}
+    folders = frozenset(split_path(path)[1] for path in listing.directories)
+    lock_folder, lock_name = split_path(STORAGE_LOCK)
+    if lock_folder in folders:
+        held = store.list_directory(f"{_CONTROL}/{lock_folder}").objects
+        names |= {STORAGE_LOCK for info in held if split_path(info.path)[1] == lock_name}
+    return ControlFolder(frozenset(names), folders)
+
+
+def _as_far_as_possible(read: Callable[[], T], unreadable: list[str]) -> T | None:
+    try:
+        return read()
+    except (CorruptTable, ObjectNotFound, UnsupportedTable) as broken:
+        unreadable.append(str(broken))
+        return None

@@ -1,0 +1,144 @@
+"""What earlier writers left in commits and in `.hoodie/`: schema history, lock files, keys. Pure.
+
+Hudi keeps a schema with column ids (`latest_schema` in extra metadata, `.hoodie/.schema/`) once a
+column was renamed, dropped or retyped by ALTER TABLE; otherwise columns go by name. Which lock a
+writer takes stands in no commit; Hudi's file system lock leaves `.hoodie/lock`, the storage lock
+`.hoodie/.locks/table_lock.json`.
+Source: Hudi's SerDeHelper, FileSystemBasedLockProvider, StorageBasedLockProvider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.formats.bounded import PARSER_FAULTS, parse_json
+from tideline.table.table_config import PROPERTIES_PATH, TableConfig
+from tideline.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
+from tideline.timeline.instant import Instant
+
+LATEST_SCHEMA = "latest_schema"
+SCHEMA_FOLDER = ".schema"
+FILE_SYSTEM_LOCK = "lock"
+_PROVIDER = ".lock.provider"
+STORAGE_LOCK = ".locks/table_lock.json"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaHistory:
+    """How columns are known: by ids, which outlive a new name, or by their names.
+
+    `version` is the instant of the newest schema with ids, `known_from` where it was found.
+    `columns` counts those of the newest commit that says, None where none does.
+    """
+
+    by_ids: bool = False
+    version: str | None = None
+    known_from: str | None = None
+    columns: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "columns_by": "ids" if self.by_ids else "names",
+            "version": self.version,
+            "known_from": self.known_from,
+            "columns": self.columns,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class WriterTraces:
+    """What the newest commits tell of their writers.
+
+    `keys` are those of extra metadata, among them the names of Hudi's settings that a writer was
+    told to keep there; values may be secrets and are left out. `lock` is the lock provider and
+    `lock_known_from` what says so, "" where nothing does.
+    """
+
+    commits_read: int = 0
+    operations: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    lock: str = ""
+    lock_known_from: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "commits_read": self.commits_read,
+            "operations": list(self.operations),
+            "extra_metadata_keys": list(self.keys),
+            "lock_provider": self.lock or None,
+            "lock_known_from": self.lock_known_from or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ControlFolder:
+    """The names in `.hoodie/`, without what lies deeper except the storage lock."""
+
+    objects: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
+
+
+Commits = Iterable[tuple[Instant, CommitMetadata]]
+"""Newest first."""
+
+
+def schema_history(commits: Commits, folder: ControlFolder) -> SchemaHistory:
+    """Of the newest commits and the names in `.hoodie/`."""
+    read = tuple(commits)
+    columns = next(filter(None, (_columns(one.schema_json) for _, one in read)), None)
+    for instant, metadata in read:
+        found = metadata.extra_metadata.get(LATEST_SCHEMA)
+        if found:
+            where = f"{LATEST_SCHEMA} of commit {instant.time}"
+            return SchemaHistory(True, _version(found), where, columns)
+    if SCHEMA_FOLDER in folder.folders:
+        return SchemaHistory(True, None, f".hoodie/{SCHEMA_FOLDER}", columns)
+    known_from = f"{SCHEMA_KEY} of the newest commit" if columns is not None else None
+    return SchemaHistory(known_from=known_from, columns=columns)
+
+
+def writer_traces(commits: Commits, folder: ControlFolder, config: TableConfig) -> WriterTraces:
+    """Of the newest commits, the names in `.hoodie/` and the properties."""
+    read = tuple(commits)
+    extra = {key: value for _, one in reversed(read) for key, value in one.extra_metadata.items()}
+    lock, known_from = _lock(config, extra, folder)
+    return WriterTraces(
+        commits_read=len(read),
+        operations=tuple(sorted({one.operation_type for _, one in read})),
+        keys=tuple(sorted(key for key in extra if key != SCHEMA_KEY)),
+        lock=lock,
+        lock_known_from=known_from,
+    )
+
+
+def _lock(config: TableConfig, extra: Mapping[str, str], folder: ControlFolder) -> tuple[str, str]:
+    for found, where in ((config.properties, PROPERTIES_PATH), (extra, "commits")):
+        provider = next((text for name, text in found.items() if name.endswith(_PROVIDER)), "")
+        if provider:
+            return provider, where
+    if FILE_SYSTEM_LOCK in folder.objects:
+        return "FileSystemBasedLockProvider", f".hoodie/{FILE_SYSTEM_LOCK}"
+    if STORAGE_LOCK in folder.objects:
+        return "StorageBasedLockProvider", f".hoodie/{STORAGE_LOCK}"
+    return "", ""
+
+
+def _columns(schema_json: str | None) -> int | None:
+    if not schema_json:
+        return None
+    try:
+        return len(parse_json(schema_json)["fields"])
+    except (CorruptTable, UnsupportedTable, *PARSER_FAULTS):
+        return None
+
+
+def _version(latest_schema: str) -> str | None:
+    try:
+        return str(parse_json(latest_schema)["version_id"])
+    except (CorruptTable, UnsupportedTable, *PARSER_FAULTS):
+        return None
