@@ -6,9 +6,11 @@ import json
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import cache
+from io import BytesIO
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import ConfigError, CorruptTable, InvalidData, UnsupportedTable
@@ -83,6 +85,22 @@ def hudi_tables() -> tuple[str, ...]:
 
 def instant_of(frame: BlockFrame) -> InstantTime:
     return InstantTime(frame.headers[HeaderKey.INSTANT_TIME])
+
+
+def test_parquet_blocks_say_that_dates_are_gregorian_and_old_ones_are_refused() -> None:
+    rows = pa.table({"id": ["a"], "day": [date(1500, 1, 1)]})
+    avro = schema_json(rows.schema)
+    block = encode_data_block(LogFormat.PARQUET, rows, avro, NOW)
+    content = content_of(block)
+    entries = pq.read_metadata(pa.BufferReader(content)).metadata
+    assert entries[b"org.apache.spark.version"] == b"3.5.0"
+    assert decode_data_block(BlockKind.PARQUET_DATA, content, avro).equals(rows)
+    old = BytesIO()
+    with pq.ParquetWriter(old, rows.schema) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata({"org.apache.spark.version": "2.4.8"})
+    with pytest.raises(UnsupportedTable, match=r"column day .*path=a.log"):
+        decode_data_block(BlockKind.PARQUET_DATA, old.getvalue(), avro, path="a.log")
 
 
 def schema_json(schema: pa.Schema) -> str:

@@ -255,6 +255,30 @@ def test_rows_of_one_batch_may_carry_their_deletes(spark: SparkSession, tmp_path
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_batch_with_deletes_adds_no_column_that_later_batches_would_lack(
+    spark: SparkSession, tmp_path: Path, table_type: str
+) -> None:
+    table = WrittenTable.create(spark, tmp_path / "t", SCHEMA, table_type=table_type)
+    table.write([(n, "north", 1, "a") for n in range(3)], "insert")
+    flagged = table.frame([(n, "north", 2, "b") for n in range(2)])
+    table.write(flagged.withColumn("_hoodie_is_deleted", F.col("id") == 0))
+    table.write([(2, "north", 3, "c")])
+    assert table.lake.snapshot(spark).columns[5:] == SCHEMA.names
+    found = table.lake.snapshot(spark).select("id", "v").collect()
+    assert sorted(map(tuple, found)) == [(1, "b"), (2, "c")]
+
+
+def test_a_table_that_stores_the_flag_takes_batches_without_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    table = WrittenTable.create(spark, tmp_path / "t", schema)
+    table.write([(1, "north", 1, "a", None)], "insert")
+    WrittenTable(spark, table.folder, SCHEMA).write([(2, "north", 1, "b")])
+    assert table.rows("id", "_hoodie_is_deleted") == [(1, None), (2, False)]
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_rows_may_be_marked_as_deletes_in_a_column_of_the_users(
     spark: SparkSession, tmp_path: Path, table_type: str
 ) -> None:

@@ -10,7 +10,8 @@ from tideline.errors import ConfigError, UnsupportedTable
 from tideline.lake_table import LakeTable
 from tideline.nature.look import read_nature
 from tideline.nature.operation import Operation
-from tideline.table.properties import update_table_properties
+from tideline.table.java_properties import parse_properties
+from tideline.table.properties import PROPERTIES_PATH, update_table_properties
 from tideline.table.table_config import KeyGeneratorKind, MergeMode
 
 
@@ -47,6 +48,36 @@ def test_properties_that_describe_the_table_make_it_so(tmp_path: Path) -> None:
     assert config.properties["hoodie.clean.commits.retained"] == "3"
 
 
+def test_hudi_s_writers_see_only_what_they_must_agree_with(tmp_path: Path) -> None:
+    shared = {
+        "hoodie.bucket.index.num.buckets": "4",
+        "hoodie.simple.index.update.partition.path": "false",
+        "hoodie.clean.failed.writes.policy": "LAZY",
+        "hoodie.payload.delete.field": "op",
+        "hoodie.payload.delete.marker": "D",
+    }
+    ours = {
+        "hoodie.clean.commits.retained": "3",
+        "hoodie.parquet.small.file.limit": "1000",
+        "hoodie.write.lock.wait_time_ms": "70000",
+    }
+    table = LakeTable.create(
+        str(tmp_path / "t"), record_key="id", partition_by="day", properties={**shared, **ours}
+    ).hoodie_table
+    stored = parse_properties(table.store.get(PROPERTIES_PATH))
+    assert shared.items() <= stored.items()
+    assert not ours.keys() & stored.keys()
+    assert stored["tideline.keeps.hoodie.clean.commits.retained"] == "3"
+    config = LakeTable.open(table.uri).hoodie_table.config
+    assert {**shared, **ours}.items() <= config.properties.items()
+    # An update of the file keeps them apart, and a table of before has them under Hudi's names.
+    table.update_properties({"hoodie.clean.commits.retained": "9", "tideline.timezone": "UTC"})
+    assert table.config.properties["hoodie.clean.commits.retained"] == "3"
+    table.update_properties({"tideline.keeps.hoodie.clean.commits.retained": None})
+    assert table.config.properties["hoodie.clean.commits.retained"] == "9"
+    assert [one for one in LakeTable.open(table.uri).check() if one.check == "properties"] == []
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -70,6 +101,21 @@ def test_what_contradicts_the_definition_or_cannot_be_read_creates_nothing(
     with pytest.raises(ConfigError):
         create(tmp_path, **{name.replace(".", "__"): text})
     assert list(tmp_path.rglob("*")) == []
+
+
+@pytest.mark.parametrize(
+    ("partition_by", "unchecked"), [("day,hour", True), ("day", False), ("", False)]
+)
+def test_hudi_need_not_doubt_how_keys_of_one_column_are_spelled(
+    tmp_path: Path, partition_by: str, unchecked: bool
+) -> None:
+    lake = LakeTable.create(str(tmp_path / "t"), record_key="id", partition_by=partition_by)
+    doubt = "hoodie.write.complex.keygen.validation.enable"
+    assert (lake.hoodie_table.config.properties.get(doubt) == "false") is unchecked
+    assert [one for one in lake.check() if one.check == "properties"] == []
+    lake.hoodie_table.update_properties({doubt: None})
+    findings = [one for one in LakeTable.open(lake.uri).check() if one.check == "properties"]
+    assert [str(one.severity) for one in findings] == (["note"] if unchecked else [])
 
 
 def test_a_typo_that_is_stored_is_told_and_keeps_nobody_out(tmp_path: Path) -> None:

@@ -183,6 +183,15 @@ def test_a_table_without_meta_columns_gets_bare_files() -> None:
     assert (stat.num_writes, stat.num_inserts) == (10, 10)
 
 
+@pytest.mark.parametrize("populate_meta_fields", [True, False])
+def test_footers_say_that_dates_are_gregorian(populate_meta_fields: bool) -> None:
+    case = HandleCase.of(SCHEMA, populate_meta_fields=populate_meta_fields)
+    (stat,) = case.create(rows(2))
+    entries = case.metadata(stat).metadata
+    assert entries[b"org.apache.spark.version"] == b"3.5.0"
+    assert b"org.apache.spark.legacyDateTime" not in entries
+
+
 def test_columns_are_written_in_schema_order_and_stored_types() -> None:
     schema = pa.schema([("n", pa.int64()), ("id", pa.string())])
     case = HandleCase.of(schema)

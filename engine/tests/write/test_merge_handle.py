@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.errors import ConfigError, CorruptTable, InvalidData
+from tideline.errors import ConfigError, CorruptTable, InvalidData, UnsupportedTable
 from tideline.storage.local import LocalStore
 from tideline.table.markers import MarkerKind
 from tideline.table.properties import MergeMode
@@ -247,6 +248,28 @@ def test_a_base_file_without_a_bloom_filter_gets_one() -> None:
     bloom = case.footer(stat).bloom
     assert bloom is not None
     assert bloom.might_contain(pa.array(["a", "c", "x"])).tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_days_in_spark_s_old_calendar_are_refused_where_they_are_others(early: bool) -> None:
+    case = HandleCase.of(pa.schema([("id", pa.string()), ("day", pa.date32())]))
+    days = pa.table({"id": ["a", "b"], "day": [None, dt.date(1500 if early else 1600, 1, 1)]})
+    (base,) = case.create(days)
+    stored = case.read(base).replace_schema_metadata(None)
+    entries = {"org.apache.spark.version": "3.5.8", "org.apache.spark.legacyDateTime": ""}
+    with (
+        case.store.open_writer(base.path or "") as stream,
+        pq.ParquetWriter(stream, stored.schema) as writer,
+    ):
+        writer.write_table(stored)
+        writer.add_key_value_metadata(entries)
+    if early:
+        with pytest.raises(UnsupportedTable, match=r"column day .*value=1500-01-01"):
+            case.merge(base, days.slice(0, 1))
+        return
+    merged = case.merge(base, days.slice(0, 1))
+    assert case.rows(merged) == days.to_pylist()
+    assert b"org.apache.spark.legacyDateTime" not in case.metadata(merged).metadata
 
 
 def test_deleted_and_replaced_values_are_nowhere_in_the_new_file() -> None:

@@ -14,7 +14,14 @@ from tideline.errors import ConfigError, CorruptTable, UnsupportedTable
 from tideline.settings.gate import stored_problems
 from tideline.table.java_properties import parse_properties
 from tideline.table.properties import BACKUP_PATH, PROPERTIES_PATH, table_checksum
-from tideline.table.table_config import CHECKSUM
+from tideline.table.table_config import (
+    CHECKSUM,
+    KEY_GENERATOR_CLASS,
+    KEY_GENERATOR_TYPE,
+    KEY_SPELLING_CHECKED,
+    KeyGeneratorKind,
+    TableConfig,
+)
 from tideline.write.config import WriteConfig
 
 NAME = "properties"
@@ -50,6 +57,7 @@ def check_properties(seen: Inspection) -> Iterator[Finding]:
             path=PROPERTIES_PATH,
             advice="take it out there, or write the table with what understands it",
         )
+    yield from _refused_by_hudi(seen.table.config)
     try:
         WriteConfig.from_properties(seen.table.config.properties)
     except ConfigError as wrong:
@@ -58,4 +66,22 @@ def check_properties(seen: Inspection) -> Iterator[Finding]:
             f"a setting stops every writer: {wrong}",
             path=PROPERTIES_PATH,
             advice="correct it there",
+        )
+
+
+def _refused_by_hudi(config: TableConfig) -> Iterator[Finding]:
+    """A table that Hudi 1.1 and later write only when told that its keys are all spelled alike."""
+    named = config.properties.keys() & {KEY_GENERATOR_CLASS, KEY_GENERATOR_TYPE}
+    is_doubted = config.properties.get(KEY_SPELLING_CHECKED, "true").lower() != "false"
+    try:
+        is_complex = config.key_generator is KeyGeneratorKind.COMPLEX
+    except UnsupportedTable:
+        return
+    if named and is_complex and is_doubted and len(config.record_key_fields) == 1:
+        yield note(
+            NAME,
+            "writers of Hudi 1.1 and later refuse it: Hudi 0.14.1 to 1.0.2 spelled keys of one "
+            "column with a complex key generator in another way",
+            path=PROPERTIES_PATH,
+            advice=f"where none of these wrote to it, give Hudi {KEY_SPELLING_CHECKED}=false",
         )

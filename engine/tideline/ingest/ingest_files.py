@@ -60,9 +60,10 @@ from tideline.spark.sources import (
     failure_reason,
     types_of,
 )
-from tideline.spark.write import key_generator, try_write
+from tideline.spark.write import try_write
 from tideline.storage.object_store import ObjectInfo, ObjectStore
 from tideline.wording import counted
+from tideline.write.key_spelling import key_generator
 from tideline.write.operation import WriteOperation
 
 if TYPE_CHECKING:

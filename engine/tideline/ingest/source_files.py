@@ -31,8 +31,9 @@ from tideline.spark.sources import (
     find_sources,
     types_of,
 )
-from tideline.spark.write import key_generator, try_write
+from tideline.spark.write import try_write
 from tideline.storage.location import StoreLocation
+from tideline.write.key_spelling import key_generator
 from tideline.write.operation import WriteOperation
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from tideline.formats.log_block import (
     encode_block,
     split_avro_content,
 )
+from tideline.formats.parquet_calendar import GREGORIAN_FOOTER, FileCalendar
 from tideline.log.log_format import LogFormat
 from tideline.table.avro_schema import avro_to_arrow
 from tideline.table.column_type import is_list_like
@@ -100,7 +101,9 @@ def _avro_content(rows: pa.Table, schema_json: str) -> bytes:
 
 def _parquet_content(rows: pa.Table, compression: str) -> bytes:
     body = BytesIO()
-    pq.write_table(rows, body, compression=compression, store_schema=False)
+    with pq.ParquetWriter(body, rows.schema, compression=compression, store_schema=False) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata(dict(GREGORIAN_FOOTER))
     return body.getvalue()
 
 
@@ -112,9 +115,12 @@ def _read_parquet(content: bytes, columns: Sequence[str] | None, path: object) -
             wanted = None
             if columns is not None:
                 wanted = _chosen(file.schema_arrow.names, columns)
-            return file.read(columns=wanted, use_threads=False)
+            rows = file.read(columns=wanted, use_threads=False)
+            calendar = FileCalendar.of(file.metadata)
     except (pa.ArrowException, OSError) as error:
         raise CorruptTable("Parquet log block cannot be read", path=path, value=error) from error
+    calendar.check_all(rows, path)
+    return rows
 
 
 def _read_avro(

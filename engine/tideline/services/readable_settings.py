@@ -11,12 +11,14 @@ from tideline.services.compaction.config import CompactionConfig
 from tideline.services.config import ServiceConfig
 from tideline.services.partition_ttl.config import PartitionTtlConfig
 from tideline.services.scheduler import SchedulerConfig
+from tideline.table.kept_settings import own_names
 from tideline.table.settings import Settings
 from tideline.write.config import WriteConfig
 
 
 def check_readable(properties: Mapping[str, str]) -> None:
     """Raise ConfigError for a setting that would stop a writer or a service of the table."""
+    properties = own_names(properties)
     read = Settings(properties)
     WriteConfig.from_properties(properties)
     SchedulerConfig.from_settings(read)

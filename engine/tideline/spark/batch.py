@@ -33,6 +33,8 @@ PARTITION_PATH = "_hoodie_partition_path"
 ARRIVAL = "_tideline_sequence"
 """Breaks ties between equal ordering values: later wins. Callers may supply it."""
 DELETED_FLAG = "_hoodie_is_deleted"
+"""Marks rows that delete. Stored only in a table that has it as a column, which is false in every
+row; adding it to a table would make every later batch lack a column, for us and for Hudi."""
 META_PREFIX = "_hoodie_"
 
 
@@ -82,7 +84,11 @@ def prepare_batch(
     if problem is not None:
         raise InvalidData(problem)
     supplied = frame.drop(*[name for name in frame.columns if _is_meta(name)])
-    user = supplied.drop(ARRIVAL)
+    flag = F.lit(True) if deletes_only else _delete_flag(supplied, delete_marker)
+    has_flag = table_schema is not None and DELETED_FLAG in table_schema.names
+    if has_flag and DELETED_FLAG not in supplied.columns:
+        supplied = supplied.withColumn(DELETED_FLAG, F.lit(False))
+    user = supplied.drop(ARRIVAL) if has_flag else supplied.drop(ARRIVAL, DELETED_FLAG)
     if deletes_only:
         user = user.select(*_key_columns(user.columns, keys))
     incoming = _arrow_schema(user.schema)
@@ -92,7 +98,6 @@ def prepare_batch(
     else:
         evolved = evolve(table_schema, incoming, null_missing_columns=null_missing_columns)
         typed = _cast_columns(user, evolved.schema)
-    flag = F.lit(True) if deletes_only else _delete_flag(supplied, delete_marker)
     if flag is not None:
         typed.append(flag.alias(IS_DELETE))
     if ARRIVAL in supplied.columns:

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tideline.errors import ConfigError, CorruptTable, ObjectNotFound
+from tideline.formats.parquet_calendar import FileCalendar
 from tideline.spark.arrow_types import arrow_to_spark, spark_to_arrow
 from tideline.spark.file_slice_scan import slice_reader, slice_task
 from tideline.spark.incremental import plan_incremental
@@ -135,7 +136,10 @@ class TidelineReader(DataSourceReader):
             ) as source:
                 wanted = {name.casefold() for name in (*self._columns.names, COMMIT_TIME)}
                 names = [name for name in source.schema_arrow.names if name.casefold() in wanted]
-                yield from source.iter_batches(_BATCH_ROWS, columns=names, use_threads=False)
+                calendar = FileCalendar.of(source.metadata)
+                for batch in source.iter_batches(_BATCH_ROWS, columns=names, use_threads=False):
+                    calendar.check_all(batch, file.path)
+                    yield batch
         except (ObjectNotFound, FileNotFoundError) as error:
             raise CorruptTable(
                 "base file is missing", table=self._location.uri, path=file.path

@@ -28,8 +28,8 @@ from tideline.table.schema import arrow_to_avro
 from tideline.write.config import WriteConfig
 from tideline.write.handle_context import RECORD_KEY
 from tideline.write.key_generator import KeyGenerator
+from tideline.write.key_spelling import key_generator
 from tideline.write.operation import WriteOperation
-from tideline.write.stored_keys import any_stored_key
 
 
 def open_engine(
@@ -127,15 +127,6 @@ def latest_per_key(batch: PreparedBatch, key: Sequence[str], ordering: Sequence[
     return latest.select("_row.*")
 
 
-def key_generator(table: HoodieTable) -> KeyGenerator:
-    """The table's key generator; keys that are stored already settle how they are spelled."""
-    config = table.config
-    keys = KeyGenerator.from_config(config)
-    if keys.qualified and len(keys.record_fields) == 1:
-        return KeyGenerator.from_config(config, stored_key=_any_stored_key(table))
-    return keys
-
-
 def partitions_to_delete(frame: DataFrame, table: HoodieTable) -> tuple[str, ...]:
     """The partition paths of a frame's rows. Raises ConfigError for an unpartitioned table."""
     keys = KeyGenerator.from_config(table.config)
@@ -143,16 +134,6 @@ def partitions_to_delete(frame: DataFrame, table: HoodieTable) -> tuple[str, ...
         raise ConfigError("the table has no partitions to delete", table=table.location.uri)
     path = partition_path_column(keys, frame.schema).alias(PARTITION_PATH)
     return tuple(sorted(row[0] for row in frame.select(path).distinct().collect()))
-
-
-def _any_stored_key(table: HoodieTable) -> str | None:
-    view = table.file_system_view(table.timeline())
-    for partition in view.partitions:
-        for file in view.latest_base_files(partition):
-            key = any_stored_key(table.store, file)
-            if key is not None:
-                return key
-    return None
 
 
 def _unique_columns(operation: WriteOperation, config: WriteConfig) -> tuple[str, ...]:

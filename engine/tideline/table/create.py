@@ -26,6 +26,7 @@ from tideline.table import table_config as keys
 from tideline.table.agreement import check_agreement
 from tideline.table.avro_schema import COLUMN_NAMES, is_column_name
 from tideline.table.java_properties import format_properties
+from tideline.table.kept_settings import own_names, stored_name
 from tideline.table.names import column_names
 from tideline.table.properties import has_table_metadata, table_checksum
 from tideline.table.schema import arrow_to_avro, is_meta_column, record_name, stored_schema
@@ -100,7 +101,7 @@ def create_table(store: ObjectStore, definition: TableDefinition, clock: Clock) 
             table=store.uri,
             path=PROPERTIES_PATH,
         )
-    return TableConfig(properties, store.uri)
+    return TableConfig(own_names(properties), store.uri)
 
 
 def table_properties(definition: TableDefinition) -> dict[str, str]:
@@ -135,6 +136,8 @@ def table_properties(definition: TableDefinition) -> dict[str, str]:
         keys.METADATA_PARTITIONS: "",
         keys.METADATA_PARTITIONS_INFLIGHT: "",
     }
+    if kind is KeyGeneratorKind.COMPLEX and len(definition.record_key) == 1:
+        properties[keys.KEY_SPELLING_CHECKED] = "false"
     if definition.partition_by:
         properties[keys.PARTITION_FIELDS] = ",".join(definition.partition_by)
     if definition.ordering:
@@ -277,12 +280,11 @@ def _extra_properties(definition: TableDefinition, given: Mapping[str, str]) -> 
     """What is kept beside the definition, and the index settings every writer must share."""
     extra = {name: text for name, text in given.items() if _is_kept(name)}
     index = extra.pop(_HUDI_INDEX_TYPE, extra.pop(keys.INDEX_TYPE, "")).upper()
-    if not index:
-        return extra
-    extra[keys.INDEX_TYPE] = index
+    if index:
+        extra[keys.INDEX_TYPE] = index
     if index == "BUCKET":
         extra |= _bucket_properties(definition, extra)
-    return extra
+    return {stored_name(name): text for name, text in extra.items()}
 
 
 def _is_kept(name: str) -> bool:

@@ -29,6 +29,7 @@ from tideline.errors import Conflict, CorruptTable, ObjectNotFound
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.object_store import AlreadyExists, ObjectStore
 from tideline.table.java_properties import format_properties, parse_properties
+from tideline.table.kept_settings import own_names
 from tideline.table.table_config import (
     CHECKSUM,
     DATABASE_NAME,
@@ -87,7 +88,7 @@ def load_table_config(store: ObjectStore) -> TableConfig:
 
 def load_any_table_config(store: ObjectStore) -> TableConfig:
     """The same of a table that may be refused altogether, for who only says what it is."""
-    return TableConfig(_load(store).properties, store.uri)
+    return TableConfig(own_names(_load(store).properties), store.uri)
 
 
 def has_table_metadata(store: ObjectStore) -> bool:
@@ -111,8 +112,7 @@ def update_table_properties(
             wanted.pop(key, None)
         else:
             wanted[key] = value
-    config = TableConfig(wanted, store.uri)
-    config.check_readable()
+    TableConfig(own_names(wanted), store.uri).check_readable()
     if wanted != current:
         wanted[CHECKSUM] = table_checksum(wanted)
         _back_up(store, format_properties(current, updated_at_ms=clock.now_ms()))
@@ -125,7 +125,7 @@ def update_table_properties(
                 path=PROPERTIES_PATH,
             )
         _scope(store).remove(BACKUP_PATH)
-    return config
+    return TableConfig(own_names(wanted), store.uri)
 
 
 def recover_table_properties(store: ObjectStore) -> None:

@@ -32,6 +32,12 @@ PRECOMBINE_FIELD = "hoodie.table.precombine.field"
 ORDERING_FIELDS = "hoodie.table.ordering.fields"
 KEY_GENERATOR_CLASS = "hoodie.table.keygenerator.class"
 KEY_GENERATOR_TYPE = "hoodie.table.keygenerator.type"
+KEY_SPELLING_CHECKED = "hoodie.write.complex.keygen.validation.enable"
+"""False in tables of which it is known that no Hudi version spelled some of their keys otherwise.
+
+Hudi 0.14.1 to 1.0.2 spelled a complex key of one column without the column's name. Later versions
+refuse a table with such a key generator unless this says that they need not (KeyGenUtils).
+"""
 PAYLOAD_CLASS = "hoodie.compaction.payload.class"
 MERGE_MODE = "hoodie.record.merge.mode"
 MERGE_STRATEGY_ID = "hoodie.record.merge.strategy.id"

@@ -20,6 +20,7 @@ from pyarrow import types
 
 from tideline.errors import CorruptTable, ObjectNotFound
 from tideline.formats.column_encoding import decoded, is_text
+from tideline.formats.parquet_calendar import FileCalendar
 from tideline.formats.parquet_footer import (
     BaseFileFooter,
     check_columns,
@@ -108,6 +109,7 @@ class StoredFile:
         self._ctx = ctx
         self._base = base
         self._metadata = metadata
+        self._calendar = FileCalendar.of(metadata)
         self._file = pq.ParquetFile(
             source,
             metadata=metadata,
@@ -153,12 +155,14 @@ class StoredFile:
     def _read(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:
             for index in range(self._metadata.num_row_groups):
-                yield from self._file.iter_batches(
+                for batch in self._file.iter_batches(
                     batch_size=self._batch_rows(index),
                     row_groups=[index],
                     columns=list(names),
                     use_threads=False,
-                )
+                ):
+                    self._calendar.check_all(batch, self._base.path)
+                    yield batch
         except (pa.ArrowInvalid, OSError) as error:
             raise self._corrupt("base file cannot be read", error) from error
 

@@ -2,7 +2,7 @@
 
 1. Batches gather until they fill a row group; the file name column is added to them.
 2. The first row group decides how columns are encoded.
-3. Finishing writes the bloom filter and the key range into the footer.
+3. Finishing writes the bloom filter, the key range and the calendar of dates into the footer.
 
 Only one row group of Arrow data is held at a time.
 Source: Hudi `HoodieParquetWriter`, `HoodieBloomFilterWriteSupport`.
@@ -27,6 +27,7 @@ from tideline.formats.column_encoding import (
     leaf_columns,
     without_unused_values,
 )
+from tideline.formats.parquet_calendar import GREGORIAN_FOOTER
 from tideline.formats.parquet_footer import BaseFileFooter
 from tideline.index.key_range import KeyRange, key_range
 from tideline.storage.object_store import ObjectStore
@@ -133,6 +134,7 @@ class BaseFileWriter:
             self.flush()
         assert self._writer is not None
         self._absorb_keys()
+        entries = dict(GREGORIAN_FOOTER)
         if self._ctx.populate_meta_fields:
             keys = self._keys if self.rows else None
             footer = BaseFileFooter(
@@ -140,7 +142,8 @@ class BaseFileWriter:
                 keys.min_key if keys else None,
                 keys.max_key if keys else None,
             )
-            self._writer.add_key_value_metadata(footer.to_metadata())
+            entries |= footer.to_metadata()
+        self._writer.add_key_value_metadata(entries)
         self._writer.close()
         self.size_bytes = int(self._sink.tell())
 

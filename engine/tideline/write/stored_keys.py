@@ -56,8 +56,12 @@ def any_stored_key(store: ObjectStore, base: BaseFile) -> str | None:
 
     Raises CorruptTable when the file is missing or cannot be read.
     """
-    extremes = _extremes(store, base)
-    return next(iter(extremes or _first_keys(store, base, 1)), None)
+    return next(iter(some_stored_keys(store, base)), None)
+
+
+def some_stored_keys(store: ObjectStore, base: BaseFile) -> tuple[str, ...]:
+    """The smallest and the greatest record key, else any one. Otherwise as `any_stored_key`."""
+    return _extremes(store, base) or _first_keys(store, base, 1)
 
 
 @contextmanager

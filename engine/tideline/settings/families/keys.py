@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tideline.settings.entries import OFF, harmless, refused, settles
-from tideline.settings.setting import Kind, Touches
+from tideline.settings.entries import OFF, flag, harmless, refused, settles
+from tideline.settings.setting import Kind
 
 _OLD = "hoodie.deltastreamer.keygen."
 
@@ -67,12 +67,11 @@ SETTINGS = (
         "hoodie.write.complex.keygen.new.encoding",
         unless=OFF,
     ),
-    *harmless(
-        "the keys that a table has already decide how they are spelled, so nothing needs checking",
+    flag(
         "hoodie.write.complex.keygen.validation.enable",
-        touches=Touches.ROWS,
-        shown_by="engine/tests/write/test_key_generator.py"
-        "::test_stored_keys_decide_how_a_complex_key_of_one_field_is_spelled",
+        "true",
+        "false where all keys of one column are known to be spelled alike, as in tables that "
+        "Tideline creates: Hudi's writers need it there. Here the keys in a table decide",
     ),
     *refused(
         "secondary indexes are not supported; leave it out",

@@ -1,0 +1,81 @@
+"""How a table spells record keys of one column that a complex key generator made: `id:1` or `1`.
+
+Hudi has done both, by its version (0.14.1 to 1.0.2 leave the column's name out), and no property
+tells. The keys that a table has decide: those in the footer of a base file, else those of a block
+of a log. A table without any is spelled as Hudi before and after these versions does.
+Source: Hudi's KeyGenUtils.encodeSingleKeyFieldNameForComplexKeyGen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tideline.errors import UnsupportedTable
+from tideline.log.data_block import decode_data_block
+from tideline.log.log_files import LogFiles
+from tideline.table.file_group import FileSlice
+from tideline.table.hoodie_table import HoodieTable
+from tideline.table.meta_column import RECORD_KEY
+from tideline.timeline.committed import CommittedInstants
+from tideline.write.key_generator import KeyGenerator
+from tideline.write.stored_keys import some_stored_keys
+
+_PARTITIONS_MAX = 64
+"""How many partitions are looked into until one has a key."""
+
+
+def key_generator(table: HoodieTable) -> KeyGenerator:
+    """The table's key generator; keys that are stored already settle how they are spelled.
+
+    Raises UnsupportedTable where both spellings are found: each row may be there twice.
+    """
+    config = table.config
+    keys = KeyGenerator.from_config(config)
+    if not keys.qualified or len(keys.record_fields) > 1 or not config.populate_meta_fields:
+        return keys
+    stored = _stored_keys(table)
+    spelled = {KeyGenerator.from_config(config, stored_key=key).qualified for key in stored}
+    if len(spelled) > 1:
+        raise UnsupportedTable(
+            f"some record keys begin with {keys.record_fields[0]}: and some do not, as Hudi's "
+            "versions differ (HUDI-7001), so that rows may be there twice; rewrite the table "
+            "with one of them first",
+            table=table.location.uri,
+            value=", ".join(stored),
+        )
+    return KeyGenerator.from_config(config, stored_key=next(iter(stored), None))
+
+
+def _stored_keys(table: HoodieTable) -> tuple[str, ...]:
+    """Some keys of the first file group that has any."""
+    timeline = table.timeline()
+    view = table.file_system_view(timeline)
+    committed = CommittedInstants.of(timeline)
+    for partition in view.partitions[:_PARTITIONS_MAX]:
+        for piece in view.latest_slices(partition):
+            keys = _keys_of(table, piece, committed)
+            if keys:
+                return keys
+    return ()
+
+
+def _keys_of(table: HoodieTable, piece: FileSlice, committed: CommittedInstants) -> tuple[str, ...]:
+    if piece.base_file is not None:
+        keys = some_stored_keys(table.store, piece.base_file)
+        if keys:
+            return keys
+    files = LogFiles(table.store, piece.log_files)
+    for block in files.select(committed).blocks:
+        if block.is_delete:
+            continue
+        rows = decode_data_block(
+            block.frame.kind, files.content(block), block.schema_json, [RECORD_KEY]
+        )
+        if RECORD_KEY in rows.schema.names and rows.num_rows:
+            return _extremes(rows.column(RECORD_KEY).to_pylist())
+    return ()
+
+
+def _extremes(keys: Iterable[str | None]) -> tuple[str, ...]:
+    known = [key for key in keys if key is not None]
+    return (min(known), max(known)) if known else ()
