@@ -19,9 +19,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tideline.errors import InvalidData
+from tideline.errors import CorruptTable, InvalidData
 from tideline.index.bucket import BucketHash
 from tideline.index.hash_ring import RingHash
+from tideline.index.index_type import IndexType
 from tideline.spark.batch import ARRIVAL, PARTITION_PATH, BatchFacts, PreparedBatch
 from tideline.spark.bucket_hash import with_bucket_id, with_ring_bucket
 from tideline.spark.bulk_insert import bulk_insert
@@ -141,7 +142,37 @@ class SparkWriteEngine:
             if has_gone:
                 self._located = self.keep(_without_needless(self._located))
                 located, _ = self._count_located()
-        return self._profile(located, self._known_keys())
+        known = self._known_keys()
+        if self._config.index.type is IndexType.RECORD_INDEX:
+            self._require_one_partition(sum(located.values()) - sum(known.values()))
+        return self._profile(located, known)
+
+    def _require_one_partition(self, copies: int) -> None:
+        """Raise CorruptTable when any incoming key is stored in two partitions.
+
+        A record index has one place for each key. Where it is wrong, the rows of such a key may be
+        different things, and updating all of them would make them one.
+        """
+        if not copies:
+            return
+        assert self._located is not None, "there are none without it"
+        home = F.get(self._homes(), F.col(LOCATED_FILE))
+        homes = F.collect_set(home).alias("homes")
+        doubled = self._located.groupBy(RECORD_KEY).agg(homes).where(F.size("homes") > 1)
+        for key, places in doubled.orderBy(RECORD_KEY).limit(1).collect():
+            raise CorruptTable(
+                f"key {key!r} is stored in {len(places)} partitions "
+                f"({', '.join(map(repr, sorted(places)))}), but keys are unique in the whole table "
+                "by its record index; `tideline check --keys` names all such keys. Delete all rows "
+                "but one of each, or let `tideline declare --index SIMPLE` say that keys are "
+                "unique in their partitions, without a record index from then on",
+                table=self._table.location.uri,
+                value=key,
+            )
+
+    def _homes(self) -> Column:
+        """The partitions of the candidates, by number."""
+        return F.lit(np.array([file.partition for file in self._candidates]))
 
     def _count_located(self) -> tuple[dict[tuple[str, int], int], bool]:
         """Located keys by partition and file, and whether logs deleted any of them."""
@@ -262,8 +293,7 @@ class SparkWriteEngine:
         old partition and an insert in the new one; otherwise it goes to the old partition.
         Source: Hudi's HoodieIndexUtils.tagGlobalLocationBackToRecords.
         """
-        homes = F.lit(np.array([file.partition for file in self._candidates]))
-        tagged = tagged.withColumn("_home", F.get(homes, F.col(LOCATED_FILE)))
+        tagged = tagged.withColumn("_home", F.get(self._homes(), F.col(LOCATED_FILE)))
         elsewhere = F.col("_home").isNotNull() & (F.col("_home") != F.col(PARTITION_PATH))
         moves = F.lit(False)
         if self._config.index.updates_partition_path:
