@@ -33,6 +33,7 @@ from tideline.write.operation import WriteOperation
 from tideline.write.outcome import Committed, Unknown, conflict_error, unknown_error
 from tideline.write.token import TokenSearch, TokenTaken
 from tideline.write.transaction import WriteTransaction
+from tideline.write.unique_keys import told_uniqueness
 from tideline.write.upsert import Written
 
 _log = logging.getLogger(__name__)
@@ -123,7 +124,12 @@ class _WriteRun:
         searched = request.token.notes if request.token else ()
         warning = self._table.known_zone(transaction.timeline).warning
         warnings = (warning,) if warning is not None else ()
-        return replace(report, notes=(*report.notes, *searched, *warnings))
+        kept = told_uniqueness(self._table.config, request.operation, request.config)
+        return replace(
+            report,
+            notes=(*report.notes, *searched, *warnings),
+            keys_unique_in=None if kept is None else kept.value,
+        )
 
     def _outcome_of_failure(
         self, transaction: WriteTransaction, error: BaseException

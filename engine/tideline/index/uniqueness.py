@@ -13,6 +13,8 @@ the same.
 
 from __future__ import annotations
 
+from tideline.errors import ConfigError, CorruptTable
+from tideline.index.bucket_recognition import names_layout
 from tideline.index.index_type import IndexType
 from tideline.metadata.record_index import has_global_record_index
 from tideline.table.hoodie_table import HoodieTable
@@ -45,3 +47,23 @@ def says_unique(table: HoodieTable) -> str:
     if declared is not None and declared.is_global:
         return f"{INDEX_TYPE}={declared}"
     return f"record_index in {METADATA_PARTITIONS}"
+
+
+IN_PARTITION = "unique in their partition: a row whose partition changes is stored in both"
+IN_TABLE = "unique in the whole table"
+
+
+def described(table: HoodieTable) -> str | None:
+    """Where keys are unique, in words; None for a table without partitions."""
+    if not table.config.partition_fields:
+        return None
+    try:
+        found = global_index(table)
+    except (ConfigError, CorruptTable) as error:
+        return f"not known: {error.message}"
+    if found is not None:
+        return f"{IN_TABLE} ({says_unique(table)})"
+    return IN_PARTITION if names_layout(table.config) else f"{IN_PARTITION}{_UNLESS}"
+
+
+_UNLESS = ", unless every writer names a global index (`tideline declare --index` keeps one)"
