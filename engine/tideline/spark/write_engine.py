@@ -163,9 +163,10 @@ class SparkWriteEngine:
             raise CorruptTable(
                 f"key {key!r} is stored in {len(places)} partitions "
                 f"({', '.join(map(repr, sorted(places)))}), but keys are unique in the whole table "
-                "by its record index; `tideline check --keys` names all such keys. Delete all rows "
-                "but one of each, or let `tideline declare --index SIMPLE` say that keys are "
-                "unique in their partitions, without a record index from then on",
+                "by its record index; `tideline check --keys` names all such keys. Delete them "
+                "with hoodie.index.type=GLOBAL_SIMPLE, which finds every row, and write one row of "
+                "each again. If keys are unique in their partitions only, drop the record index "
+                "with Hudi and say so by `tideline declare --index SIMPLE`",
                 table=self._table.location.uri,
                 value=key,
             )

@@ -60,3 +60,18 @@ def told_uniqueness(
     if operation is not WriteOperation.UPSERT or not table.partition_fields:
         return None
     return UniqueKeys.TABLE if config.index.type.is_global else UniqueKeys.PARTITION
+
+
+def undeclared_index(
+    table: HoodieTable, operation: WriteOperation, config: WriteConfig
+) -> tuple[str, ...]:
+    """A note for an upsert by a global index that the table does not keep."""
+    if told_uniqueness(table.config, operation, config) is not UniqueKeys.TABLE:
+        return ()
+    if global_index(table) is not None:
+        return ()
+    return (
+        f"keys were looked up in the whole table because this write names {config.index.type}; one "
+        f"that does not would store a moved row twice. `tideline declare {table.uri} --index "
+        f"{config.index.type}` keeps it",
+    )
