@@ -20,7 +20,8 @@ class CommitReport:
     `rolled_back` names the instants of dead writers that were undone first; `notes` say what a
     person should know, such as a metadata table that had to be switched off; `services` is what
     table services did after the commit. `is_repeat`: an earlier write with the same token made the
-    commit, and nothing was written now.
+    commit, and nothing was written now. `keys_unique_in`: "partition" or "table", what an upsert of
+    a partitioned table kept unique.
     """
 
     instant: str
@@ -37,6 +38,7 @@ class CommitReport:
     notes: tuple[str, ...] = field(default=())
     services: tuple[AfterCommit, ...] = ()
     is_repeat: bool = False
+    keys_unique_in: str | None = None
 
     def to_json_object(self) -> dict[str, Any]:
         services = [service.to_json_object() for service in self.services]

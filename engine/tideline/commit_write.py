@@ -34,6 +34,7 @@ from tideline.write.operation import WriteOperation
 from tideline.write.outcome import Committed, Unknown, conflict_error, unknown_error
 from tideline.write.token import TokenSearch, TokenTaken
 from tideline.write.transaction import WriteTransaction
+from tideline.write.unique_keys import told_uniqueness, undeclared_index
 from tideline.write.upsert import Written
 
 _log = logging.getLogger(__name__)
@@ -124,7 +125,13 @@ class _WriteRun:
         searched = request.token.notes if request.token else ()
         warning = self._table.known_zone(transaction.timeline).warning
         warnings = (warning,) if warning is not None else ()
-        return replace(report, notes=(*report.notes, *searched, *warnings))
+        kept = told_uniqueness(self._table.config, request.operation, request.config)
+        undeclared = undeclared_index(self._table, request.operation, request.config)
+        return replace(
+            report,
+            notes=(*report.notes, *searched, *warnings, *undeclared),
+            keys_unique_in=None if kept is None else kept.value,
+        )
 
     def _outcome_of_failure(
         self, transaction: WriteTransaction, error: BaseException

@@ -377,12 +377,12 @@ class LakeTable:
             sweep_leftovers(table, timeline, policy)
             return done
 
-    def check(self, *, keys: bool = False) -> tuple[Finding, ...]:
+    def check(self, *, keys: bool = False, across_partitions: bool = False) -> tuple[Finding, ...]:
         """What is wrong with the table, worst first; changes nothing.
 
-        `keys` also looks for keys stored twice, which reads the key columns of the newest files.
+        `keys` and `across_partitions` also look for keys stored twice; see check_table.
         """
-        return check_table(self.hoodie_table, keys=keys)
+        return check_table(self.hoodie_table, keys=keys, across_partitions=across_partitions)
 
     def repair(self, *, keys: bool = False) -> tuple[Repair, ...]:
         """Check under the table lock and mend what is safe to mend; returns the repairs made."""

@@ -40,6 +40,7 @@ from tideline_operator.resources.status import (
     OperationStatus,
     Truth,
 )
+from tideline_operator.resources.uniqueness import Uniqueness
 from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
 from tideline_operator.testing.refused_specs import REFUSALS, Refusal, with_spec
 from tideline_operator.testing.resource_examples import (
@@ -95,6 +96,7 @@ def test_every_documented_field_is_read() -> None:
     assert spec.services.compaction.trigger.strategy is CompactionStrategy.NUM_COMMITS
     assert spec.services.maintenance_window == Cron("* 0-6 * * *")
     assert spec.timezone == "America/Los_Angeles"
+    assert spec.uniqueness is Uniqueness.PARTITION
     assert spec.restore_to is None
     assert spec.rerun == {"compaction": 3, "landing": 1}
     assert spec.deletion_policy is DeletionPolicy.DELETE

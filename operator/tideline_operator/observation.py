@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError, ObjectNotFound, StorageUnavailable, TidelineError
-from tideline.index.bucket_recognition import recognise_buckets
+from tideline.index.bucket_recognition import names_layout, recognise_buckets
 from tideline.index.index_type import IndexType
 from tideline.ingest.checkpoint import (
     CHECKPOINT_PREFIX,
@@ -372,7 +372,7 @@ class _Reader:
     def _settings(self) -> Mapping[str, str]:
         """The table's own settings, and the bucket index that was recognised if clustering asks."""
         config, memory = self.hoodie.config, self.memory
-        if not self.table.spec.services.clustering.enabled or config.index_type is not None:
+        if not self.table.spec.services.clustering.enabled or names_layout(config):
             return config.properties
         # A table without files may get any index with the next commit.
         shown = identity_of(config), self.timeline.completed()

@@ -36,6 +36,7 @@ from tideline_operator.resources.lake_table import (
     TableFormat,
 )
 from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.uniqueness import Uniqueness
 from tideline_operator.service_settings import (
     INLINE_SERVICES_OFF,
     rerun_settings,
@@ -48,6 +49,11 @@ _UPDATE_PARTITION_PATH = {
     IndexKind.GLOBAL_BLOOM: "hoodie.bloom.index.update.partition.path",
     IndexKind.GLOBAL_SIMPLE: "hoodie.simple.index.update.partition.path",
 }
+_GLOBAL_KIND = {
+    IndexKind.SIMPLE: IndexKind.GLOBAL_SIMPLE,
+    IndexKind.BLOOM: IndexKind.GLOBAL_BLOOM,
+}
+"""The index that finds keys in the same way, but in the whole table."""
 _TIMESTAMP_PREFIX = "hoodie.keygen.timebased."
 
 
@@ -160,8 +166,12 @@ def catalog_entry(catalog: Catalog | None) -> CatalogEntry | None:
 def _write_properties(spec: LakeTableSpec) -> dict[str, str]:
     """Settings of every write; the table keeps them as well, for writers that are not ours."""
     properties: dict[str, str] = {}
+    kind = None if spec.index is None else spec.index.type
+    if spec.uniqueness is Uniqueness.TABLE:
+        kind = IndexKind.GLOBAL_SIMPLE if kind is None else _GLOBAL_KIND.get(kind, kind)
+    if kind is not None:
+        properties["hoodie.index.type"] = kind.value
     if spec.index is not None:
-        properties["hoodie.index.type"] = spec.index.type.value
         if spec.index.buckets is not None:
             properties["hoodie.bucket.index.num.buckets"] = str(spec.index.buckets)
         if spec.index.update_partition_path is not None:

@@ -1,4 +1,4 @@
-"""`tideline declare`, and what other commands say of a table whose zone nobody declared."""
+"""`tideline declare`, and what other commands say of a table of which nobody declared it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.cli.main import run
+from tideline.lake_table import LakeTable
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import TIMELINE_TIMEZONE, TIMEZONE
+from tideline.table.table_config import (
+    INDEX_TYPE,
+    METADATA_PARTITIONS,
+    TIMELINE_TIMEZONE,
+    TIMEZONE,
+)
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.small_table import SmallTable, batch
 from tideline.timeline.zone import TimelineZone
@@ -81,3 +87,48 @@ def test_a_plan_warns_of_a_zone_that_is_not_known(table: SmallTable, capsys: Cap
             table.store().put(info.path, table.store().get(info.path))
     assert run(["plan", table.location.uri]) == 0
     assert capsys.readouterr().out.count("taken for UTC") == 1
+
+
+def index_type(uri: str, **options: str) -> str:
+    return LakeTable.open(uri).write_config(options).index.type.value
+
+
+def test_a_global_index_is_declared_once(capsys: Captured) -> None:
+    table = SmallTable.in_memory()
+    uri = table.location.uri
+    table.write("insert", batch(range(4), 1))
+    assert run(["show", uri]) == 0
+    assert "unless every writer names a global index" in capsys.readouterr().out
+    assert run(["declare", uri, "--index", "global_bloom"]) == 0
+    assert capsys.readouterr().out == (
+        f"Writers of {uri} use GLOBAL_BLOOM; its keys are unique in the whole table.\n"
+        "Whether they are so now, `tideline check --keys` tells.\n"
+    )
+    assert index_type(uri) == "GLOBAL_BLOOM"
+    assert run(["plan", uri]) == 0
+    assert "keys: unique in the whole table (tideline.index.type=GLOBAL_BLOOM).\n" in (
+        capsys.readouterr().out
+    )
+    assert run(["declare", uri, "--index", "SIMPLE", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"index": "SIMPLE"}
+    assert index_type(uri) == "SIMPLE"
+    assert run(["plan", uri, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["keys"]
+    assert told == "unique in their partition: a row whose partition changes is stored in both"
+
+
+def test_an_index_that_cannot_be_is_not_declared(capsys: Captured) -> None:
+    table = SmallTable.in_memory({"hoodie.index.type": "BUCKET"})
+    uri = table.location.uri
+    assert run(["declare", uri]) == 2
+    assert "give --timezone or --index" in capsys.readouterr().err
+    assert run(["declare", uri, "--index", "GLOBAL_SIMPLE"]) == 2
+    assert "the table has a bucket index" in capsys.readouterr().err
+    table.write("upsert", batch(range(100), 1))
+    hoodie(table).update_properties({INDEX_TYPE: None})
+    assert run(["declare", uri, "--index", "GLOBAL_SIMPLE"]) == 2
+    indexed = SmallTable.in_memory()
+    hoodie(indexed).update_properties({METADATA_PARTITIONS: "files,record_index"})
+    assert run(["declare", indexed.location.uri, "--index", "SIMPLE"]) == 2
+    assert "drop it with Hudi first" in capsys.readouterr().err
+    assert run(["declare", indexed.location.uri, "--index", "RECORD_INDEX"]) == 0

@@ -21,7 +21,13 @@ def test_an_unsupported_index_is_refused_with_the_choices() -> None:
 
 def test_only_global_indexes_make_keys_unique_in_the_table() -> None:
     found = {kind for kind in IndexType if kind.is_global}
-    assert found == {IndexType.GLOBAL_SIMPLE, IndexType.GLOBAL_BLOOM}
+    assert found == {IndexType.GLOBAL_SIMPLE, IndexType.GLOBAL_BLOOM, IndexType.RECORD_INDEX}
+
+
+def test_a_record_index_has_two_names() -> None:
+    assert IndexType.parse("global_record_level_index") is IndexType.RECORD_INDEX
+    with pytest.raises(ConfigError):
+        IndexType.parse("RECORD_LEVEL_INDEX")
 
 
 def test_only_a_bucket_index_places_inserts() -> None:

@@ -20,6 +20,7 @@ from tideline.formats.parquet_footer import BaseFileFooter, read_footer
 from tideline.spark import key_lookup
 from tideline.spark.key_lookup import (
     CHUNK,
+    IS_GONE,
     LOCATED_FILE,
     LookUpKeys,
     LookupSettings,
@@ -29,6 +30,7 @@ from tideline.spark.task_errors import carried_errors, raised_errors
 from tideline.storage.location import StoreLocation
 from tideline.table.file_group import BaseFile, FileSlice
 from tideline.testing.handle_case import HandleCase, base_file
+from tideline.write.lookup_candidate import LookupCandidate
 from tideline.write.stored_keys import any_stored_key
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int32())])
@@ -68,8 +70,10 @@ class Stored:
         return self.files[-1]
 
     @property
-    def slices(self) -> tuple[FileSlice, ...]:
-        return tuple(FileSlice(file.group, file.instant, file) for file in self.files)
+    def candidates(self) -> tuple[LookupCandidate, ...]:
+        return tuple(
+            LookupCandidate(FileSlice(file.group, file.instant, file)) for file in self.files
+        )
 
     def path(self, number: int) -> Path:
         return Path(self.location.open().local_path(self.files[number].path) or "")
@@ -82,12 +86,13 @@ class Stored:
         columns = [pa.array([0] * len(wanted), pa.int32()), wanted, ["asked"] * len(wanted)]
         batch = pa.record_batch(columns, schema=INCOMING)
         answer = pa.schema(
-            [(name, pa.string()) for name in INCOMING.names[1:]] + [(LOCATED_FILE, pa.int32())]
+            [(name, pa.string()) for name in INCOMING.names[1:]]
+            + [(LOCATED_FILE, pa.int32()), (IS_GONE, pa.bool_())]
         )
         if ordering:
             answer = answer.append(pa.field("ts", pa.int64()))
         chunks = (tuple(range(len(self.files))),)
-        task = LookUpKeys(self.location, self.slices, chunks, settings, answer)
+        task = LookUpKeys(self.location, self.candidates, chunks, settings, answer)
         found = [row for part in task([batch]) for row in part.to_pylist()]
         assert {row["_hoodie_partition_path"] for row in found} <= {"asked"}
         return sorted(
@@ -245,14 +250,14 @@ def test_keys_are_found_over_many_files(
         spark,
         stored.location,
         frame,
-        stored.slices,
+        stored.candidates,
         SIMPLE,
         by_key_only=by_key_only,
         ordering=ordering,
     )
     found = {tuple(row) for row in located.collect()}
     expected = {
-        (key, path, homes[key], 1)
+        (key, path, homes[key], False, 1)
         for key, path in asked
         if key in homes and (by_key_only or path == f"p{homes[key] % 3}")
     }

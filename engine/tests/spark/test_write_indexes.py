@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.errors import ConfigError
+from tideline.errors import ConfigError, CorruptTable
 from tideline.index.bucket import bucket_id_of_record_key
 from tideline.testing.plain_reader import live_files, stored_rows
 from tideline.testing.written_table import WrittenTable
@@ -109,6 +109,25 @@ def test_a_row_stays_where_it_is_when_moving_is_off(create: Create) -> None:
     ]
     table.write(rows("ab", "elsewhere", 0, ""), "delete")
     assert [row[0] for row in table.rows("id")] == ["c", "c", "n"]
+
+
+def test_a_record_index_has_one_place_for_a_key(create: Create) -> None:
+    """Rows of a key in two partitions may be different things; none of them is overwritten."""
+    table = create("RECORD_INDEX")
+    table.write(rows("ab", "north", 1, "1") + rows("b", "south", 1, "1"), "bulk_insert")
+    report = table.write(rows("an", "south", 2, "2"))
+    assert (report.rows_updated, report.rows_inserted, report.keys_unique_in) == (1, 1, "table")
+    doubled = r"'b' is stored in 2 partitions \('north', 'south'\).*tideline check --keys"
+    with pytest.raises(CorruptTable, match=doubled):
+        table.write(rows("abc", "south", 3, "3"))
+    found = table.rows("id", "_hoodie_partition_path", "v")
+    assert found == [
+        ("a", "north", "2"), ("b", "north", "1"), ("b", "south", "1"), ("n", "south", "2"),
+    ]  # fmt: skip
+    finds_all = {"hoodie.index.type": "GLOBAL_SIMPLE"}
+    table.write(rows("b", "east", 0, ""), "delete", options=finds_all)
+    table.write(rows("ac", "south", 3, "3"))
+    assert [row[0] for row in table.rows("id")] == ["a", "c", "n"]
 
 
 def bucket_of_file(path: Path) -> int:

@@ -223,3 +223,22 @@ def test_stored_duplicates_hide_no_new_key_in_a_log(create: Create) -> None:
     table.write(rows("an", "north", 2, "new"))
     table.write(rows("n", "north", 3, "newer"))
     assert [row for row in merged(table, "id", "v") if row[0] == "n"] == [("n", "newer")]
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", pytest.param("BLOOM", marks=pytest.mark.slow)])
+def test_a_key_that_a_log_deletes_is_where_it_was_inserted_again(
+    index: str, create: Create
+) -> None:
+    """Its old base file still has it. Appended there as well, the row would be twice."""
+    table = create(index)
+    table.write(rows("abc", "north", 1, "1"), "bulk_insert")
+    table.write(rows("ab", "north", 0, ""), "delete")
+    table.write(rows("a", "north", 1, "again"), "insert")
+    report = table.write(rows("abcd", "north", 2, "2"))
+    assert merged(table, "id", "v") == [("a", "2"), ("b", "2"), ("c", "2"), ("d", "2")]
+    # What only a log deleted goes back to where Hudi's index finds it.
+    assert (report.rows_updated, report.rows_inserted) == (3, 1)
+    table.write(rows("ac", "north", 3, "", deleted=True))
+    dropping = {"hoodie.datasource.insert.dup.policy": "drop"}
+    table.write(rows("abc", "north", 4, "4"), "insert", options=dropping)
+    assert merged(table, "id", "v") == [("a", "4"), ("b", "2"), ("c", "4"), ("d", "2")]

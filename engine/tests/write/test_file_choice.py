@@ -54,18 +54,32 @@ def inserting(partition: str = "p") -> WorkloadProfile:
 
 def test_keys_are_looked_up_in_base_files_and_in_groups_of_logs_alone() -> None:
     shown = view(base("a", 10), log("a"), log("b"))
-    by_id = {piece.file_id: piece for piece in lookup_candidates(shown, MOR, is_global=False)}
+    by_id = {found.file_id: found.piece for found in lookup_candidates(shown, MOR, is_global=False)}
     assert (len(by_id["a-0"].log_files), len(by_id["b-0"].log_files)) == (0, 1)
     everywhere = lookup_candidates(shown, MOR, is_global=True)
-    assert [len(piece.log_files) for piece in everywhere] == [1, 1]
+    assert [len(found.piece.log_files) for found in everywhere] == [1, 1]
     (alone,) = lookup_candidates(view(base("a", 10)), COW, is_global=False)
-    assert alone.base_file is not None
+    assert alone.piece.base_file is not None
+
+
+def test_logs_are_asked_for_deletes_where_a_key_may_have_two_places() -> None:
+    def later(*files: tuple[str, int], tells_deleted: bool = False, **more: tuple[str, ...]) -> int:
+        found = lookup_candidates(
+            view(*files, **more), MOR, is_global=False, tells_deleted=tells_deleted
+        )
+        return sum(len(candidate.later_logs) for candidate in found)
+
+    assert later(base("a", 10), log("a")) == 0
+    assert later(base("a", 10), log("a"), tells_deleted=True) == 1
+    assert later(base("a", 10), log("a"), base("b", 10), log("c")) == 1
+    compacted = base("a", 10), log("a"), log("a", 1, PENDING), base("b", 10)
+    assert later(*compacted, compacting=("a",)) == 1
 
 
 def test_keys_of_a_group_under_compaction_are_those_that_the_compaction_will_leave() -> None:
     appended = log("a", 1, PENDING)
     shown = view(base("a", 10), log("a"), appended, log("b"), compacting=("a", "b"))
-    found = {piece.file_id: piece for piece in lookup_candidates(shown, MOR, is_global=False)}
+    found = {one.file_id: one.piece for one in lookup_candidates(shown, MOR, is_global=False)}
     assert [one.instant for one in found["a-0"].log_files] == [T1]
     assert [one.instant for one in found["b-0"].log_files] == [T1]
 

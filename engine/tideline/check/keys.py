@@ -1,19 +1,24 @@
-"""Is every key stored once: in its partition, or in the whole table where the index is global?
+"""Is every key stored once: in its partition, or in the whole table?
 
-Reads the key columns of the newest file slices, logs merged in, and counts with Arrow. Needs Arrow,
-and memory for the keys of one partition (of the table, for a global index).
+The whole table is looked at where something says that keys are unique there (see
+tideline.index.uniqueness), and where somebody asks: then a key in two partitions is a warning, for
+it may be meant. Reads the key columns of the newest file slices, logs merged in, and counts with
+Arrow. Needs Arrow, and memory for the keys of one partition, or of the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.check.finding import Finding, error, note
+from tideline.check.finding import Finding, error, note, warning
 from tideline.check.inspection import Inspection
 from tideline.errors import ConfigError, CorruptTable, TidelineError, UnsupportedTable
+from tideline.index.uniqueness import global_index, says_unique
 from tideline.table.file_group import FileSlice
 from tideline.table.meta_column import RECORD_KEY
 from tideline.write.file_slice_merge import SliceContext, read_file_slice
@@ -22,7 +27,23 @@ NAME = "keys"
 _SAMPLES_MAX = 5
 
 
-def check_keys(seen: Inspection) -> Iterator[Finding]:
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What is counted together: one partition, or the table with the reason why keys are unique."""
+
+    partition: str | None = None
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        return "the table" if self.partition is None else f"partition {self.partition!r}"
+
+
+def check_keys_across_partitions(seen: Inspection) -> Iterator[Finding]:
+    """The same findings as `check_keys`, and those of keys that are in two partitions."""
+    return check_keys(seen, across_partitions=True)
+
+
+def check_keys(seen: Inspection, *, across_partitions: bool = False) -> Iterator[Finding]:
     """Findings about keys that several file groups hold, or one several times."""
     config = seen.table.config
     names = [RECORD_KEY] if config.populate_meta_fields else list(config.record_key_fields)
@@ -38,12 +59,17 @@ def check_keys(seen: Inspection) -> Iterator[Finding]:
         return
     context = SliceContext.of(seen.table, seen.timeline, schema)
     slices = {name: seen.view.latest_slices(name) for name in seen.view.partitions}
-    if (config.index_type or "").startswith("GLOBAL_"):
+    try:
+        reason = says_unique(seen.table) if global_index(seen.table) is not None else None
+    except (ConfigError, CorruptTable) as broken:
+        reason = None
+        yield note(NAME, f"whether they are unique in the whole table is not known: {broken}")
+    if reason is not None or across_partitions:
         everything = [piece for some in slices.values() for piece in some]
-        yield from _doubles(seen, context, everything, names, None)
+        yield from _doubles(seen, context, everything, names, _Scope(reason=reason))
         return
     for partition, in_partition in slices.items():
-        yield from _doubles(seen, context, in_partition, names, partition)
+        yield from _doubles(seen, context, in_partition, names, _Scope(partition))
 
 
 def _doubles(
@@ -51,7 +77,7 @@ def _doubles(
     context: SliceContext,
     slices: Sequence[FileSlice],
     names: Sequence[str],
-    partition: str | None,
+    scope: _Scope,
 ) -> Iterator[Finding]:
     tables = []
     for number, piece in enumerate(slices):
@@ -76,19 +102,49 @@ def _doubles(
     doubled = counted.filter(pc.greater(lengths, 1))
     if not doubled.num_rows:
         return
-    place = "the table" if partition is None else f"partition {partition!r}"
+    errors, warnings = _judged(doubled, slices, scope)
+    yield from _named(errors, slices, names, scope, error)
+    yield from _named(warnings, slices, names, scope, warning)
+
+
+def _judged(
+    doubled: pa.Table, slices: Sequence[FileSlice], scope: _Scope
+) -> tuple[pa.Table, pa.Table]:
+    """Doubled keys that are wrong, and those that may be meant: one in each of some partitions."""
+    if scope.partition is not None or scope.reason is not None:
+        return doubled, doubled.slice(0, 0)
+    partitions = {name: number for number, name in enumerate({s.partition for s in slices})}
+    homes = pa.array([partitions[piece.partition] for piece in slices], pa.int32())
+    found = doubled.column("slice_list").combine_chunks()
+    rows = pc.list_parent_indices(found)
+    pairs = pa.table({"row": rows, "home": homes.take(pc.list_flatten(found))})
+    per_partition = pairs.group_by(["row", "home"]).aggregate([([], "count_all")])
+    several = per_partition.filter(pc.greater(per_partition.column("count_all"), 1))
+    is_wrong = pc.is_in(pa.array(np.arange(doubled.num_rows)), several.column("row"))
+    return doubled.filter(is_wrong), doubled.filter(pc.invert(is_wrong))
+
+
+def _named(
+    doubled: pa.Table,
+    slices: Sequence[FileSlice],
+    names: Sequence[str],
+    scope: _Scope,
+    finding: Callable[..., Finding],
+) -> Iterator[Finding]:
+    because = f", where keys are unique ({scope.reason})" if scope.reason else ""
     for row in doubled.slice(0, _SAMPLES_MAX).to_pylist():
         key = ",".join(str(row[name]) for name in names)
         groups = ", ".join(str(slices[number].group) for number in sorted(set(row["slice_list"])))
-        yield error(
+        yield finding(
             NAME,
-            f"key {key!r} is stored {len(row['slice_list'])} times in {place}: {groups}",
-            path=partition,
+            f"key {key!r} is stored {len(row['slice_list'])} times in {scope}{because}: {groups}",
+            path=scope.partition,
             advice="delete the key and write its row again",
         )
     rest = doubled.num_rows - _SAMPLES_MAX
     if rest > 0:
-        yield error(NAME, f"{rest} more keys are stored several times in {place}", path=partition)
+        message = f"{rest} more keys are stored several times in {scope}{because}"
+        yield finding(NAME, message, path=scope.partition)
 
 
 def _keys(

@@ -37,14 +37,17 @@ CHECKS: tuple[Check, ...] = (
 """Those that work in the base install."""
 
 
-def check_table(table: HoodieTable, *, keys: bool = False) -> tuple[Finding, ...]:
+def check_table(
+    table: HoodieTable, *, keys: bool = False, across_partitions: bool = False
+) -> tuple[Finding, ...]:
     """Everything that is wrong with the table, worst first.
 
-    `keys` also looks for keys stored twice, which reads the key columns of all newest files.
+    `keys` also looks for keys stored twice, which reads the key columns of all newest files; with
+    `across_partitions` for keys in two partitions, too, also where those are not known to be wrong.
     Raises only for a store that does not answer.
     """
     seen = inspect_table(table)
-    checks = (*CHECKS, *_arrow_checks(keys))
+    checks = (*CHECKS, *_arrow_checks(keys, across_partitions))
     findings = [finding for check in checks for finding in _as_far_as_possible(check, seen)]
     order = list(Severity)
     return tuple(sorted(findings, key=lambda finding: order.index(finding.severity)))
@@ -59,14 +62,16 @@ def _as_far_as_possible(check: Check, seen: Inspection) -> Iterator[Finding]:
         yield error(name, f"this check could not go on: {broken}")
 
 
-def _arrow_checks(keys: bool) -> tuple[Check, ...]:
+def _arrow_checks(keys: bool, across_partitions: bool) -> tuple[Check, ...]:
     if find_spec("pyarrow") is None:
         return (_skipped,)
     # Arrow is an optional dependency that only these need.
     from tideline.check.base_files import check_base_files
-    from tideline.check.keys import check_keys
+    from tideline.check.keys import check_keys, check_keys_across_partitions
 
-    return (check_base_files, check_keys) if keys else (check_base_files,)
+    if not keys:
+        return (check_base_files,)
+    return (check_base_files, check_keys_across_partitions if across_partitions else check_keys)
 
 
 def _skipped(_: Inspection) -> Iterator[Finding]:

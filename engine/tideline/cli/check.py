@@ -25,10 +25,22 @@ _REPAIR = "tideline check --repair --apply"
 @click.option(
     "--keys", is_flag=True, help="Also look for keys stored twice; reads the key columns."
 )
+@click.option(
+    "--across-partitions",
+    is_flag=True,
+    help="With --keys: a key in two partitions is a finding in any table, not only in one whose "
+    "keys are unique as a whole.",
+)
 @click.option("--repair", is_flag=True, help="Say what would be mended; with --apply, mend it.")
 @click.option("--apply", "applies", is_flag=True, help="With --repair: do it.")
 def check_command(
-    uri: str, storage: dict[str, str], as_json: bool, keys: bool, repair: bool, applies: bool
+    uri: str,
+    storage: dict[str, str],
+    as_json: bool,
+    keys: bool,
+    across_partitions: bool,
+    repair: bool,
+    applies: bool,
 ) -> None:
     """Check the table at URI: timeline, files, archive, leftovers. Changes nothing by itself.
 
@@ -37,9 +49,11 @@ def check_command(
     """
     if applies and not repair:
         raise ConfigError("--apply goes with --repair")
+    if across_partitions and not keys:
+        raise ConfigError("--across-partitions goes with --keys")
     table = LakeTable.open(uri, storage_options=storage)
     repairs: Sequence[Repair] = table.repair(keys=keys) if applies else ()
-    findings = table.check(keys=keys)
+    findings = table.check(keys=keys, across_partitions=across_partitions)
     if repair and not applies:
         repairs = plan_repairs(findings)
     if as_json:

@@ -6,36 +6,88 @@ import click
 
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
+from tideline.errors import ConfigError
+from tideline.index.bucket_recognition import recognise_buckets
+from tideline.index.index_type import IndexType
+from tideline.index.uniqueness import IN_PARTITION, IN_TABLE, declared_index
+from tideline.metadata.record_index import has_global_record_index
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import TIMEZONE
+from tideline.table.table_config import INDEX_TYPE, TIMEZONE
 from tideline.timeline.known_zone import doubt_of
 from tideline.timeline.zone import TimelineZone
+
+_INDEXES = [kind.value for kind in IndexType if not kind.places_by_hash]
 
 
 @click.command("declare")
 @table_options
 @click.option(
     "--timezone",
-    required=True,
     metavar="ZONE",
     help="Whose clock the instants of a table of others are, such as America/Los_Angeles or UTC.",
 )
-def declare_command(uri: str, storage: dict[str, str], as_json: bool, timezone: str) -> None:
-    """Keep in the table at URI, for every later command, which zone its instants are in.
+@click.option(
+    "--index",
+    type=click.Choice(_INDEXES, case_sensitive=False),
+    help="The index that every writer uses; a global one says that keys are unique in the whole "
+    "table.",
+)
+def declare_command(
+    uri: str, storage: dict[str, str], as_json: bool, timezone: str | None, index: str | None
+) -> None:
+    """Keep in the table at URI, for every later command, what its files do not tell.
 
-    Needed where hoodie.table.timeline.timezone is LOCAL, Hudi's default, and Hudi runs elsewhere
-    than in UTC.
+    The zone of its instants, where hoodie.table.timeline.timezone is LOCAL, Hudi's default, and
+    Hudi runs elsewhere than in UTC. The index, where writers of Hudi name one in their options: a
+    global index leaves no trace in the table.
     """
+    if timezone is None and index is None:
+        raise ConfigError("nothing is declared; give --timezone or --index")
     table = HoodieTable.open(StoreLocation.of(uri, storage))
-    zone = TimelineZone.parse(timezone)
+    zone = TimelineZone.parse(timezone) if timezone is not None else None
+    kind = IndexType.parse(index) if index is not None else None
     with table.lock().acquire():
-        table.reload_config().zone_declared_as(zone.name)
-        table.update_properties({TIMEZONE: zone.name})
-    doubt = doubt_of(zone, table.timeline().made_ms)
+        config = table.reload_config()
+        changes: dict[str, str | None] = {}
+        if zone is not None:
+            config.zone_declared_as(zone.name)
+            changes[TIMEZONE] = zone.name
+        if kind is not None:
+            _require_free(table, kind)
+            changes[INDEX_TYPE] = kind.value
+        table.update_properties(changes)
+    doubt = doubt_of(zone, table.timeline().made_ms) if zone is not None else None
     if as_json:
-        print_json({"timezone": zone.name, "doubt": doubt})
+        declared = {} if zone is None else {"timezone": zone.name, "doubt": doubt}
+        print_json(declared | ({} if kind is None else {"index": kind.value}))
         return
-    print_line(f"The instants of {table.uri} are those of clocks in {zone.name}.")
+    if zone is not None:
+        print_line(f"The instants of {table.uri} are those of clocks in {zone.name}.")
+    if kind is not None:
+        print_line(f"Writers of {table.uri} use {kind}; its keys are {_uniqueness(kind)}.")
+    if kind is not None and kind.is_global:
+        print_line("Whether they are so now, `tideline check --keys` tells.")
     if doubt is not None:
         print_line(f"Note: {doubt}.")
+
+
+def _uniqueness(kind: IndexType) -> str:
+    return IN_TABLE if kind.is_global else IN_PARTITION
+
+
+def _require_free(table: HoodieTable, kind: IndexType) -> None:
+    """Raise ConfigError where the table shows that another index places or finds its rows."""
+    declared = declared_index(table.config)
+    is_bucket = declared is not None and declared.places_by_hash
+    if is_bucket or recognise_buckets(table, table.timeline()).layout is not None:
+        raise ConfigError(
+            f"{kind} cannot be declared: the table has a bucket index, which places every row",
+            table=table.uri,
+        )
+    if not kind.is_global and has_global_record_index(table):
+        raise ConfigError(
+            f"{kind} cannot be declared: the table has a record index, which Hudi cannot build "
+            "again once a key is in two partitions; drop it with Hudi first",
+            table=table.uri,
+        )

@@ -11,6 +11,7 @@ from tideline.cli.operation import run_operation
 from tideline.cli.options import complete_settings, json_option, parse_pairs, storage_options
 from tideline.cli.output import print_json, print_line
 from tideline.errors import ConfigError
+from tideline.index.uniqueness import described
 from tideline.lake_table import LakeTable
 from tideline.services.explanation import Explanation, NotDue
 from tideline.services.rollback.plan import RollbackPlan
@@ -47,11 +48,15 @@ def plan_command(
         _plan_rollback(table, as_json=as_json)
         return
     plans = [table.plan(service.value, options=settings) for service in wanted]
+    keys = described(table.hoodie_table) if name is None else None
     if as_json:
-        print_json({"services": [plan.to_json_object() for plan in plans]})
+        told = {} if keys is None else {"keys": keys}
+        print_json({"services": [plan.to_json_object() for plan in plans], **told})
         return
     for plan in plans:
         print_plan(plan)
+    if keys is not None:
+        print_line(f"keys: {keys}.")
     for warning in {plan.warning for plan in plans if plan.warning is not None}:
         print_line(f"Note: {warning}.")
 

@@ -13,6 +13,7 @@ from tideline.cli.schema_file import avro_columns
 from tideline.errors import CorruptTable, TidelineError
 from tideline.index.bucket_recognition import recognise_buckets
 from tideline.index.index_type import IndexType
+from tideline.index.uniqueness import described
 from tideline.ingest.checkpoint import read_newest_checkpoints
 from tideline.ingest.continuation import prefix_uri
 from tideline.ingest.landing import QUARANTINE, describe_noted
@@ -79,6 +80,7 @@ def describe_table(table: HoodieTable) -> dict[str, Any]:
         "merge_mode": custom_merging(config) or str(config.merge_mode),
         "index": config.index_type if buckets is None else IndexType.BUCKET.value,
         "buckets": None if buckets is None else str(buckets),
+        "keys": described(table),
         **_counts(table, timeline),
         "columns": None if schema_json is None else avro_columns(schema_json),
         "ingests": _ingests(table, timeline),

@@ -7,6 +7,7 @@ import click
 from tideline.cli.options import complete_settings, parse_pairs, table_options
 from tideline.cli.output import print_facts, print_json, print_line
 from tideline.commit_report import CommitReport
+from tideline.index.uniqueness import IN_PARTITION, IN_TABLE
 from tideline.ingest.source_files import SourceWrite, write_sources
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import Place
@@ -14,6 +15,8 @@ from tideline.spark.session import get_session
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted, size_text
 from tideline.write.operation import WriteOperation
+
+_UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}
 
 
 @click.command("write")
@@ -131,6 +134,7 @@ def print_report(report: CommitReport) -> None:
             "rows": f"{report.rows_inserted:,} inserted, {report.rows_updated:,} updated, "
             f"{report.rows_deleted:,} deleted",
             "files": f"{report.files_written} written, {size_text(report.bytes_written)}",
+            "keys": _UNIQUENESS.get(report.keys_unique_in or ""),
             "took": f"{report.seconds:.1f} s",
         }
     )

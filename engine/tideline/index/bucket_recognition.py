@@ -68,12 +68,21 @@ def declared_layout(config: TableConfig) -> BucketLayout | None:
     )
 
 
+def names_layout(config: TableConfig) -> bool:
+    """Whether the properties say if there are buckets.
+
+    A record index does not: it may have been beside them.
+    """
+    named = config.index_type
+    return named is not None and IndexType.parse(named) is not IndexType.RECORD_INDEX
+
+
 def recognise_buckets(table: HoodieTable, timeline: ActiveTimeline) -> Recognition:
     """Look at the table as `timeline` shows it.
 
     What cannot be read is passed over, or said in the layout: a table can be looked after with it.
     """
-    if table.config.index_type is not None:
+    if names_layout(table.config):
         return Recognition(declared_layout(table.config))
     if not timeline.of(*COMMIT_ACTIONS).completed().instants and not timeline.has_archive:
         return Recognition(is_final=False)

@@ -1,5 +1,8 @@
 """The kinds of index a table's writer can use, and what sets them apart.
 
+RECORD_INDEX is Hudi's index in its metadata table. Here its keys are found in the files, as
+GLOBAL_SIMPLE finds them; what it says of the table is kept: one place for each key.
+
 Source: Hudi `HoodieIndex.IndexType` and the `isGlobal`, `canIndexLogFiles` of each index.
 """
 
@@ -8,6 +11,9 @@ from __future__ import annotations
 from enum import Enum
 
 from tideline.errors import ConfigError
+
+GLOBAL_RECORD_LEVEL_INDEX = "GLOBAL_RECORD_LEVEL_INDEX"
+"""What Hudi 1.2 calls RECORD_INDEX."""
 
 
 class IndexType(Enum):
@@ -18,12 +24,14 @@ class IndexType(Enum):
     GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
     GLOBAL_BLOOM = "GLOBAL_BLOOM"
     BUCKET = "BUCKET"
+    RECORD_INDEX = "RECORD_INDEX"
 
     @classmethod
     def parse(cls, text: str) -> IndexType:
         """The index named `text`, in any case. Raises ConfigError naming the valid words."""
+        word = text.strip().upper()
         try:
-            return cls(text.strip().upper())
+            return cls.RECORD_INDEX if word == GLOBAL_RECORD_LEVEL_INDEX else cls(word)
         except ValueError:
             words = ", ".join(kind.value for kind in cls)
             raise ConfigError(
@@ -36,7 +44,11 @@ class IndexType(Enum):
     @property
     def is_global(self) -> bool:
         """Whether a record key is unique in the whole table rather than in its partition."""
-        return self in (IndexType.GLOBAL_SIMPLE, IndexType.GLOBAL_BLOOM)
+        return self in (
+            IndexType.GLOBAL_SIMPLE,
+            IndexType.GLOBAL_BLOOM,
+            IndexType.RECORD_INDEX,
+        )
 
     @property
     def reads_bloom_filters(self) -> bool:

@@ -6,9 +6,11 @@
 3. A task reads the key column of each base file of its chunk and matches it in Arrow. A bloom
    index first asks the footer, its key range and its filter, and skips files that cannot match.
    Where log files come with the candidate, its merged rows tell.
+4. Where later logs may have deleted keys that were found, the merged slice tells which.
 
 The answer has one row per stored incoming key: the key, the incoming partition path, the number
-of the file and, where the caller wants to compare them, the stored ordering values.
+of the file, whether a log there deleted it and, where the caller wants to compare them, the stored
+ordering values.
 
 Source: Hudi's HoodieSimpleIndex, HoodieBloomIndex, HoodieKeyLookupHandle and their global kin.
 """
@@ -18,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -28,19 +31,25 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from tideline.formats.parquet_footer import BaseFileFooter, read_footer
 from tideline.index.key_range import KeyRange, key_range
+from tideline.log.entry_fold import Flags
 from tideline.spark.batch import PARTITION_PATH
 from tideline.spark.task_errors import carried_errors
 from tideline.spark.write_tasks import split_runs
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.table.file_group import FileSlice
+from tideline.write.deleted_keys import deleted_keys
 from tideline.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.write.handle_context import RECORD_KEY
+from tideline.write.lookup_candidate import LookupCandidate
 from tideline.write.stored_keys import open_base_file
 from tideline.write.virtual_key import column_at, virtual_keys
 
 LOCATED_FILE = "_tideline_file_number"
+IS_GONE = "_tideline_is_gone"
+"""Whether a log of that file's slice has deleted the key."""
 CHUNK = "_tideline_chunk"
+_FIXED_COLUMNS = 4
+"""Of an answer, before the ordering columns."""
 _CHUNKS_PER_CORE = 4
 _TASKS_MAX = 1_000
 _SLAB_ROWS_MAX = 2_000_000
@@ -66,13 +75,13 @@ def locate_keys(
     spark: SparkSession,
     location: StoreLocation,
     incoming: DataFrame,
-    candidates: Sequence[FileSlice],
+    candidates: Sequence[LookupCandidate],
     settings: LookupSettings,
     *,
     by_key_only: bool,
     ordering: T.StructType,
 ) -> DataFrame:
-    """(`RECORD_KEY`, `PARTITION_PATH`, `LOCATED_FILE`, ordering columns) of stored incoming keys.
+    """(`RECORD_KEY`, `PARTITION_PATH`, `LOCATED_FILE`, `IS_GONE`, ordering columns) of stored keys.
 
     `LOCATED_FILE` numbers `candidates`. Keys match within their partition, or anywhere for a
     global index (`by_key_only`). `ordering` names stored columns to return as well.
@@ -96,6 +105,7 @@ def locate_keys(
             T.StructField(RECORD_KEY, T.StringType()),
             T.StructField(PARTITION_PATH, T.StringType()),
             T.StructField(LOCATED_FILE, T.IntegerType()),
+            T.StructField(IS_GONE, T.BooleanType()),
             *ordering.fields,
         ]
     )
@@ -106,7 +116,7 @@ def locate_keys(
 
 
 def _chunks(
-    candidates: Sequence[FileSlice], parallelism: int, by_key_only: bool
+    candidates: Sequence[LookupCandidate], parallelism: int, by_key_only: bool
 ) -> tuple[tuple[int, ...], ...]:
     """Numbers of the candidates, in chunks of about equal length."""
     by_partition: dict[str, list[int]] = {}
@@ -125,7 +135,7 @@ class LookUpKeys:
     """Task function: (chunk, key, partition) grouped by chunk -> the located keys."""
 
     location: StoreLocation
-    candidates: tuple[FileSlice, ...]
+    candidates: tuple[LookupCandidate, ...]
     chunks: tuple[tuple[int, ...], ...]
     settings: LookupSettings
     answer: pa.Schema
@@ -142,16 +152,37 @@ class LookUpKeys:
     def _look_up(
         self, store: ObjectStore, number: int, wanted: _Wanted
     ) -> Iterator[pa.RecordBatch]:
-        for stored in self._stored(store, self.candidates[number], wanted):
+        candidate = self.candidates[number]
+        gone: Flags | None = None
+        is_first = True
+        for stored in self._stored(store, candidate, wanted):
             found = pc.index_in(self._keys(stored), value_set=wanted.keys)
             hits = pc.indices_nonzero(found.is_valid())
-            if len(hits):
-                yield self._answer(number, wanted, found.drop_null(), stored.take(hits))
+            if not len(hits):
+                continue
+            if is_first:
+                gone, is_first = self._gone(store, candidate, wanted), False
+            positions = found.drop_null()
+            flags = np.zeros(len(positions), np.bool_)
+            if gone is not None:
+                flags = gone[positions.to_numpy()]
+            yield self._answer(number, wanted, positions, pa.array(flags), stored.take(hits))
+
+    def _gone(
+        self, store: ObjectStore, candidate: LookupCandidate, wanted: _Wanted
+    ) -> Flags | None:
+        """Which of the wanted keys the logs deleted; asked once some are found in the slice."""
+        if not candidate.later_logs:
+            return None
+        assert self.settings.reading is not None, "candidates with logs come with it"
+        names = self._key_names()
+        return deleted_keys(store, candidate, self.settings.reading, wanted.keys, names, self._keys)
 
     def _stored(
-        self, store: ObjectStore, piece: FileSlice, wanted: _Wanted
+        self, store: ObjectStore, candidate: LookupCandidate, wanted: _Wanted
     ) -> Iterator[pa.RecordBatch]:
         """The columns that matter of a candidate's rows, unless none of these can match."""
+        piece = candidate.piece
         base = piece.base_file
         if piece.log_files or base is None:
             assert self.settings.reading is not None, "candidates with logs come with it"
@@ -180,10 +211,13 @@ class LookUpKeys:
 
     def _names(self) -> list[str]:
         """The columns to read."""
-        keys: Iterable[str] = (RECORD_KEY,)
-        if self.settings.key_fields is not None:
-            keys = sorted({name.split(".")[0] for name in self.settings.key_fields})
-        return list(dict.fromkeys([*keys, *(name.split(".")[0] for name in self.answer.names[3:])]))
+        ordering = (name.split(".")[0] for name in self.answer.names[_FIXED_COLUMNS:])
+        return list(dict.fromkeys([*self._key_names(), *ordering]))
+
+    def _key_names(self) -> list[str]:
+        if self.settings.key_fields is None:
+            return [RECORD_KEY]
+        return sorted({name.split(".")[0] for name in self.settings.key_fields})
 
     def _keys(self, stored: pa.RecordBatch) -> pa.Array:
         if self.settings.key_fields is None:
@@ -191,14 +225,20 @@ class LookUpKeys:
         return virtual_keys(stored, self.settings.key_fields, qualified=self.settings.qualified)
 
     def _answer(
-        self, number: int, wanted: _Wanted, found: pa.Array, stored: pa.RecordBatch
+        self,
+        number: int,
+        wanted: _Wanted,
+        found: pa.Array,
+        gone: pa.Array,
+        stored: pa.RecordBatch,
     ) -> pa.RecordBatch:
         columns = [
             wanted.keys.take(found),
             wanted.partitions.take(found),
             pa.repeat(pa.scalar(number, pa.int32()), len(found)),
+            gone,
         ]
-        for field in list(self.answer)[3:]:
+        for field in list(self.answer)[_FIXED_COLUMNS:]:
             if field.name.split(".")[0] in stored.schema.names:
                 columns.append(column_at(stored, field.name).cast(field.type))
             else:

@@ -19,18 +19,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tideline.errors import InvalidData
+from tideline.errors import CorruptTable, InvalidData
 from tideline.index.bucket import BucketHash
 from tideline.index.hash_ring import RingHash
+from tideline.index.index_type import IndexType
 from tideline.spark.batch import ARRIVAL, PARTITION_PATH, BatchFacts, PreparedBatch
 from tideline.spark.bucket_hash import with_bucket_id, with_ring_bucket
 from tideline.spark.bulk_insert import bulk_insert
-from tideline.spark.key_lookup import LOCATED_FILE, LookupSettings, locate_keys
+from tideline.spark.key_lookup import IS_GONE, LOCATED_FILE, LookupSettings, locate_keys
 from tideline.spark.keys import column_of, field_type
 from tideline.spark.quoting import column_named
 from tideline.spark.task_errors import raised_errors
 from tideline.spark.write_tasks import BUCKET, ROWS_READ, SPARK_STAT_SCHEMA, WriteBuckets
-from tideline.table.file_group import FileSlice
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.properties import MergeMode
 from tideline.table.schema import stored_schema
@@ -41,6 +41,7 @@ from tideline.write.engine import BucketPlacement, KeyHash, Target
 from tideline.write.file_slice_merge import SliceContext
 from tideline.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.write.key_generator import KeyGenerator
+from tideline.write.lookup_candidate import LookupCandidate
 from tideline.write.upsert_partitioner import BucketPlan
 from tideline.write.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
 
@@ -71,7 +72,7 @@ class SparkWriteEngine:
         self._batch = batch
         self._facts = facts
         self._inserts_rows = inserts_rows
-        self._candidates: tuple[FileSlice, ...] = ()
+        self._candidates: tuple[LookupCandidate, ...] = ()
         self._rows = batch.rows
         self._located: DataFrame | None = None
         self._kept: list[DataFrame] = []
@@ -94,10 +95,13 @@ class SparkWriteEngine:
         for frame in self._kept:
             frame.unpersist()
 
-    def leave_out_stored(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> int:
+    def leave_out_stored(
+        self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
+    ) -> int:
         if not candidates:
             return 0
-        stored = self._locate(candidates, timeline).select(RECORD_KEY, PARTITION_PATH)
+        located = self._locate(candidates, timeline)
+        stored = located.where(~F.col(IS_GONE)).select(RECORD_KEY, PARTITION_PATH)
         remaining = self.keep(self._rows.join(stored, [RECORD_KEY, PARTITION_PATH], "left_anti"))
         with raised_errors():
             counted = remaining.groupBy(PARTITION_PATH).count().collect()
@@ -106,10 +110,10 @@ class SparkWriteEngine:
         self._rows, self._facts = remaining, facts
         return left_out
 
-    def _locate(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> DataFrame:
+    def _locate(self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline) -> DataFrame:
         """Where the stored ones of the incoming keys are; see `locate_keys`."""
         index, config = self._config.index, self._table.config
-        has_logs = any(piece.log_files for piece in candidates)
+        has_logs = any(candidate.has_logs for candidate in candidates)
         settings = LookupSettings(
             reads_bloom_filters=index.type.reads_bloom_filters,
             prunes_by_ranges=index.prunes_by_ranges,
@@ -127,15 +131,58 @@ class SparkWriteEngine:
             ordering=self._stored_ordering_fields(),
         )
 
-    def profile(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> WorkloadProfile:
+    def profile(
+        self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
+    ) -> WorkloadProfile:
         self._candidates = tuple(candidates)
         located: dict[tuple[str, int], int] = {}
         if candidates:
             self._located = self.keep(self._locate(candidates, timeline))
-            with raised_errors():
-                found = self._located.groupBy(PARTITION_PATH, LOCATED_FILE).count().collect()
-            located = {(row[PARTITION_PATH], row[LOCATED_FILE]): row["count"] for row in found}
-        return self._profile(located, self._known_keys())
+            located, has_gone = self._count_located()
+            if has_gone:
+                self._located = self.keep(_without_needless(self._located))
+                located, _ = self._count_located()
+        known = self._known_keys()
+        if self._config.index.type is IndexType.RECORD_INDEX:
+            self._require_one_partition(sum(located.values()) - sum(known.values()))
+        return self._profile(located, known)
+
+    def _require_one_partition(self, copies: int) -> None:
+        """Raise CorruptTable when any incoming key is stored in two partitions.
+
+        A record index has one place for each key. Where it is wrong, the rows of such a key may be
+        different things, and updating all of them would make them one.
+        """
+        if not copies:
+            return
+        assert self._located is not None, "there are none without it"
+        home = F.get(self._homes(), F.col(LOCATED_FILE))
+        homes = F.collect_set(home).alias("homes")
+        doubled = self._located.groupBy(RECORD_KEY).agg(homes).where(F.size("homes") > 1)
+        for key, places in doubled.orderBy(RECORD_KEY).limit(1).collect():
+            raise CorruptTable(
+                f"key {key!r} is stored in {len(places)} partitions "
+                f"({', '.join(map(repr, sorted(places)))}), but keys are unique in the whole table "
+                "by its record index; `tideline check --keys` names all such keys. Delete them "
+                "with hoodie.index.type=GLOBAL_SIMPLE, which finds every row, and write one row of "
+                "each again. If keys are unique in their partitions only, drop the record index "
+                "with Hudi and say so by `tideline declare --index SIMPLE`",
+                table=self._table.location.uri,
+                value=key,
+            )
+
+    def _homes(self) -> Column:
+        """The partitions of the candidates, by number."""
+        return F.lit(np.array([file.partition for file in self._candidates]))
+
+    def _count_located(self) -> tuple[dict[tuple[str, int], int], bool]:
+        """Located keys by partition and file, and whether logs deleted any of them."""
+        assert self._located is not None, "asked once keys are located"
+        counts = F.count("*").alias("rows"), F.count_if(IS_GONE).alias("gone")
+        with raised_errors():
+            found = self._located.groupBy(PARTITION_PATH, LOCATED_FILE).agg(*counts).collect()
+        located = {(row[PARTITION_PATH], row[LOCATED_FILE]): row["rows"] for row in found}
+        return located, any(row["gone"] for row in found)
 
     def profile_by_hash(self, hashed: KeyHash) -> Mapping[tuple[str, int], int]:
         rows = self._with_hash(self._rows, hashed)
@@ -207,7 +254,7 @@ class SparkWriteEngine:
         }
         updates: dict[str, dict[str, UpdateCount]] = {partition: {} for partition in inserts}
         for (partition, number), rows in sorted(located.items()):
-            file = self._candidates[number]
+            file = self._candidates[number].piece
             if not known_keys:
                 inserts[partition] = max(0, inserts[partition] - rows)
             found = updates.setdefault(file.partition, {})
@@ -247,8 +294,7 @@ class SparkWriteEngine:
         old partition and an insert in the new one; otherwise it goes to the old partition.
         Source: Hudi's HoodieIndexUtils.tagGlobalLocationBackToRecords.
         """
-        homes = F.lit(np.array([file.partition for file in self._candidates]))
-        tagged = tagged.withColumn("_home", F.get(homes, F.col(LOCATED_FILE)))
+        tagged = tagged.withColumn("_home", F.get(self._homes(), F.col(LOCATED_FILE)))
         elsewhere = F.col("_home").isNotNull() & (F.col("_home") != F.col(PARTITION_PATH))
         moves = F.lit(False)
         if self._config.index.updates_partition_path:
@@ -376,6 +422,20 @@ class SparkWriteEngine:
                 table=self._table.location.uri,
                 value=len(plan.buckets),
             )
+
+
+def _without_needless(located: DataFrame) -> DataFrame:
+    """Located keys, those that logs deleted only where nothing else has them, and in one place.
+
+    A row of such a key goes back to where it was: Hudi's index, which looks into base files alone,
+    finds it there.
+    """
+    key = [RECORD_KEY, PARTITION_PATH]
+    stored = located.where(~F.col(IS_GONE))
+    gone = located.where(IS_GONE).join(stored.select(*key).distinct(), key, "left_anti")
+    places = gone.groupBy(*key).agg(F.min(LOCATED_FILE).alias(LOCATED_FILE))
+    kept = gone.join(places, [*key, LOCATED_FILE], "left_semi")
+    return stored.unionByName(kept)
 
 
 def insert_bucket_column() -> Column:

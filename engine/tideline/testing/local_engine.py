@@ -23,6 +23,7 @@ from tideline.write.dedupe import keep_last_of_key
 from tideline.write.engine import AppendTarget, BucketPlacement, CreateTarget, KeyHash, Target
 from tideline.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
+from tideline.write.lookup_candidate import LookupCandidate
 from tideline.write.merge_handle import merge_base_file
 from tideline.write.partial_append import append_to_slice
 from tideline.write.upsert_partitioner import BucketPlan, bucket_of
@@ -55,16 +56,31 @@ class LocalEngine:
     def release(self) -> None:
         """Nothing is kept."""
 
-    def _locate(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> None:
-        reading = SliceContext(self.store.uri, self.rows.schema, CommittedInstants.of(timeline))
-        for file in candidates:
-            for batch in read_file_slice(self.store, file, reading, [RECORD_KEY]):
-                stored = batch.column(0).to_pylist()
-                self._located |= {(key, file.partition): file.file_id for key in stored}
+    def _locate(
+        self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
+    ) -> dict[tuple[str, str], str]:
+        """The file ids of the keys that logs have deleted."""
+        gone: dict[tuple[str, str], str] = {}
+        for candidate in candidates:
+            file = candidate.piece
+            stored = self._keys(file, timeline)
+            left = self._keys(candidate.whole, timeline) if candidate.later_logs else stored
+            here = {(key, file.partition): file.file_id for key in sorted(stored)}
+            self._located |= {place: here[place] for place in here if place[0] in left}
+            gone |= {place: here[place] for place in here if place[0] not in left}
+        return gone
 
-    def profile(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> WorkloadProfile:
-        self._locate(candidates, timeline)
-        instants = {file.file_id: file.base_instant for file in candidates}
+    def _keys(self, piece: FileSlice, timeline: ActiveTimeline) -> set[str]:
+        reading = SliceContext(self.store.uri, self.rows.schema, CommittedInstants.of(timeline))
+        batches = read_file_slice(self.store, piece, reading, [RECORD_KEY])
+        return {key for batch in batches for key in batch.column(0).to_pylist()}
+
+    def profile(
+        self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
+    ) -> WorkloadProfile:
+        gone = self._locate(candidates, timeline)
+        self._located = {**gone, **self._located}
+        instants = {found.file_id: found.piece.base_instant for found in candidates}
         inserts: dict[str, int] = {}
         updates: dict[str, dict[str, UpdateCount]] = {}
         for key, path in self._routing():
@@ -79,7 +95,9 @@ class LocalEngine:
             {p: PartitionWorkload(inserts.get(p, 0), found) for p, found in updates.items()}
         )
 
-    def leave_out_stored(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> int:
+    def leave_out_stored(
+        self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
+    ) -> int:
         self._locate(candidates, timeline)
         kept = [number for number, place in enumerate(self._routing())
                 if place not in self._located]  # fmt: skip

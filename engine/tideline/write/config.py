@@ -323,6 +323,7 @@ def _index(read: Settings) -> IndexSettings:
     moves = {
         IndexType.GLOBAL_BLOOM: "hoodie.bloom.index.update.partition.path",
         IndexType.GLOBAL_SIMPLE: "hoodie.simple.index.update.partition.path",
+        IndexType.RECORD_INDEX: "hoodie.record.index.update.partition.path",
     }
     engine = read.text("hoodie.index.bucket.engine")
     if kind is IndexType.BUCKET and engine != "SIMPLE":
@@ -330,7 +331,7 @@ def _index(read: Settings) -> IndexSettings:
     return IndexSettings(
         type=kind,
         prunes_by_ranges=read.boolean("hoodie.bloom.index.prune.by.ranges"),
-        updates_partition_path=kind in moves and read.boolean(moves[kind], True),
+        updates_partition_path=kind in moves and read.boolean(moves[kind]),
         num_buckets=read.integer("hoodie.bucket.index.num.buckets"),
         bucket_hash_fields=read.names("hoodie.bucket.index.hash.field"),
         partition_rules=PartitionRules.parse(read.text(EXPRESSIONS), read.text(RULE_TYPE)),

@@ -18,6 +18,7 @@ from tideline.timeline.commit_metadata import WriteStat
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import SortMode
 from tideline.write.handle_context import HandleContext
+from tideline.write.lookup_candidate import LookupCandidate
 from tideline.write.upsert_partitioner import BucketPlan
 from tideline.write.workload_profile import WorkloadProfile
 
@@ -83,16 +84,24 @@ class WriteEngine(Protocol):
         """The partition paths the batch touches."""
         ...
 
-    def profile(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> WorkloadProfile:
+    def profile(
+        self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
+    ) -> WorkloadProfile:
         """Look every key up in the candidates and count rows per partition and file group.
 
-        A candidate without log files has the keys of its base file, one with log files those that
-        the merged slice has, as `timeline` shows it. With no candidates every row is an insert.
+        A candidate has the keys of its piece, merged with the logs that this has, as `timeline`
+        shows it. One that later logs deleted counts as stored there if no other candidate has it.
+        With no candidates every row is an insert.
         """
         ...
 
-    def leave_out_stored(self, candidates: Sequence[FileSlice], timeline: ActiveTimeline) -> int:
-        """Drop the rows whose keys the candidates hold, before anything else; how many they are."""
+    def leave_out_stored(
+        self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
+    ) -> int:
+        """Drop the rows whose keys the candidates hold, before anything else; how many they are.
+
+        A key that later logs deleted is not held.
+        """
         ...
 
     def profile_by_hash(self, hashed: KeyHash) -> Mapping[tuple[str, int], int]:

@@ -6,7 +6,8 @@ Merge-on-read: an update is appended to the logs of its slice, without a look at
 New keys go where an index that reads base files finds them again: to new base files, or to a small
 file group that has no logs yet, whose base file is rewritten for it. So only base files need to be
 looked up, with two exceptions: a file group that has nothing but logs, and a global index, which
-has to know that a key left a file group by a delete in its log.
+has to know that a key left a file group by a delete in its log. Logs also say which keys of a base
+file they delete: where such a key is stored in another file group, that is its place.
 
 Pure functions of a file-system view. Source: Hudi's UpsertPartitioner, HoodieIndexUtils,
 SparkUpsertDeltaCommitPartitioner, BaseSparkDeltaCommitActionExecutor.
@@ -19,12 +20,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tideline.index.bucket import file_ids_by_bucket
-from tideline.table.file_group import FileGroupId, FileSlice
+from tideline.table.file_group import FileGroupId, FileSlice, LogFile
 from tideline.table.file_system_view import FileSystemView
 from tideline.table.table_config import TableType
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import WriteConfig
 from tideline.write.engine import AppendTarget, CreateTarget, MergeTarget, Target
+from tideline.write.lookup_candidate import LookupCandidate
 from tideline.write.upsert_partitioner import BucketPlan, SmallFile, UpdateBucket
 from tideline.write.workload_profile import WorkloadProfile
 
@@ -33,21 +35,33 @@ if TYPE_CHECKING:
 
 
 def lookup_candidates(
-    view: FileSystemView, table_type: TableType, *, is_global: bool
-) -> tuple[FileSlice, ...]:
+    view: FileSystemView, table_type: TableType, *, is_global: bool, tells_deleted: bool = False
+) -> tuple[LookupCandidate, ...]:
     """The file slices an index that reads files looks into; without logs where the base tells all.
 
     A base file that a pending compaction or a writer has not committed is not among them. Of a
     group under pending compaction it is the slice that is compacted, with its logs: a key deleted
     there is not in the base file to come, so a row of that key, appended on top, would be found by
     nobody, and the next one inserted beside it. Hudi looks into the base file alone.
+
+    Which keys later logs delete matters where a key may be in two file groups, or to a caller that
+    `tells_deleted` keys from others.
     """
-    slices = (piece for partition in view.partitions for piece in view.latest_slices(partition))
+    slices = {partition: view.latest_slices(partition) for partition in view.partitions}
+    everything = [piece for pieces in slices.values() for piece in pieces]
     if table_type is TableType.COPY_ON_WRITE:
-        return tuple(piece for piece in slices if piece.base_file is not None)
+        return tuple(LookupCandidate(piece) for piece in everything if piece.base_file is not None)
     if is_global:
-        return tuple(slices)
-    return tuple(_looked_up(piece, view.pending_compaction.get(piece.group)) for piece in slices)
+        return tuple(LookupCandidate(piece) for piece in everything)
+    return tuple(
+        _looked_up(
+            piece,
+            view.pending_compaction.get(piece.group),
+            tells_deleted=tells_deleted or len(pieces) > 1,
+        )
+        for pieces in slices.values()
+        for piece in pieces
+    )
 
 
 def small_files(
@@ -128,15 +142,16 @@ def held_groups(
     return found
 
 
-def _looked_up(piece: FileSlice, compaction: InstantTime | None) -> FileSlice:
+def _looked_up(
+    piece: FileSlice, compaction: InstantTime | None, *, tells_deleted: bool
+) -> LookupCandidate:
+    holding: tuple[LogFile, ...] = ()
     if compaction is not None:
-        compacted = tuple(log for log in piece.log_files if log.instant < compaction)
-        return replace(piece, log_files=compacted)
-    return piece if piece.base_file is None else _base_alone(piece)
-
-
-def _base_alone(piece: FileSlice) -> FileSlice:
-    return FileSlice(piece.group, piece.base_instant, piece.base_file)
+        holding = tuple(log for log in piece.log_files if log.instant < compaction)
+    elif piece.base_file is None:
+        holding = piece.log_files
+    later = tuple(log for log in piece.log_files if log not in holding)
+    return LookupCandidate(replace(piece, log_files=holding), later if tells_deleted else ())
 
 
 def _small_without_logs(

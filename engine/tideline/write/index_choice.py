@@ -7,7 +7,9 @@ index, a key is stored twice as soon as Hudi writes it again. Therefore:
 2. Else a bucket index is recognised from file ids (tideline.index.bucket_recognition). How many
    buckets it has is what options or properties declare, checked against stored keys, or what the
    stored keys leave as the only number.
-3. What settings ask for and the table is not, or what cannot be found out, is refused by name.
+3. Without buckets, a table whose keys are unique as a whole (tideline.index.uniqueness) is written
+   by a global index, named or not: by any other, a key ends in two partitions.
+4. What settings ask for and the table is not, or what cannot be found out, is refused by name.
 
 Services need to know only that there are buckets, so they read no keys.
 """
@@ -23,11 +25,13 @@ from tideline.index.bucket_layout import BucketEngine, BucketLayout, KnownFrom
 from tideline.index.bucket_recognition import (
     Recognition,
     declared_layout,
+    names_layout,
     partition_slices,
     recognise_buckets,
 )
 from tideline.index.index_type import IndexType
 from tideline.index.partition_rules import EXPRESSIONS
+from tideline.index.uniqueness import global_index, says_unique
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import BUCKET_COUNT, BUCKET_HASH_FIELD, INDEX_TYPE
 from tideline.write.config import ClusteringUpdates, IndexSettings, WriteConfig
@@ -67,12 +71,14 @@ class IndexChoice:
         if layout is not None and layout.engine is BucketEngine.CONSISTENT_HASHING:
             return self._by_rings(layout, options or {})
         plain = self.plain(options)
-        if layout is None or layout.known_from is KnownFrom.PROPERTIES:
+        if layout is None:
+            return self._as_unique_as_the_table(plain, options or {})
+        if layout.known_from is KnownFrom.PROPERTIES:
             return plain
         asked = {**own_settings(self._table.config), **(options or {})}
         named = HUDI_INDEX_TYPE in asked
         if layout.mixed and named:
-            return plain
+            return self._as_unique_as_the_table(plain, options or {})
         self._refuse(layout, plain.index if named else None)
         key = tuple(asked.get(name, "") for name in (BUCKET_COUNT, BUCKET_HASH_FIELD, EXPRESSIONS))
         buckets = self._buckets.get(key)
@@ -113,8 +119,28 @@ class IndexChoice:
         settings = {**self._table.config.properties, **(options or {})}
         return settings if self.layout() is None else {**settings, INDEX_TYPE: "BUCKET"}
 
+    def _as_unique_as_the_table(
+        self, plain: WriteConfig, options: Mapping[str, str]
+    ) -> WriteConfig:
+        """The same settings, with a global index where keys are unique in the whole table.
+
+        Raises ConfigError when `options` name one that is not global.
+        """
+        found = global_index(self._table)
+        if found is None or plain.index.type.is_global:
+            return plain
+        if HUDI_INDEX_TYPE in options:
+            raise ConfigError(
+                f"keys are unique in the whole table ({says_unique(self._table)}), and this index "
+                "looks for a key in its partition alone: a row whose partition changed would be "
+                f"stored twice. Leave {HUDI_INDEX_TYPE} out, or name a global one",
+                table=self._table.location.uri,
+                value=plain.index.type,
+            )
+        return self.plain({**options, HUDI_INDEX_TYPE: found.value})
+
     def _recognition(self) -> Recognition:
-        if self._table.config.index_type is not None:
+        if names_layout(self._table.config):
             return Recognition(declared_layout(self._table.config))
         if self._recognised is not None:
             return self._recognised

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tideline.errors import ConfigError
+from tideline.index.bucket_recognition import names_layout
 from tideline.table.settings import Settings
 from tideline.table.table_config import TableConfig
 from tideline.write.config import InsertDuplicates, OverwriteMode, WriteConfig
@@ -37,10 +38,13 @@ def table_write_config(table: TableConfig, given: Mapping[str, str]) -> WriteCon
 
 
 def own_settings(table: TableConfig) -> dict[str, str]:
-    """The table's own settings, with the index and the policy that its properties imply."""
+    """The table's own settings, with the index and the policy that its properties imply.
+
+    Not a record index, which says that keys are unique but not where rows lie; see IndexChoice.
+    """
     settings = dict(table.properties)
-    if table.index_type:
-        settings["hoodie.index.type"] = table.index_type
+    if names_layout(table):
+        settings["hoodie.index.type"] = table.index_type or ""
     if table.single_writer and not Settings(settings).is_set(_FAILED_WRITES_POLICY):
         settings[_FAILED_WRITES_POLICY] = "EAGER"
     return settings

@@ -52,13 +52,13 @@ from tideline.write.config import ClusteringUpdates, WriteConfig
 from tideline.write.conflict import (
     Conflicted,
     TransactionStart,
-    UniqueKeys,
     find_write_conflict,
 )
 from tideline.write.finalize import delete_unreported_files
 from tideline.write.operation import WriteOperation
 from tideline.write.outcome import Committed, Unknown
 from tideline.write.schema_meanwhile import agree_on_schema, hides
+from tideline.write.unique_keys import require_agreed_uniqueness, unique_keys
 
 SCHEMA_KEY = "schema"
 
@@ -220,6 +220,7 @@ class WriteTransaction:
             if conflict is not None:
                 return conflict
             metadata = self._with_schema_of_both(metadata, timeline)
+            require_agreed_uniqueness(self.table, self.operation, self.config)
             leftovers = delete_unreported_files(self.table.store, self.instant, stats)
             disabled = disable_metadata_table(self.table)
             completed = self._current.in_state(State.COMPLETED)
@@ -319,23 +320,6 @@ class WriteTransaction:
                 table=self.table.location.uri,
                 instant=self.instant,
             )
-
-
-def unique_keys(operation: WriteOperation, config: WriteConfig) -> UniqueKeys:
-    """Within what the operation promises that no key is stored twice.
-
-    A bucket index keeps the promise by comparing buckets. With a key that is unique in the whole
-    table, overwriting some partitions can double one of another partition.
-    """
-    index = config.index.type
-    inserts = operation is WriteOperation.INSERT and not config.allows_duplicate_inserts
-    if index.places_by_hash:
-        return UniqueKeys.NOWHERE
-    if operation is WriteOperation.UPSERT or inserts:
-        return UniqueKeys.TABLE if index.is_global else UniqueKeys.PARTITION
-    if operation.replaces_file_groups and index.is_global:
-        return UniqueKeys.TABLE
-    return UniqueKeys.NOWHERE
 
 
 def _refuse_blocked(table: HoodieTable, timeline: ActiveTimeline) -> None:

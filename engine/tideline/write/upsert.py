@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from tideline.errors import Conflict, InvalidData
-from tideline.table.file_group import BaseFile, FileGroupId, FileSlice, split_path
+from tideline.table.file_group import BaseFile, FileGroupId, split_path
 from tideline.table.file_system_view import FileSystemView
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.properties import MergeMode, TableType
@@ -37,6 +37,7 @@ from tideline.write.file_choice import (
 )
 from tideline.write.handle_context import HandleContext
 from tideline.write.hash_plan import key_hash_of, plan_by_hash
+from tideline.write.lookup_candidate import LookupCandidate
 from tideline.write.operation import WriteOperation
 from tideline.write.partition_path import check_new_partition
 from tideline.write.schema_meanwhile import is_current
@@ -109,7 +110,12 @@ def _write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wr
     scope = None if config.index.type.is_global else engine.partitions
     view = table.file_system_view(transaction.timeline, scope)
     table_type, index = table.config.table_type, config.index
-    candidates = lookup_candidates(view, table_type, is_global=index.type.is_global)
+    candidates = lookup_candidates(
+        view,
+        table_type,
+        is_global=index.type.is_global,
+        tells_deleted=operation is WriteOperation.INSERT,
+    )
     if operation is WriteOperation.INSERT:
         _settle_duplicates(transaction, engine, candidates)
     profile = engine.profile(candidates if operation.tags_keys else (), transaction.timeline)
@@ -138,7 +144,7 @@ def _write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wr
 
 
 def _settle_duplicates(
-    transaction: WriteTransaction, engine: WriteEngine, candidates: Sequence[FileSlice]
+    transaction: WriteTransaction, engine: WriteEngine, candidates: Sequence[LookupCandidate]
 ) -> None:
     """Leave rows out of an insert whose keys are stored, or refuse it, as settings say.
 

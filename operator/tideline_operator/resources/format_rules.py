@@ -19,6 +19,7 @@ _HUDI_FIELDS = (
     "partition_by",
     "ordering",
     "index",
+    "uniqueness",
     "key_generator",
     "schema",
     "timezone",

@@ -37,6 +37,11 @@ from tideline_operator.resources.metadata import (
 from tideline_operator.resources.services import Services
 from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.resources.table_rules import EVENT_TIME, TABLE_RULES
+from tideline_operator.resources.uniqueness import (
+    UNIQUENESS_RULES,
+    Uniqueness,
+    uniqueness_problems,
+)
 
 INGESTS_MAX = 32
 _QUANTITY_PATTERN = r"[0-9]{1,12}(\.[0-9]{1,6})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?"
@@ -332,6 +337,11 @@ class LakeTableSpec:
         immutable=True,
     )
     index: Index | None = described("Index of the table; Hudi's default otherwise.", default=None)
+    uniqueness: Uniqueness | None = described(
+        "Where a record key is stored once: Partition, or Table, which takes a global index: a row "
+        "whose partition changes moves. Left out, the index decides.",
+        default=None,
+    )
     key_generator: KeyGeneration = described(
         "How keys and partition paths are written.",
         default_factory=KeyGeneration,
@@ -400,6 +410,8 @@ class LakeTableSpec:
         if self.location.startswith(("s3://", "s3a://")) and self.store_ref is None:
             yield "storeRef", "is needed for an s3:// location: name a LakeStore"
         yield from self._unknown_zone()
+        kind = None if self.index is None else self.index.type.value
+        yield from uniqueness_problems(self.uniqueness, kind, self.properties)
         mode, event_time = EVENT_TIME
         if self.properties.get(mode) == event_time and not self.ordering:
             yield "ordering", f"is needed for {mode}: {event_time}"
@@ -444,7 +456,7 @@ class LakeTableSpec:
 
 
 # What a format refuses is told by the fields' defaults.
-LakeTableSpec.RULES = (*TABLE_RULES, *format_rules(LakeTableSpec, Services))
+LakeTableSpec.RULES = (*TABLE_RULES, *UNIQUENESS_RULES, *format_rules(LakeTableSpec, Services))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,24 @@ REFUSALS = (
         "spec.timezone: no time zone of this name",
     ),
     Refusal(
+        with_spec("uniqueness: Table\nindex: {type: BUCKET, buckets: 4}"),
+        "spec.uniqueness: Table cannot hold with a BUCKET index",
+        "spec.uniqueness",
+        "Table cannot hold with a BUCKET index",
+    ),
+    Refusal(
+        with_spec("uniqueness: Partition\nindex: {type: GLOBAL_BLOOM}"),
+        "spec.uniqueness: Partition contradicts a global index",
+        "spec.uniqueness",
+        "Partition contradicts a global index",
+    ),
+    Refusal(
+        with_spec("uniqueness: Table\nproperties: {hoodie.index.type: SIMPLE}"),
+        "spec.properties: give the index as spec.index",
+        "spec.properties",
+        "give the index as spec.index",
+    ),
+    Refusal(
         with_ingest("trigger: {every: 30 sec}"),
         "laketable.yaml, document 1, line 11: spec.ingest[0].trigger.every: '30 sec'; "
         "allowed: a whole number and ms, s, m, h or d, such as 30s or 5m",

@@ -17,6 +17,7 @@ spec:
   partitionBy: [month]
   ordering: [updated_at]
   index: {type: BUCKET, buckets: 16}
+  uniqueness: Partition
   keyGenerator: {hiveStyle: true, urlEncode: true}
   schema:
   - {name: carrier, type: string, nullable: false}

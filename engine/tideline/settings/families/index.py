@@ -14,21 +14,32 @@ from tideline.settings.entries import (
     word,
 )
 
-_INDEXES = ("SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "BUCKET")
+_INDEXES = (
+    "SIMPLE",
+    "BLOOM",
+    "GLOBAL_SIMPLE",
+    "GLOBAL_BLOOM",
+    "BUCKET",
+    "RECORD_INDEX",
+    "GLOBAL_RECORD_LEVEL_INDEX",
+)
 
 SETTINGS = (
     word(
         "hoodie.index.type",
         "SIMPLE",
         _INDEXES,
-        "SIMPLE, BLOOM, GLOBAL_SIMPLE, GLOBAL_BLOOM, BUCKET; BUCKET is fixed for the table's life",
+        "SIMPLE, BLOOM, GLOBAL_SIMPLE, GLOBAL_BLOOM, BUCKET, RECORD_INDEX (also called "
+        "GLOBAL_RECORD_LEVEL_INDEX; keys are found in the files); BUCKET is fixed for the table's "
+        "life",
         aliases=("index.type",),
     ),
     word(
         "tideline.index.type",
         "",
         _INDEXES,
-        "the index that every writer of the table uses; kept from `hoodie.index.type` at creation",
+        "the index that every writer of the table uses; kept from `hoodie.index.type` at creation, "
+        "or declared (`tideline declare --index`)",
     ),
     integer(
         "hoodie.bucket.index.num.buckets",
@@ -69,6 +80,11 @@ SETTINGS = (
         "hoodie.bloom.index.update.partition.path",
         "true",
         "GLOBAL_BLOOM moves a row whose partition changed",
+    ),
+    flag(
+        "hoodie.record.index.update.partition.path",
+        "false",
+        "RECORD_INDEX moves a row whose partition changed",
     ),
     flag(
         "hoodie.bloom.index.prune.by.ranges",
@@ -119,7 +135,6 @@ SETTINGS = (
     *refused(
         "Tideline keeps no metadata table; leave it out",
         "hoodie.bloom.index.use.metadata",
-        "hoodie.record.index.update.partition.path",
         unless=OFF,
     ),
     *refused(

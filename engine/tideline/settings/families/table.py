@@ -139,12 +139,12 @@ SETTINGS = (
     stored("hoodie.table.create.schema", "follows from the schema given at creation"),
     stored("hoodie.table.metadata.partitions", "says which partitions a metadata table has"),
     stored("hoodie.table.metadata.partitions.inflight", "says which are being built"),
+    stored("hoodie.table.index.defs.path", "says where Hudi describes its indexes"),
     stored("hoodie.bootstrap.base.path", "bootstrapped tables are not supported"),
     *harmless(
         "Hudi keeps it in the table; nothing here depends on it",
         "hoodie.table.initial.version",
         "hoodie.table.legacy.payload.class",
-        "hoodie.table.index.defs.path",
         "hoodie.table.secondary.indexes.metadata",
         "hoodie.table.partition_extractor_class",
         "hoodie.table.cdc.supplemental.logging.mode",
