@@ -83,6 +83,11 @@ mutants: setup peers ## Plant faults in the code, one after the other: a test mu
 storms: setup peers ## Kill writers, movers and keepers by the hundred: nothing is lost or doubled.
 	@$(PYTEST) -m storm $(TESTS)
 
+.PHONY: histories
+histories: setup peers ## Let Hudi and Tideline write a hundred random tables in turn (an hour).
+	@TIDELINE_HISTORIES=$(or $(HISTORIES),100) $(PYTEST) -n 2 --dist worksteal \
+		engine/tests/interop/test_random_histories_with_hudi.py
+
 .PHONY: ci-slice
 ci-slice: setup ## Run the slice of the long tests that this commit gets in CI.
 	@$(BIN)/python -m tideline.testing.ci_slice

@@ -1,0 +1,355 @@
+"""Random histories of one table that Hudi's bundle made, and that Hudi and Tideline write by turns.
+
+1. A seed chooses the table: type, index, zone of its instants, key generator, merge mode, metadata
+   partitions (`MixedTable`).
+2. Hudi creates it. Each turn is then one of Hudi's or one of ours: an upsert (of newer, older and
+   moving rows), an insert, a delete, a schema change or a table service.
+3. Every turn goes to the model as well, a dictionary. After each, Hudi, Tideline and, where it can
+   read such a table, hudi-rs must see the model's rows.
+
+A failure names the seed, the table and the turns so far.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tideline.lake_table import LakeTable
+from tideline.table.table_config import TIMEZONE
+from tideline.testing.hudi_peer import HudiPeer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ZONES = ("UTC", "America/Los_Angeles", "Asia/Kolkata")
+PARTITIONS = ("a", "b", "c")
+_KEYS = 60
+_GENERATORS = "org.apache.hudi.keygen"
+_DUE = {
+    "hoodie.clustering.inline.max.commits": "1",
+    "hoodie.compact.inline.max.delta.commits": "1",
+    "hoodie.clean.commits.retained": "2",
+    "hoodie.keep.min.commits": "4",
+    "hoodie.keep.max.commits": "5",
+}
+
+
+class Keys(Enum):
+    """How rows are keyed: the key columns, the partition columns, Hudi's generator."""
+
+    SIMPLE = (("id",), ("p",), "SimpleKeyGenerator")
+    COMPOSITE = (("id", "line"), ("p",), "ComplexKeyGenerator")
+    TWO_FOLDERS = (("id", "line"), ("p", "q"), "ComplexKeyGenerator")
+    ONE_FOLDER = (("id",), (), "NonpartitionedKeyGenerator")
+
+    @property
+    def record_key(self) -> tuple[str, ...]:
+        return self.value[0]
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        return self.value[1]
+
+    @property
+    def generator(self) -> str:
+        return f"{_GENERATORS}.{self.value[2]}"
+
+
+@dataclass(frozen=True, slots=True)
+class MixedTable:
+    """What a seed chose. `index` is the writers'; `metadata` names what Hudi's metadata table holds
+    besides `files`, None when it is off."""
+
+    seed: int
+    table_type: str
+    index: str
+    keys: Keys
+    merge_mode: str
+    metadata: str | None
+    zone: str
+    hive_style: bool
+
+    @classmethod
+    def of(cls, seed: int) -> MixedTable:
+        chance = random.Random(seed)
+        index = chance.choice(("SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX",
+                               "BUCKET", "CONSISTENT_HASHING"))  # fmt: skip
+        keys = chance.choice(tuple(Keys))
+        table_type = chance.choice(("COPY_ON_WRITE", "MERGE_ON_READ"))
+        if index == "CONSISTENT_HASHING":
+            table_type = "MERGE_ON_READ"
+        metadata = chance.choice((None, None, "", "column_stats"))
+        if index == "RECORD_INDEX":
+            metadata = "record_index"
+        return cls(
+            seed,
+            table_type,
+            index,
+            keys,
+            chance.choice(("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING")),
+            metadata,
+            chance.choice(ZONES),
+            chance.random() < 0.3,
+        )
+
+    @property
+    def is_global(self) -> bool:
+        """Whether a key is one row, whatever its partition."""
+        return self.index.startswith("GLOBAL_") or self.index == "RECORD_INDEX"
+
+    @property
+    def places_by_hash(self) -> bool:
+        return self.index in ("BUCKET", "CONSISTENT_HASHING")
+
+    @property
+    def is_read_by_hudi_rs(self) -> bool:
+        """hudi-rs knows one merge mode of logs only: the later ordering value wins."""
+        return self.table_type == "COPY_ON_WRITE" or self.merge_mode == "EVENT_TIME_ORDERING"
+
+    def hudi_options(self) -> dict[str, str]:
+        """All that every writer of Hudi is given."""
+        options = {
+            "hoodie.table.name": "mixed",
+            "hoodie.datasource.write.table.type": self.table_type,
+            "hoodie.datasource.write.recordkey.field": ",".join(self.keys.record_key),
+            "hoodie.datasource.write.partitionpath.field": ",".join(self.keys.partition_by),
+            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.datasource.write.keygenerator.class": self.keys.generator,
+            "hoodie.datasource.write.hive_style_partitioning": str(self.hive_style).lower(),
+            "hoodie.write.record.merge.mode": self.merge_mode,
+            "hoodie.metadata.enable": "false" if self.metadata is None else "true",
+            "hoodie.compact.inline": "false",
+            "hoodie.index.type": self.index,
+        }
+        if self.places_by_hash:
+            options["hoodie.index.type"] = "BUCKET"
+            options["hoodie.bucket.index.num.buckets"] = "3"
+        if self.index == "CONSISTENT_HASHING":
+            options["hoodie.index.bucket.engine"] = "CONSISTENT_HASHING"
+        for name in ("column_stats", "record_index"):
+            if self.metadata is not None:
+                key = f"hoodie.metadata.index.{name.replace('_', '.')}.enable"
+                key = "hoodie.metadata.record.index.enable" if name == "record_index" else key
+                options[key] = str(self.metadata == name).lower()
+        return options
+
+    def our_options(self) -> dict[str, str]:
+        """What nothing on disk says, and a declaration that was not made has to."""
+        if self.index.startswith("GLOBAL_") or self.index in ("SIMPLE", "BLOOM"):
+            return {"hoodie.index.type": self.index}
+        return {}
+
+
+Row = dict[str, Any]
+Identity = tuple[Any, ...]
+
+
+@dataclass
+class Model:
+    """The rows that the table must hold."""
+
+    table: MixedTable
+    columns: list[str] = field(default_factory=lambda: ["v", "text"])
+    rows: dict[Identity, Row] = field(default_factory=dict)
+    once_deleted: set[Identity] = field(default_factory=set)
+
+    def identity(self, row: Row) -> Identity:
+        key = tuple(row[name] for name in self.table.keys.record_key)
+        if self.table.is_global:
+            return key
+        return (*key, *(row[name] for name in self.table.keys.partition_by))
+
+    def upsert(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            identity = self.identity(row)
+            now = self.rows.get(identity)
+            if now is not None and self.table.index == "RECORD_INDEX":
+                # By its default it leaves a row where it is.
+                row = {**row, "p": now["p"], "q": now["q"]}
+            is_older = now is not None and row["ts"] < now["ts"]
+            if not (is_older and self.table.merge_mode == "EVENT_TIME_ORDERING"):
+                self.rows[identity] = row
+
+    def delete(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self.rows.pop(self.identity(row), None)
+            self.once_deleted.add(self.identity(row))
+
+    def names(self) -> list[str]:
+        return ["id", "line", "p", "q", "ts", *self.columns]
+
+    def expected(self) -> list[tuple[Any, ...]]:
+        names = self.names()
+        return sorted((tuple(row.get(name) for name in names) for row in self.rows.values()),
+                      key=repr)  # fmt: skip
+
+
+class MixedHistory:
+    """One history under way; `peer_in` starts Hudi in a zone."""
+
+    def __init__(
+        self, seed: int, folder: Path, spark: SparkSession, peer_in: Callable[[str], HudiPeer]
+    ) -> None:
+        self.table = MixedTable.of(seed)
+        self.turns: list[str] = []
+        self._chance = random.Random(f"turns of {seed}")
+        self._model = Model(self.table)
+        self._uri = str(folder / "mixed")
+        self._spark = spark
+        self._peer = peer_in(self.table.zone)
+        self._ts = 1_000
+
+    def run(self, turns: int = 7) -> None:
+        """Raise AssertionError with the seed and the turns when a reader sees other rows."""
+        try:
+            self._take("Hudi creates", lambda: self._hudi_writes("upsert", self._new_rows(30)))
+            if self.table.zone != "UTC":
+                self._declare_zone()
+            for _ in range(turns):
+                name, turn = self._chance.choice(list(self._choices()))
+                self._take(name, turn)
+        except Exception as error:
+            told = "\n".join(f"  {n}. {turn}" for n, turn in enumerate(self.turns, 1))
+            raise AssertionError(
+                f"{error}\n{self.table}\n{told}\nRepeat it with TIDELINE_SEED={self.table.seed}"
+            ) from error
+
+    def _take(self, name: str, turn: Callable[[], None]) -> None:
+        self.turns.append(name)
+        turn()
+        self._check()
+
+    def _choices(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        for who, write in (("Hudi", self._hudi_writes), ("we", self._we_write)):
+            yield f"{who} upsert", lambda write=write: write("upsert", self._changes())
+            yield f"{who} upsert late rows", lambda write=write: write("upsert", self._late())
+            yield f"{who} insert", lambda write=write: write("insert", self._new_rows(8))
+            yield f"{who} delete", lambda write=write: write("delete", self._some(6))
+        if self.table.table_type == "MERGE_ON_READ":
+            yield "Hudi compacts", lambda: self._hudi_serves("hoodie.compact.inline")
+            yield "we compact", lambda: self._we_serve("compaction")
+        if not self.table.places_by_hash:
+            yield "Hudi clusters", lambda: self._hudi_serves("hoodie.clustering.inline")
+            yield "we cluster", lambda: self._we_serve("clustering")
+        yield "we clean", lambda: self._we_serve("cleaning")
+        yield "we archive", lambda: self._we_serve("archival")
+
+    # Rows of a turn
+
+    def _new_rows(self, count: int) -> list[Row]:
+        """Rows of keys that are not stored now, deleted ones among them."""
+        taken = {row["id"] for row in self._model.rows.values()}
+        free = [number for number in range(_KEYS * 3) if f"k{number}" not in taken]
+        return [self._row(number) for number in self._chance.sample(free, count)]
+
+    def _some(self, count: int) -> list[Row]:
+        rows = list(self._model.rows.values())
+        return self._chance.sample(rows, min(count, len(rows)))
+
+    def _changes(self) -> list[Row]:
+        """Stored rows anew, some in other partitions, and new ones."""
+        changed = [self._anew(row, moves=self._chance.random() < 0.2) for row in self._some(10)]
+        changed += self._new_rows(4)
+        return list({self._model.identity(row): row for row in changed}.values())
+
+    def _late(self) -> list[Row]:
+        """Stored rows with an ordering value from before; only of keys that never were deleted.
+
+        What an engine keeps of the ordering of deleted rows is its own affair.
+        """
+        gone = self._model.once_deleted
+        rows = [row for row in self._some(12) if self._model.identity(row) not in gone]
+        return [{**self._anew(row), "ts": row["ts"] - 500} for row in rows] or self._new_rows(2)
+
+    def _anew(self, row: Row, *, moves: bool = False) -> Row:
+        self._ts += 1
+        values = {name: self._value(name) for name in self._model.columns}
+        partition = self._chance.choice(PARTITIONS) if moves else row["p"]
+        return {**row, **values, "p": partition, "ts": self._ts}
+
+    def _row(self, number: int) -> Row:
+        chance = random.Random(number)
+        keyed = {
+            "id": f"k{number}",
+            "line": chance.randrange(3),
+            "p": chance.choice(PARTITIONS),
+            "q": chance.choice(("x", "y")),
+        }
+        return self._anew(keyed)
+
+    def _value(self, name: str) -> Any:
+        number = self._chance.randrange(10_000)
+        return f"{name} {number}" if name.startswith("text") else number
+
+    def _arrow(self, rows: Sequence[Row]) -> pa.Table:
+        types = {"line": pa.int32(), "ts": pa.int64()}
+        text = {"id", "p", "q"}
+        fields = [
+            (name, pa.string() if name in text or name.startswith("text")
+             else types.get(name, pa.int64()))
+            for name in self._model.names()
+        ]  # fmt: skip
+        return pa.Table.from_pylist(list(rows), schema=pa.schema(fields))
+
+    # What either engine does
+
+    def _hudi_writes(
+        self, operation: str, rows: list[Row], more: Mapping[str, str] | None = None
+    ) -> None:
+        options = {**self.table.hudi_options(), **(more or {})}
+        self._peer.write(self._uri, self._arrow(rows), operation=operation, options=options)
+        self._note(operation, rows)
+
+    def _we_write(self, operation: str, rows: list[Row]) -> None:
+        frame = self._spark.createDataFrame(self._arrow(rows))
+        self._lake().write(frame, operation, options=self.table.our_options())
+        self._note(operation, rows)
+
+    def _note(self, operation: str, rows: list[Row]) -> None:
+        (self._model.delete if operation == "delete" else self._model.upsert)(rows)
+
+    def _hudi_serves(self, switch: str) -> None:
+        """An upsert that is followed by a service."""
+        due = {name: value for name, value in _DUE.items() if "inline.max" in name}
+        self._hudi_writes("upsert", self._changes(), {switch: "true", **due})
+
+    def _we_serve(self, service: str) -> None:
+        self._lake().run(service, options=_DUE, spark=self._spark)
+
+    def _declare_zone(self) -> None:
+        hoodie = self._lake().hoodie_table
+        with hoodie.lock().acquire(timeout_s=10):
+            hoodie.update_properties({TIMEZONE: self.table.zone})
+
+    def _lake(self) -> LakeTable:
+        return LakeTable.open(self._uri)
+
+    # What they see
+
+    def _check(self) -> None:
+        expected = self._model.expected()
+        names = self._model.names()
+        answers = {
+            "tideline": self._lake().snapshot(self._spark).toArrow(),
+            "hudi": self._peer.read(self._uri),
+        }
+        if self.table.is_read_by_hudi_rs:
+            answers["hudi-rs"] = self._peer.read_with_hudi_rs(self._uri)
+        for reader, answer in answers.items():
+            columns = [answer[name].to_pylist() for name in names]
+            found = sorted(zip(*columns, strict=True), key=repr)
+            assert found == expected, f"{reader} sees other rows: {difference(found, expected)}"
+
+
+def difference(found: Sequence[Any], expected: Sequence[Any]) -> str:
+    """What is in one of the two only, the first few."""
+    missing = [row for row in expected if row not in found][:3]
+    other = [row for row in found if row not in expected][:3]
+    return f"{len(found)} for {len(expected)}; missing {missing}; not expected {other}"
