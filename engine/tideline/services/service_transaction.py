@@ -25,6 +25,7 @@ from tideline.services.config import ServiceConfig
 from tideline.services.rollback.execute import remove_files_of
 from tideline.storage.heartbeat import Heartbeat, delete_heartbeat, is_heartbeat_dead
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.schema_history_reader import refuse_changed_names
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat
 from tideline.timeline.instant import Action, Instant, State
@@ -97,6 +98,7 @@ class ServiceTransaction:
             table.reload_config().check_writable()
             timeline = table.timeline()
             table.require_zone(timeline)
+            refuse_changed_names(table, timeline)
             now = _require_pending(table, timeline, requested)
             if not _is_dead(table, now, config):
                 raise Conflict(

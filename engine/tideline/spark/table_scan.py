@@ -25,6 +25,7 @@ from tideline.spark.stored_types import StoredFiles, group_by_stored_types
 from tideline.table.file_group import PARQUET, BaseFile, FileSlice
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.meta_column import COMMIT_TIME, with_meta_fields
+from tideline.table.schema_history_reader import refuse_changed_names
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.file_slice_merge import SliceContext
@@ -61,6 +62,7 @@ class TableScan:
 
 def scan_schema(table: HoodieTable, timeline: ActiveTimeline) -> pa.Schema:
     """The columns a read has: of a table without any schema yet, the meta columns only."""
+    refuse_changed_names(table, timeline)
     user_columns = table.table_schema(timeline)
     schema = user_columns if user_columns is not None else pa.schema([])
     return with_meta_fields(schema) if table.config.populate_meta_fields else schema

@@ -37,6 +37,7 @@ from tideline.formats.avro import encode_container
 from tideline.metadata.disable import disable_metadata_table
 from tideline.storage.heartbeat import Heartbeat
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.schema_history_reader import refuse_changed_names
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
@@ -125,6 +126,7 @@ class WriteTransaction:
             if recover(timeline):
                 timeline = table.timeline()
             _refuse_blocked(table, timeline)
+            refuse_changed_names(table, timeline)
             schema_json = table.table_schema_json(timeline)
             time = table.next_time(timeline)
             heartbeat = Heartbeat(
