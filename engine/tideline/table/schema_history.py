@@ -71,6 +71,12 @@ class SchemaHistory:
         number = None if version is None else int(version.value)
         return replace(self, read_as=reconciled(self.read_as, schema, number))
 
+    def all_versions(self) -> tuple[InternalSchema, ...]:
+        """The versions, and the one that rows are written as."""
+        if any(item.version == self.read_as.version for item in self.versions):
+            return self.versions
+        return tuple(sorted((*self.versions, self.read_as), key=lambda item: item.version))
+
     def unsettled(self, names: Iterable[str]) -> str | None:
         """One of these columns that did not have its name and id all along, if there is one."""
         return next((name for name in names if not self._is_settled(name)), None)

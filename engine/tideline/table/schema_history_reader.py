@@ -42,6 +42,9 @@ def schema_history(table: HoodieTable, timeline: ActiveTimeline) -> SchemaHistor
             )
         return None
     history = SchemaHistory(versions, versions[-1])
+    if newest is None and whole.start is not None:
+        # What changed the schema last is archived.
+        history = SchemaHistory(versions, history.at(whole.start))
     if newest is not None and latest is not None:
         history = SchemaHistory(versions, InternalSchema.parse(latest))
     elif newest is not None and newest[1].schema_json is not None:
@@ -101,19 +104,4 @@ def _require_settled(table: HoodieTable, history: SchemaHistory) -> None:
                 "properties go by its name; with Hudi, rename it back",
                 table=table.uri,
                 value=name,
-            )
-
-
-def refuse_changed_names(table: HoodieTable, timeline: ActiveTimeline) -> None:
-    """Raise UnsupportedTable where a column is not found by its name in every file."""
-    history = schema_history(table, timeline)
-    if history is None or not len(timeline.of(*COMMIT_ACTIONS)):
-        return
-    for version in history.versions:
-        if SchemaHistory((version,), history.read_as).names_at(InstantTime("9" * 17)) is not None:
-            raise UnsupportedTable(
-                "columns of this table were renamed or added anew by schema on read, which is not "
-                "supported yet",
-                table=table.uri,
-                instant=version.version,
             )
