@@ -37,6 +37,11 @@ class LogBlock:
         return self.frame.kind is BlockKind.DELETE
 
     @property
+    def instant(self) -> InstantTime:
+        """When it was written. Raises CorruptTable for a block that does not say."""
+        return _instant(self, HeaderKey.INSTANT_TIME)
+
+    @property
     def schema_json(self) -> str:
         return self.frame.headers.get(HeaderKey.SCHEMA, "")
 

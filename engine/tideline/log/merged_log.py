@@ -14,7 +14,7 @@ Source: Hudi's KeyBasedFileGroupRecordBuffer, BufferedRecordMergerFactory, Delet
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,6 +28,7 @@ from tideline.log.data_block import decode_data_block
 from tideline.log.delete_block import DeleteRecords, decode_delete_block
 from tideline.log.entry_fold import EntryFold, Flags, Positions
 from tideline.log.log_files import LogFiles
+from tideline.table.schema_history import SchemaHistory
 from tideline.table.stored_value import converted_array
 
 IS_DELETED_COLUMN = "_hoodie_is_deleted"
@@ -42,7 +43,8 @@ class LogRules:
     `schema` has the columns to give, in the table's types. `ordering` are the ordering fields and
     their types, empty when the newer entry always wins; `keys_of` computes record keys from a batch
     that has the `key_columns`. `delete_field` and `delete_marker` name a column and the text in it
-    that marks a row as a delete (Hudi: hoodie.payload.delete.field).
+    that marks a row as a delete (Hudi: hoodie.payload.delete.field). `history` tells the names that
+    columns have in blocks, where these differ.
     """
 
     schema: pa.Schema
@@ -51,6 +53,7 @@ class LogRules:
     ordering: tuple[tuple[str, pa.DataType], ...] = ()
     delete_field: str | None = None
     delete_marker: str | None = None
+    history: SchemaHistory | None = None
 
     @property
     def columns_read(self) -> tuple[str, ...]:
@@ -116,16 +119,20 @@ class _Entries:
             for deleted in decode_delete_block(content):
                 self._add_deleted(deleted)
             return
-        names = self._rules.columns_read
+        history = self._rules.history
+        stored = history.names_at(block.instant) if history else None
+        names: Sequence[str] = self._rules.columns_read
+        if stored is not None:
+            sources = (stored.of(name).name for name in names)
+            names = [name for name in sources if name is not None]
         table = decode_data_block(block.frame.kind, content, block.schema_json, names)
         if block.is_partial:
             self._has_partial = True
-        self._add_rows(table)
+        if table.num_rows:
+            batch = table.combine_chunks().to_batches()[0]
+            self._add_rows(batch if stored is None else stored.renamed(batch))
 
-    def _add_rows(self, table: pa.Table) -> None:
-        if not table.num_rows:
-            return
-        batch = table.combine_chunks().to_batches()[0]
+    def _add_rows(self, batch: pa.RecordBatch) -> None:
         rules = self._rules
         missing = [name for name in rules.key_columns if name not in batch.schema.names]
         if missing:

@@ -19,6 +19,7 @@ from tideline.services.figures import RunFigures
 from tideline.services.service import Service
 from tideline.services.service_transaction import RollBack, ServiceTransaction
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.schema_history_reader import schema_history
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import WriteStat
 from tideline.timeline.instant import Instant
@@ -65,7 +66,10 @@ def execute_planned_run(
     try:
         if run.check is not None:
             run.check(transaction.timeline)
-        schema_json = table.table_schema_json(transaction.timeline) or ""
+        # Files are read by the schema in force at their instant, which may be older than today's.
+        before = transaction.timeline.before(instant.time)
+        schema_json = table.table_schema_json(before) or ""
+        history = schema_history(table, before)
         moved = run.move(
             ServiceWork(
                 instant.time, schema_json, transaction.timeline, write_config, config.seconds_max
@@ -82,6 +86,7 @@ def execute_planned_run(
             moved.stats,
             operation_type=run.operation_type,
             schema_json=schema_json,
+            history=history,
             extra_metadata=figures.to_extra_metadata(),
             replaced=moved.replaced,
             check=run.check,

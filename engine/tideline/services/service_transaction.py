@@ -27,6 +27,7 @@ from tideline.services.config import ServiceConfig
 from tideline.services.rollback.execute import remove_files_of
 from tideline.storage.heartbeat import Heartbeat, delete_heartbeat, is_heartbeat_dead
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.schema_history import SchemaHistory
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat
 from tideline.timeline.instant import Action, Instant, State
@@ -36,6 +37,7 @@ from tideline.write.completion import Fate, InstantCompletion, require_alive
 from tideline.write.conflict import find_undoing
 from tideline.write.finalize import delete_unreported_files
 from tideline.write.outcome import Unknown, unknown_error
+from tideline.write.schema_carry import save_history, unchanged_history
 
 RollBack = Callable[[HoodieTable, Instant], object]
 """Undoes an inflight attempt under the lock, leaving the requested instant."""
@@ -133,21 +135,24 @@ class ServiceTransaction:
         *,
         operation_type: str,
         schema_json: str,
+        history: SchemaHistory | None = None,
         extra_metadata: Mapping[str, str],
         replaced: Mapping[str, Sequence[str]] | None = None,
         check: Callable[[ActiveTimeline], None] | None = None,
     ) -> ServiceCommit:
         """Complete the instant.
 
-        `schema_json` is that of the rows; the commit says the table's as it is by then. `check` is
-        asked under the lock and told the timeline as it is then; it raises Conflict when
-        something is in the way. Raises Conflict as well when this process was given up meanwhile;
-        call `fail` after any error.
+        `schema_json` is that of the rows; the commit says the table's as it is by then. `history`
+        tells the version they are written as, which must be in force still. `check` is asked under
+        the lock and told the timeline as it is then; it raises Conflict when something is in the
+        way. Raises Conflict as well when this process was given up meanwhile; call `fail` after
+        any error.
         """
         self._commit_again = lambda: self._commit(
             stats,
             operation_type=operation_type,
             schema_json=schema_json,
+            history=history,
             extra_metadata=extra_metadata,
             replaced=replaced,
             check=check,
@@ -160,6 +165,7 @@ class ServiceTransaction:
         *,
         operation_type: str,
         schema_json: str,
+        history: SchemaHistory | None,
         extra_metadata: Mapping[str, str],
         replaced: Mapping[str, Sequence[str]] | None,
         check: Callable[[ActiveTimeline], None] | None,
@@ -172,11 +178,14 @@ class ServiceTransaction:
                 check(timeline)
             carried = carried_metadata(self.table, timeline)
             # A write that began before us may have added a column since our rows were read.
-            schema_json = self.table.table_schema_json(timeline.before(self.instant)) or schema_json
+            before = timeline.before(self.instant)
+            schema_json = self.table.table_schema_json(before) or schema_json
+            kept = unchanged_history(self.table, before, history, self.instant)
+            version = save_history(self.table, timeline, self.instant, kept) if kept else {}
             metadata = CommitMetadata.of_stats(
                 stats,
                 operation_type=operation_type,
-                extra_metadata={**carried, **extra_metadata, SCHEMA_KEY: schema_json},
+                extra_metadata={**carried, **extra_metadata, SCHEMA_KEY: schema_json, **version},
                 compacted=self._current.action is Action.COMPACTION,
                 replaced=replaced,
             )

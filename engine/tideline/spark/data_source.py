@@ -95,6 +95,7 @@ class TidelineReader(DataSourceReader):
         self._columns = pa.schema([scan.schema.field(name) for name in schema.names])
         self._target = spark_to_arrow(schema)
         self._commits = scan.commits
+        self._history = scan.history(table)
         self._slices = slice_reader(scan.slice_context(table)) if scan.slices else None
         self._partitions = _partitions(table, scan)
 
@@ -134,12 +135,15 @@ class TidelineReader(DataSourceReader):
                 coerce_int96_timestamp_unit="us",
                 pre_buffer=True,
             ) as source:
-                wanted = {name.casefold() for name in (*self._columns.names, COMMIT_TIME)}
+                stored = self._history.names_at(file.instant) if self._history else None
+                columns = (*self._columns.names, COMMIT_TIME)
+                sources = columns if stored is None else [stored.of(name).name for name in columns]
+                wanted = {name.casefold() for name in sources if name is not None}
                 names = [name for name in source.schema_arrow.names if name.casefold() in wanted]
                 calendar = FileCalendar.of(source.metadata)
                 for batch in source.iter_batches(_BATCH_ROWS, columns=names, use_threads=False):
                     calendar.check_all(batch, file.path)
-                    yield batch
+                    yield batch if stored is None else stored.renamed(batch)
         except (ObjectNotFound, FileNotFoundError) as error:
             raise CorruptTable(
                 "base file is missing", table=self._location.uri, path=file.path

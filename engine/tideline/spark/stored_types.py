@@ -10,6 +10,8 @@ long or double and decimals itself. The rest is read as stored and converted:
 3. Timestamps of milliseconds and those without a zone are always looked up in a footer: some Hudi
    versions labelled them wrongly, milliseconds as microseconds, without a zone as plain numbers.
 
+4. Where the schema has a history, files are read with the names that columns had at their instant.
+
 Source: Spark's ParquetVectorUpdaterFactory; Hudi's HoodieAvroUtils.rewritePrimaryType,
 AvroSchemaRepair.
 """
@@ -29,6 +31,7 @@ from tideline.table.avro_schema import avro_to_arrow
 from tideline.table.column_type import is_list_like, stored_type
 from tideline.table.file_group import BaseFile
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.schema_history import SchemaHistory
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import COMMIT_ACTIONS
 from tideline.timeline.instant_time import InstantTime
@@ -38,19 +41,25 @@ _REQUESTS_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class StoredFiles:
-    """Files to read with the columns of `schema`, which has the table's names and order."""
+    """Files to read with the columns of `schema`, which has the table's order and their names."""
 
     schema: pa.Schema
     files: tuple[BaseFile, ...]
 
 
 def group_by_stored_types(
-    table: HoodieTable, timeline: ActiveTimeline, schema: pa.Schema, files: Sequence[BaseFile]
+    table: HoodieTable,
+    timeline: ActiveTimeline,
+    schema: pa.Schema,
+    files: Sequence[BaseFile],
+    history: SchemaHistory | None = None,
 ) -> tuple[StoredFiles, ...]:
     """The files in groups that can each be read as one schema; one group is the usual case.
 
     Raises CorruptTable for a base file that is missing or no Parquet file.
     """
+    if history is not None:
+        return _group_by_names(table, schema, files, history)
     labelled = [leaf for leaf in leaf_types(schema) if _may_be_mislabelled(leaf[1])]
     if not files or not (labelled or _may_have_widened(table, schema)):
         return (StoredFiles(schema, tuple(files)),) if files else ()
@@ -63,10 +72,38 @@ def group_by_stored_types(
         return from_commit or _footer_schema(table, by_instant[instant][0])
 
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        stored = list(pool.map(stored_at, by_instant))
+        stored = pool.map(stored_at, by_instant)
+        schemas = [readable_schema(stored_schema, schema) for stored_schema in stored]
+    return _groups(schemas, by_instant.values())
+
+
+def _group_by_names(
+    table: HoodieTable,
+    schema: pa.Schema,
+    files: Sequence[BaseFile],
+    history: SchemaHistory,
+) -> tuple[StoredFiles, ...]:
+    """The same by the names, and the types, that columns had at the instant of each file."""
+    by_instant: dict[InstantTime, list[BaseFile]] = {}
+    for file in files:
+        by_instant.setdefault(file.instant, []).append(file)
+
+    def read_as(instant: InstantTime) -> pa.Schema:
+        names = history.names_at(instant)
+        wanted = schema if names is None else names.as_stored(schema)
+        return readable_schema(_footer_schema(table, by_instant[instant][0]), wanted)
+
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        schemas = list(pool.map(read_as, by_instant))
+    return _groups(schemas, by_instant.values())
+
+
+def _groups(
+    schemas: Sequence[pa.Schema], files: Iterable[Sequence[BaseFile]]
+) -> tuple[StoredFiles, ...]:
     groups: dict[pa.Schema, list[BaseFile]] = {}
-    for in_group, stored_schema in zip(by_instant.values(), stored, strict=True):
-        groups.setdefault(readable_schema(stored_schema, schema), []).extend(in_group)
+    for read_as, members in zip(schemas, files, strict=True):
+        groups.setdefault(read_as, []).extend(members)
     return tuple(StoredFiles(read_as, tuple(members)) for read_as, members in groups.items())
 
 

@@ -26,7 +26,9 @@ from tideline.spark.quoting import quoted
 from tideline.spark.stored_types import StoredFiles, group_by_stored_types
 from tideline.table.file_group import PARQUET, BaseFile, FileSlice
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.meta_column import COMMIT_TIME, with_meta_fields
+from tideline.table.meta_column import COMMIT_TIME, with_meta_fields, without_meta_fields
+from tideline.table.schema_history import SchemaHistory
+from tideline.table.schema_history_reader import schema_history
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.file_slice_merge import SliceContext
@@ -55,6 +57,12 @@ class TableScan:
     commits: CommitRange | None = None
     slices: tuple[FileSlice, ...] = ()
     until: InstantTime | None = None
+
+    def history(self, table: HoodieTable) -> SchemaHistory | None:
+        """The versions of the schema, read as the scan's columns; None without any."""
+        timeline = self.timeline if self.until is None else self.timeline.up_to(self.until)
+        history = schema_history(table, timeline)
+        return history and history.reading(without_meta_fields(self.schema))
 
     def slice_context(self, table: HoodieTable) -> SliceContext:
         """What merging the slices needs to know. Raises UnsupportedTable where nobody here does."""
@@ -109,7 +117,8 @@ def execute_scan(spark: SparkSession, table: HoodieTable, scan: TableScan) -> Da
     """
     layout = PartitionLayout.of(table.config, scan.schema)
     check_scan(table, scan, layout)
-    groups = group_by_stored_types(table, scan.timeline, scan.schema, scan.files)
+    history = scan.history(table)
+    groups = group_by_stored_types(table, scan.timeline, scan.schema, scan.files, history)
     frames = [_read_group(spark, table, group, scan.schema, layout) for group in groups]
     if scan.slices:
         context = scan.slice_context(table)
@@ -139,7 +148,7 @@ def _read_group(
     if group.schema == schema:
         return frame
     columns = [
-        converted(frame[_quoted(want.name)], have.type, want.type).alias(want.name)
+        converted(frame[_quoted(have.name)], have.type, want.type).alias(want.name)
         for have, want in zip(group.schema, schema, strict=True)
     ]
     return frame.select(*columns)

@@ -93,7 +93,7 @@ def _avro_type(data_type: pa.DataType, name: str, namespace: str, path: str) -> 
             "type": "fixed",
             "name": "fixed",
             "namespace": f"{namespace}.{name}",
-            "size": _bytes_of_precision(stored.precision),
+            "size": decimal_bytes(stored.precision),
             "logicalType": "decimal",
             "precision": stored.precision,
             "scale": stored.scale,
@@ -113,7 +113,7 @@ def _optional(avro: AvroType, nullable: bool) -> AvroType:
     return ["null", avro] if nullable else avro
 
 
-def _bytes_of_precision(precision: int) -> int:
+def decimal_bytes(precision: int) -> int:
     """The fewest bytes whose signed integers hold `precision` decimal digits."""
     size = 1
     while 2 ** (8 * size - 1) < 10**precision:

@@ -23,6 +23,7 @@ from tideline.storage.object_store import ObjectInfo, ObjectStore
 from tideline.table.file_group import BaseFile, FileGroupId, LogFile, split_path
 from tideline.table.file_system_view import FileSystemView, parse_data_file
 from tideline.table.folder_listing import FolderListing
+from tideline.table.internal_schema import LATEST_SCHEMA_KEY
 from tideline.table.partition_metadata import (
     METADATA_DIRECTORY,
     find_partitions,
@@ -34,6 +35,7 @@ from tideline.table.properties import (
     load_table_config,
     update_table_properties,
 )
+from tideline.table.schema_history import OPERATIONS_OF_SERVICES
 from tideline.table.settings import Settings
 from tideline.timeline.active import ActiveTimeline, TimelineStore
 from tideline.timeline.archived import ArchivedTimeline
@@ -60,12 +62,23 @@ _SYSTEM_CLOCK = SystemClock()
 class CommitNote:
     """What an open table remembers of a commit: its schema, and file groups that it wrote to.
 
-    `groups` are a limited number of them; the rest of a commit can be any size.
+    `groups` are a limited number of them; the rest of a commit can be any size. `latest_schema` is
+    the version of the schema history, where the table has one.
     """
 
     schema_json: str | None
     groups: tuple[FileGroupId, ...]
-    is_clustering: bool
+    operation_type: str
+    latest_schema: str | None = None
+
+    @property
+    def is_clustering(self) -> bool:
+        return self.operation_type == _CLUSTER
+
+    @property
+    def is_service(self) -> bool:
+        """Whether its operation changes no schema."""
+        return self.operation_type in OPERATIONS_OF_SERVICES
 
     @classmethod
     def of(cls, metadata: CommitMetadata) -> CommitNote:
@@ -79,7 +92,8 @@ class CommitNote:
         return cls(
             metadata.schema_json,
             tuple(islice(written, _NOTED_GROUPS_MAX)),
-            metadata.operation_type == _CLUSTER,
+            metadata.operation_type,
+            metadata.extra_metadata.get(LATEST_SCHEMA_KEY) or None,
         )
 
 

@@ -34,13 +34,15 @@ class ActiveTimeline:
 
     Filters return timelines again. A filtered timeline keeps the `start` of the whole one, so
     `is_committed` does not take a removed instant for an archived one. `has_archive` is whether
-    instants may have been archived from it. `made_ms` has, where the timeline is of a listing,
-    every state of every instant with the time of its object.
+    instants may have been archived from it, `has_schemas` whether its folder may hold versions of
+    the schema. `made_ms` has, where the timeline is of a listing, every state of every instant with
+    the time of its object.
     """
 
     instants: tuple[Instant, ...] = ()
     whole: ActiveTimeline | None = field(default=None, repr=False, compare=False)
     has_archive: bool = field(default=True, repr=False, compare=False)
+    has_schemas: bool = field(default=True, repr=False, compare=False)
     made_ms: Mapping[Instant, int] = field(default_factory=dict, repr=False, compare=False)
     start: InstantTime | None = field(init=False, compare=False)
     _committed: frozenset[InstantTime] = field(init=False, repr=False, compare=False)
@@ -52,6 +54,7 @@ class ActiveTimeline:
         else:
             object.__setattr__(self, "start", self.whole.start)
             object.__setattr__(self, "has_archive", self.whole.has_archive)
+            object.__setattr__(self, "has_schemas", self.whole.has_schemas)
             object.__setattr__(self, "made_ms", self.whole.made_ms)
         committed = frozenset(
             instant.time
@@ -166,7 +169,12 @@ class TimelineStore:
             for item in listing.objects
         )
         made_ms = {instant: modified for instant, modified in parsed if instant is not None}
-        return ActiveTimeline(tuple(made_ms), has_archive=has_archive, made_ms=made_ms)
+        return ActiveTimeline(
+            tuple(made_ms),
+            has_archive=has_archive,
+            has_schemas=f"{self.layout.directory}/.schema" in listing.directories,
+            made_ms=made_ms,
+        )
 
     def listing(self) -> Listing:
         """The timeline's objects at one moment.

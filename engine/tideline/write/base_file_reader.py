@@ -1,6 +1,7 @@
 """A stored base file, streamed for rewriting in the shape of the current schema.
 
-1. Columns are matched by name; what the file lacks is null, what the schema lacks is dropped.
+1. Columns are matched by name, or where the schema has a history by id; what the file lacks is
+   null, what the schema lacks is dropped.
 2. Values are cast to the schema's types: widened numbers, two-level lists, other time units.
 3. Text that the file holds dictionary encoded stays so, which saves decoding and encoding it.
 
@@ -29,6 +30,7 @@ from tideline.formats.parquet_footer import (
 )
 from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import BaseFile
+from tideline.table.stored_names import StoredName, StoredNames, renamed_array
 from tideline.table.stored_value import converted_array
 from tideline.write.handle_context import HandleContext
 from tideline.write.meta_columns import COMMIT_SEQNO, COMMIT_TIME, PARTITION_PATH, RECORD_KEY
@@ -183,6 +185,8 @@ class StoredFile:
 
     def _match_columns(self, meta_columns: Sequence[str]) -> tuple[_Column, ...]:
         stored = self._file.schema_arrow
+        history = self._ctx.history
+        names = history.names_at(self._base.instant) if history else None
         folded = {name.casefold(): name for name in reversed(stored.names)}
         columns = []
         missing = [name for name in meta_columns if name not in stored.names]
@@ -190,8 +194,12 @@ class StoredFile:
             raise self._corrupt("base file lacks meta columns", ", ".join(missing))
         columns = [_Column(name, pa.string(), name, _same) for name in meta_columns]
         for field in self._ctx.stored_schema:
-            source = field.name if field.name in stored.names else folded.get(field.name.casefold())
-            adapt = _adapter(stored.field(source).type, field.type) if source else _same
+            known = StoredName(field.name) if names is None else names.of(field.name)
+            name = known.name
+            source = name if name is None or name in stored.names else folded.get(name.casefold())
+            adapt = (
+                _adapter(stored.field(source).type, field.type, known.inner) if source else _same
+            )
             columns.append(_Column(field.name, field.type, source, adapt))
         return tuple(columns)
 
@@ -224,7 +232,11 @@ def _same(column: pa.Array) -> pa.Array:
     return column
 
 
-def _adapter(stored: pa.DataType, wanted: pa.DataType) -> Callable[[pa.Array], pa.Array]:
+def _adapter(
+    stored: pa.DataType, wanted: pa.DataType, names: StoredNames | None
+) -> Callable[[pa.Array], pa.Array]:
+    if names is not None:
+        return lambda column: converted_array(renamed_array(column, names), wanted)
     if stored == wanted or (types.is_dictionary(stored) and stored.value_type == wanted):
         return _same
     return lambda column: converted_array(column, wanted)

@@ -31,6 +31,8 @@ from tideline.table.hoodie_table import HoodieTable
 from tideline.table.meta_column import META_COLUMNS, RECORD_KEY, without_meta_fields
 from tideline.table.ordering_value import is_lower
 from tideline.table.properties import KeyGeneratorKind, MergeMode
+from tideline.table.schema_history import SchemaHistory
+from tideline.table.schema_history_reader import schema_history
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.committed import CommittedInstants
 from tideline.timeline.instant_time import InstantTime
@@ -50,6 +52,7 @@ class SliceContext:
     contain are left out. In a table without meta columns record keys are computed from
     `key_fields`, and name them where `keys_qualified`. The `delete_*` settings are LogRules'.
     Without a `merge_mode` only slices that have no logs are read.
+    `history` tells the names that columns have in files, where these differ.
     """
 
     table: str
@@ -62,6 +65,7 @@ class SliceContext:
     keys_qualified: bool = False
     delete_field: str | None = None
     delete_marker: str | None = None
+    history: SchemaHistory | None = None
 
     @classmethod
     def of(
@@ -70,18 +74,25 @@ class SliceContext:
         timeline: ActiveTimeline,
         schema: pa.Schema,
         until: InstantTime | None = None,
+        *,
+        schemas: ActiveTimeline | None = None,
     ) -> SliceContext:
         """The context of a table as `timeline` shows it, up to `until` when given.
 
-        `schema` may have the meta columns or not.
+        `schema` may have the meta columns or not; it is the one at the end of `schemas`, without
+        that of `timeline` up to `until`, but for columns that a write adds.
         """
         config = table.config
+        columns = without_meta_fields(schema)
+        known = schema_history(
+            table, schemas or (timeline if until is None else timeline.up_to(until))
+        )
         qualified = len(config.record_key_fields) > 1
         if not config.populate_meta_fields:
             qualified |= config.key_generator is KeyGeneratorKind.COMPLEX
         return cls(
             table=table.uri,
-            schema=without_meta_fields(schema),
+            schema=columns,
             committed=CommittedInstants.of(timeline, until),
             merge_mode=config.known_merge_mode,
             ordering_fields=config.ordering_fields,
@@ -90,6 +101,7 @@ class SliceContext:
             keys_qualified=qualified,
             delete_field=config.properties.get("hoodie.payload.delete.field"),
             delete_marker=config.properties.get("hoodie.payload.delete.marker"),
+            history=known and known.reading(columns),
         )
 
     @property
@@ -233,6 +245,7 @@ class FileSliceMerge:
             ordering=tuple(ordering),
             delete_field=ctx.delete_field,
             delete_marker=ctx.delete_marker,
+            history=ctx.history,
         )
 
     def _keys_of(self, rows: pa.RecordBatch) -> pa.Array:
@@ -279,6 +292,7 @@ class FileSliceMerge:
             populate_meta_fields=ctx.populate_meta_fields,
             virtual_key_fields=ctx.key_fields,
             virtual_keys_qualified=ctx.keys_qualified,
+            history=ctx.history,
         )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tideline.table.properties import MergeMode
+from tideline.table.schema_history import SchemaHistory
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import BloomSettings, LogSettings, ParquetSettings
 
@@ -34,7 +35,8 @@ class HandleContext:
     keys (Hudi's concat handle). `virtual_key_fields` are the record key columns, from which the
     keys of stored rows are computed when the table has no meta columns; `virtual_keys_qualified`
     is whether such keys read `field:value` even with a single field. `log_schema_json` is the Avro
-    schema of records in log files, meta columns included.
+    schema of records in log files, meta columns included. `history` tells the names that the
+    columns of `schema` have in stored files, where these differ.
     """
 
     table: str
@@ -54,6 +56,7 @@ class HandleContext:
     virtual_keys_qualified: bool = False
     logs: LogSettings = field(default_factory=LogSettings)
     log_schema_json: str = ""
+    history: SchemaHistory | None = None
 
     def for_task(self, task_partition: int, stage: int, attempt: int) -> HandleContext:
         """This context with the write token `<task partition>-<stage>-<attempt>`."""

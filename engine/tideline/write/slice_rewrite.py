@@ -59,12 +59,12 @@ class RewriteContext:
     ) -> RewriteContext:
         """The context of a run at `instant`; rows get the columns of `schema_json`.
 
-        Log blocks count that `timeline` shows as committed.
+        That is the schema before the run's instant, by which its files are read later. Log blocks
+        count that `timeline` shows as committed.
         """
         schema = read_schema_json(schema_json, table.config)
-        return cls(
-            table_context(table, instant, schema, config), SliceContext.of(table, timeline, schema)
-        )
+        slices = SliceContext.of(table, timeline, schema, schemas=timeline.before(instant))
+        return cls(table_context(table, instant, schema, config, slices.history), slices)
 
     def for_task(self, task_partition: int, stage: int, attempt: int) -> RewriteContext:
         """With the write token of a task."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.properties import KeyGeneratorKind, MergeMode
+from tideline.table.schema_history import SchemaHistory
 from tideline.timeline.instant_time import InstantTime
 from tideline.write.config import WriteConfig
 from tideline.write.handle_context import HandleContext
@@ -16,9 +17,16 @@ if TYPE_CHECKING:
 
 
 def table_context(
-    table: HoodieTable, instant: InstantTime, schema: pa.Schema, config: WriteConfig
+    table: HoodieTable,
+    instant: InstantTime,
+    schema: pa.Schema,
+    config: WriteConfig,
+    history: SchemaHistory | None,
 ) -> HandleContext:
-    """The context of files written at `instant` with these user columns."""
+    """The context of files written at `instant` with these user columns.
+
+    `history` is the table's, if it has one, read as these columns.
+    """
     properties = table.config
     # A clustering of rows that are merged in a custom way merges none.
     merge_mode = properties.known_merge_mode or MergeMode.COMMIT_TIME_ORDERING
@@ -37,6 +45,7 @@ def table_context(
         or properties.key_generator is KeyGeneratorKind.COMPLEX,
         logs=config.logs,
         log_schema_json=_log_schema_json(table, schema),
+        history=history,
     )
 
 

@@ -38,6 +38,8 @@ from tideline.metadata.disable import disable_metadata_table
 from tideline.nature.guard import admit
 from tideline.storage.heartbeat import Heartbeat
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.schema_history import SchemaHistory
+from tideline.table.schema_history_reader import schema_history
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
@@ -57,6 +59,7 @@ from tideline.write.conflict import (
 from tideline.write.finalize import delete_unreported_files
 from tideline.write.operation import WriteOperation
 from tideline.write.outcome import Committed, Unknown
+from tideline.write.schema_carry import history_after, save_history, unchanged_history
 from tideline.write.schema_meanwhile import agree_on_schema, hides
 from tideline.write.unique_keys import require_agreed_uniqueness, unique_keys
 
@@ -75,6 +78,7 @@ class WriteTransaction:
         requested: Instant,
         timeline: ActiveTimeline,
         schema_json: str | None,
+        history: SchemaHistory | None,
         heartbeat: Heartbeat,
         withdraw: Callable[[Instant], None] | None = None,
         extra_metadata: Mapping[str, str] | None = None,
@@ -88,6 +92,7 @@ class WriteTransaction:
         self._current = requested
         self._heartbeat = heartbeat
         self._schema_json = schema_json
+        self._history = history
         self._withdraw = withdraw
         self._extra_metadata = extra_metadata or {}
         self._was_rolled_back = False
@@ -125,6 +130,7 @@ class WriteTransaction:
                 timeline = table.timeline()
             _refuse_blocked(table, timeline)
             schema_json = table.table_schema_json(timeline)
+            history = schema_history(table, timeline)
             time = table.next_time(timeline)
             heartbeat = Heartbeat(
                 table.store, str(time), table.clock, config.heartbeat, writer=table.writer
@@ -141,6 +147,7 @@ class WriteTransaction:
                     requested=requested,
                     timeline=timeline,
                     schema_json=schema_json,
+                    history=history,
                     heartbeat=heartbeat,
                     withdraw=withdraw,
                     extra_metadata=extra_metadata,
@@ -221,6 +228,7 @@ class WriteTransaction:
                 return conflict
             metadata = self._with_schema_of_both(metadata, timeline)
             require_agreed_uniqueness(self.table, self.operation, self.config)
+            metadata = self._with_history(metadata, timeline)
             leftovers = delete_unreported_files(self.table.store, self.instant, stats)
             disabled = disable_metadata_table(self.table)
             completed = self._current.in_state(State.COMPLETED)
@@ -300,6 +308,20 @@ class WriteTransaction:
                 value=later.last(),
             )
         return replace(metadata, extra_metadata={**metadata.extra_metadata, SCHEMA_KEY: both})
+
+    def _with_history(self, metadata: CommitMetadata, timeline: ActiveTimeline) -> CommitMetadata:
+        """The metadata with the version of the schema history that our files have.
+
+        Raises Conflict when the version that we began with is not in force any more.
+        """
+        history = unchanged_history(self.table, timeline, self._history, self.instant)
+        written = metadata.extra_metadata.get(SCHEMA_KEY, "")
+        if written not in ("", self._schema_json):
+            history = history_after(self.table, history, self.instant, written)
+        if history is None:
+            return metadata
+        saved = save_history(self.table, timeline, self.instant, history)
+        return replace(metadata, extra_metadata={**metadata.extra_metadata, **saved})
 
     def _require_pending(self, timeline: ActiveTimeline) -> None:
         """Raise Conflict when somebody rolled this write back.

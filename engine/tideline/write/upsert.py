@@ -22,6 +22,7 @@ from tideline.table.file_group import BaseFile, FileGroupId, split_path
 from tideline.table.file_system_view import FileSystemView
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.properties import MergeMode, TableType
+from tideline.table.schema_history_reader import schema_history
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action
@@ -297,7 +298,9 @@ def _require_current_schema(transaction: WriteTransaction, engine: WriteEngine) 
 
 def _context(transaction: WriteTransaction, engine: WriteEngine) -> HandleContext:
     config, operation = transaction.config, transaction.operation
-    context = table_context(transaction.table, transaction.instant, engine.schema, config)
+    known = schema_history(transaction.table, transaction.timeline)
+    history = known and known.reading(engine.schema, transaction.instant)
+    context = table_context(transaction.table, transaction.instant, engine.schema, config, history)
     if operation is WriteOperation.DELETE:
         # An explicit delete carries no ordering value: it wins over whatever is stored.
         merge_mode = MergeMode.COMMIT_TIME_ORDERING

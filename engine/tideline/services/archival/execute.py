@@ -50,7 +50,7 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.archived import ArchivedTimeline
 from tideline.timeline.carried import read_carried
 from tideline.timeline.commit_metadata import CommitMetadata
-from tideline.timeline.instant import Action, Instant
+from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.timeline.instant_time import InstantTime, is_instant_time
 from tideline.timeline.layout_v1 import LAYOUT_V1
 
@@ -208,7 +208,17 @@ def _read_facts(table: HoodieTable, timeline: ActiveTimeline) -> ArchivalFacts:
         has_metadata_table=has_metadata_table,
         metadata_compaction=_metadata_compaction(table) if has_metadata_table else None,
         undone=_undone(table, timeline),
+        schema_commit=_schema_commit(table, timeline),
     )
+
+
+def _schema_commit(table: HoodieTable, timeline: ActiveTimeline) -> InstantTime | None:
+    """The newest commit of no service, where it tells the version of a schema history."""
+    for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
+        note = table.commit_note(instant)
+        if not note.is_service:
+            return instant.time if note.latest_schema is not None else None
+    return None
 
 
 def _undone(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[InstantTime]:

@@ -47,6 +47,7 @@ class ArchivalFacts:
     `metadata_compaction` is the latest compaction of the metadata table where one is in use.
     `not_cleaned` are completed replacecommits whose replaced files are still there. `undone` are
     instants that somebody else rolled back and whose writers have not tidied up yet.
+    `schema_commit` is the newest write, if it tells the version of a schema history.
     """
 
     is_merge_on_read: bool = False
@@ -55,6 +56,7 @@ class ArchivalFacts:
     metadata_compaction: InstantTime | None = None
     not_cleaned: frozenset[InstantTime] = frozenset()
     undone: frozenset[InstantTime] = frozenset()
+    schema_commit: InstantTime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ def find_holds(
         _oldest_unsettled(timeline, facts),
         _replaced(timeline, facts),
         *(Hold(time, "files it replaced are still there") for time in facts.not_cleaned),
+        _schema(facts),
     ]
     if facts.is_merge_on_read:
         holds.append(_compaction(timeline, config))
@@ -211,6 +214,12 @@ def _replaced(timeline: ActiveTimeline, facts: ArchivalFacts) -> Hold | None:
         replacements = replacements.at_or_after(clean.earliest_retained or clean.time)
     first = replacements.first()
     return None if first is None else Hold(first.time, "what it replaced is not cleaned yet")
+
+
+def _schema(facts: ArchivalFacts) -> Hold | None:
+    """Hudi takes the ids of columns from the newest active commit that is of no service."""
+    time = facts.schema_commit
+    return None if time is None else Hold(time, "no later write says the version of the schema")
 
 
 def _why_nothing(

@@ -129,11 +129,13 @@ SETTINGS = (
         "hoodie.datasource.write.schema.allow.auto.evolution.column.drop",
         unless=OFF,
     ),
-    *refused(
-        "columns are added and widened as Hudi does without it; renaming and dropping them is not "
-        "supported",
+    *harmless(
+        "columns of a table that Hudi altered so are always found by their ids, and its history of "
+        "the schema is carried on; a write adds and widens columns, and renames or drops none",
         "hoodie.schema.on.read.enable",
-        unless=OFF,
+        touches=Touches.ROWS,
+        shown_by="engine/tests/interop/test_schema_on_read.py"
+        "::test_rows_stay_whole_while_hudi_alters_and_both_write",
     ),
     *refused(
         "rows get no operation column; leave it out",
