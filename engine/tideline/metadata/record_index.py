@@ -34,7 +34,9 @@ def has_global_record_index(table: HoodieTable) -> bool:
 
 
 def _is_partitioned(table: HoodieTable) -> bool:
-    path = table.config.properties.get(_DEFINITIONS_PATH, "").strip() or INDEX_DEFINITIONS_PATH
+    path = table.config.properties.get(_DEFINITIONS_PATH, "").strip()
+    if not path.startswith(".hoodie/") or ".." in path.split("/"):
+        path = INDEX_DEFINITIONS_PATH
     try:
         body = table.store.get(path)
     except ObjectNotFound:

@@ -25,7 +25,7 @@ from tideline.spark.quoting import column_named
 from tideline.spark.write_engine import SparkWriteEngine
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.schema import arrow_to_avro
-from tideline.write.config import WriteConfig
+from tideline.write.config import PARTITION_MOVES, WriteConfig
 from tideline.write.handle_context import RECORD_KEY
 from tideline.write.key_generator import KeyGenerator
 from tideline.write.key_spelling import key_generator
@@ -184,7 +184,6 @@ def _check_partial_update(
     if config.index.updates_partition_path:
         raise ConfigError(
             "a partial update cannot move rows to another partition; switch "
-            "hoodie.bloom.index.update.partition.path or hoodie.simple.index.update.partition.path "
-            "off",
+            f"{PARTITION_MOVES[config.index.type]} off",
             value=",".join(columns),
         )

@@ -22,6 +22,13 @@ from tideline.log.log_format import LogFormat
 from tideline.table.settings import Settings
 from tideline.write.upsert_partitioner import Sizing
 
+PARTITION_MOVES = {
+    IndexType.GLOBAL_BLOOM: "hoodie.bloom.index.update.partition.path",
+    IndexType.GLOBAL_SIMPLE: "hoodie.simple.index.update.partition.path",
+    IndexType.RECORD_INDEX: "hoodie.record.index.update.partition.path",
+}
+"""Whether an index moves a row whose partition changed."""
+
 
 class FailedWritesPolicy(Enum):
     """Who rolls back what a dead writer left: the next writer, heartbeats, or nobody."""
@@ -320,18 +327,13 @@ def _bloom(read: Settings) -> BloomSettings:
 
 def _index(read: Settings) -> IndexSettings:
     kind = IndexType.parse(read.text("hoodie.index.type"))
-    moves = {
-        IndexType.GLOBAL_BLOOM: "hoodie.bloom.index.update.partition.path",
-        IndexType.GLOBAL_SIMPLE: "hoodie.simple.index.update.partition.path",
-        IndexType.RECORD_INDEX: "hoodie.record.index.update.partition.path",
-    }
     engine = read.text("hoodie.index.bucket.engine")
     if kind is IndexType.BUCKET and engine != "SIMPLE":
         raise ConfigError("only SIMPLE is supported for hoodie.index.bucket.engine", value=engine)
     return IndexSettings(
         type=kind,
         prunes_by_ranges=read.boolean("hoodie.bloom.index.prune.by.ranges"),
-        updates_partition_path=kind in moves and read.boolean(moves[kind]),
+        updates_partition_path=kind in PARTITION_MOVES and read.boolean(PARTITION_MOVES[kind]),
         num_buckets=read.integer("hoodie.bucket.index.num.buckets"),
         bucket_hash_fields=read.names("hoodie.bucket.index.hash.field"),
         partition_rules=PartitionRules.parse(read.text(EXPRESSIONS), read.text(RULE_TYPE)),
