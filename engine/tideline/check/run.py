@@ -16,6 +16,7 @@ from tideline.check.leftovers import check_leftovers
 from tideline.check.log_files import check_log_files
 from tideline.check.plans import check_plans
 from tideline.check.properties import check_properties
+from tideline.check.schema import check_schema
 from tideline.check.timeline import check_timeline
 from tideline.errors import CorruptTable, InvalidData, UnsupportedTable
 from tideline.table.hoodie_table import HoodieTable
@@ -64,7 +65,8 @@ def _arrow_checks(keys: bool) -> tuple[Check, ...]:
     from tideline.check.base_files import check_base_files
     from tideline.check.keys import check_keys
 
-    return (check_base_files, check_keys) if keys else (check_base_files,)
+    always = (check_schema, check_base_files)
+    return (*always, check_keys) if keys else always
 
 
 def _skipped(_: Inspection) -> Iterator[Finding]:
