@@ -86,11 +86,16 @@ class AlteredTable:
         """Apply to the model what an ALTER does to every row."""
         self.model = {key: change(dict(row)) for key, row in self.model.items()}
 
-    def upsert(self, *changed: Row, **options: str) -> None:
+    def upsert(self, *changed: Row) -> None:
         """Whole rows of the table's present columns, with Tideline."""
         for row in changed:
             self.model[row["id"]] = row
-        self.lake.write(self.spark.createDataFrame(self.rows(*changed)), "upsert", options=options)
+        self.write("upsert", self.rows(*changed))
+
+    def write(self, operation: str, rows: pa.Table) -> None:
+        """Write with Tideline; services run when they are asked to."""
+        frame = self.spark.createDataFrame(rows)
+        self.lake.write(frame, operation, options={"hoodie.compact.inline": "false"})
 
     def rows(self, *rows: Row) -> pa.Table:
         table = self.lake.hoodie_table
@@ -232,7 +237,7 @@ def run_history(table: AlteredTable) -> None:
 
     del table.model["k1"]
     gone = pa.table({"id": ["k1"], "region": ["north"]})
-    table.lake.write(table.spark.createDataFrame(gone), "delete")
+    table.write("delete", gone)
     table.check()
     table.sql("alter table {t} drop column late")
     table.reshape(lambda row: {name: row[name] for name in row if name != "late"})
@@ -282,7 +287,7 @@ def add_a_column(table: AlteredTable) -> None:
     schema = table.rows().schema.append(pa.field("late", pa.string()))
     batch = pa.Table.from_pylist([row], schema=schema)
     before = json.loads(table.commits()[-1]["latest_schema"])
-    table.lake.write(table.spark.createDataFrame(batch), "upsert")
+    table.write("upsert", batch)
     after = json.loads(table.commits()[-1]["latest_schema"])
     assert after["max_column_id"] == before["max_column_id"] + 1
     assert after["fields"][-1]["id"] == after["max_column_id"]

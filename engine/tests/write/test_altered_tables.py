@@ -246,6 +246,20 @@ def test_columns_that_such_a_writer_added_are_found_by_name(table: SmallTable) -
     assert {key for key, text in values(table, "most").items() if text} == {"k002", "k004"}
 
 
+def test_dropping_a_partition_carries_the_history_on(table: SmallTable) -> None:
+    lake = table.lake()
+    known = lake.hoodie_table.table_schema_json(lake.timeline())
+    alter(hoodie(table), rename("v", "value"))
+    _, altered = newest(table)
+    table.write("delete_partition", batch([1], 0))
+    _, extra = newest(table)
+    assert extra["latest_schema"] == altered["latest_schema"]
+    assert extra["schema"] == altered["schema"] != known
+    assert values(table, "value") == {
+        key: value for key, value in expected().items() if int(key[1:]) % 2 == 0
+    }
+
+
 def test_archival_keeps_the_history(table: SmallTable) -> None:
     alter(hoodie(table), rename("v", "value"))
     for number in range(6):
