@@ -56,6 +56,7 @@ NEEDS_AN_EXTRA = (
     "tideline.table.create",
     "tideline.table.schema",
     "tideline.table.schema_resolver",
+    "tideline.table.stored_names.",
     "tideline.index.xx_hash.",
     "tideline.write.bucket_placement.",
     "tideline.write.stored_keys.",

@@ -76,6 +76,10 @@ def test_nothing_at_or_after_the_oldest_savepoint_goes() -> None:
     assert planned(line) == [at(0), at(1)]
 
 
+def test_the_newest_write_stays_where_it_tells_the_ids_of_columns() -> None:
+    assert planned(timeline(range(9)), replace(COW, schema_commit=at(1))) == [at(0)]
+
+
 def test_beyond_savepoints_only_the_savepointed_commits_stay() -> None:
     line = timeline(range(9), done(2, Action.SAVEPOINT))
     plan = plan_archival(line, replace(CONFIG, beyond_savepoint=True), COW)

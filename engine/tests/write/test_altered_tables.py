@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tideline.check.finding import Finding
+from tideline.check.run import check_table
 from tideline.errors import Conflict, UnsupportedTable
 from tideline.services.archival.config import ArchivalConfig
 from tideline.services.archival.execute import execute_archival
@@ -223,8 +225,10 @@ def test_a_writer_without_schema_evolution_in_between_loses_no_version(table: Sm
     alter(hoodie(table), rename("v", "value"))
     table.write("upsert", named(batch([2], 5), v="value"))
     forget_version(hoodie(table))
+    assert [str(found.severity) for found in schema_findings(table)] == ["warning"]
     assert values(table, "value") == expected(k002=5)
     table.write("upsert", named(batch([3], 6), v="value"))
+    assert not schema_findings(table)
     assert values(table, "value") == expected(k002=5, k003=6)
     _, extra = newest(table)
     assert names_of(extra["latest_schema"])["value"] == 7
@@ -240,6 +244,20 @@ def test_columns_that_such_a_writer_added_are_found_by_name(table: SmallTable) -
     assert {key for key, text in values(table, "more").items() if text} == {"k002", "k004"}
     alter(hoodie(table), rename("more", "most"))
     assert {key for key, text in values(table, "most").items() if text} == {"k002", "k004"}
+
+
+def test_dropping_a_partition_carries_the_history_on(table: SmallTable) -> None:
+    lake = table.lake()
+    known = lake.hoodie_table.table_schema_json(lake.timeline())
+    alter(hoodie(table), rename("v", "value"))
+    _, altered = newest(table)
+    table.write("delete_partition", batch([1], 0))
+    _, extra = newest(table)
+    assert extra["latest_schema"] == altered["latest_schema"]
+    assert extra["schema"] == altered["schema"] != known
+    assert values(table, "value") == {
+        key: value for key, value in expected().items() if int(key[1:]) % 2 == 0
+    }
 
 
 def test_archival_keeps_the_history(table: SmallTable) -> None:
@@ -270,6 +288,11 @@ def test_a_lost_history_is_refused(table: SmallTable) -> None:
         table.write("upsert", named(batch([2], 5), v="value"))
     with pytest.raises(UnsupportedTable, match="history of the table's schema is missing"):
         values(table, "value")
+    assert [str(found.severity) for found in schema_findings(table)] == ["error"]
+
+
+def schema_findings(table: SmallTable) -> list[Finding]:
+    return [found for found in check_table(hoodie(table)) if found.check == "schema"]
 
 
 def history_files(table: SmallTable) -> list[str]:

@@ -17,6 +17,7 @@ from tideline.check.log_files import check_log_files
 from tideline.check.nature import check_nature
 from tideline.check.plans import check_plans
 from tideline.check.properties import check_properties
+from tideline.check.schema import check_schema
 from tideline.check.timeline import check_timeline
 from tideline.errors import CorruptTable, InvalidData, UnsupportedTable
 from tideline.table.hoodie_table import HoodieTable
@@ -69,9 +70,10 @@ def _arrow_checks(keys: bool, across_partitions: bool) -> tuple[Check, ...]:
     from tideline.check.base_files import check_base_files
     from tideline.check.keys import check_keys, check_keys_across_partitions
 
+    always = (check_schema, check_base_files)
     if not keys:
-        return (check_base_files,)
-    return (check_base_files, check_keys_across_partitions if across_partitions else check_keys)
+        return always
+    return (*always, check_keys_across_partitions if across_partitions else check_keys)
 
 
 def _skipped(_: Inspection) -> Iterator[Finding]:

@@ -117,6 +117,7 @@ class HoodieTable:
         self._replaced_by: dict[InstantTime, tuple[FileGroupId, ...]] = {}
         self._planned_by: dict[Instant, tuple[FileGroupId, ...]] = {}
         self._notes: dict[Instant, CommitNote] = {}
+        self._archived: dict[InstantTime, bool] = {}
 
     @classmethod
     def open(
@@ -237,6 +238,12 @@ class HoodieTable:
     def archived(self) -> ArchivedTimeline:
         """The instants that left the active timeline; nothing is read before it is asked for."""
         return ArchivedTimeline(self.store, self.config.archive_folder)
+
+    def is_archived_commit(self, time: InstantTime) -> bool:
+        """Whether a commit of this time is in the archive; asked once while the table is open."""
+        if time not in self._archived:
+            self._archived[time] = bool(self.archived().find(frozenset({time})))
+        return self._archived[time]
 
     def delete_scope(
         self,

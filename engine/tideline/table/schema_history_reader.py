@@ -27,7 +27,7 @@ def schema_history(table: HoodieTable, timeline: ActiveTimeline) -> SchemaHistor
     Raises UnsupportedTable naming what stands in the way, CorruptTable for what cannot be read.
     """
     whole = timeline.whole or timeline
-    newest = _newest(table, timeline)
+    newest = newest_schema(table, timeline)
     latest = newest[1].latest_schema if newest else None
     versions: tuple[InternalSchema, ...] = ()
     if whole.has_schemas:
@@ -53,7 +53,9 @@ def schema_history(table: HoodieTable, timeline: ActiveTimeline) -> SchemaHistor
     return history
 
 
-def _newest(table: HoodieTable, timeline: ActiveTimeline) -> tuple[Instant, CommitNote] | None:
+def newest_schema(
+    table: HoodieTable, timeline: ActiveTimeline
+) -> tuple[Instant, CommitNote] | None:
     """The newest commit that says the columns; one of a service only where there is no other."""
     of_service = None
     for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
@@ -80,7 +82,7 @@ def _taken_up(
 
 
 def _is_archived(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime) -> bool:
-    return timeline.has_archive and bool(table.archived().find(frozenset({time})))
+    return timeline.has_archive and table.is_archived_commit(time)
 
 
 def _require_settled(table: HoodieTable, history: SchemaHistory) -> None:

@@ -41,11 +41,9 @@ def unchanged_history(
 
 
 def history_after(
-    table: HoodieTable, history: SchemaHistory | None, instant: InstantTime, schema_json: str
-) -> SchemaHistory | None:
+    table: HoodieTable, history: SchemaHistory, instant: InstantTime, schema_json: str
+) -> SchemaHistory:
     """The history with what the rows of `instant`, of the Avro schema `schema_json`, change."""
-    if history is None:
-        return None
     # Needs Arrow, which commits that move no rows do without.
     from tideline.table.schema_resolver import read_schema_json
 

@@ -315,13 +315,16 @@ class WriteTransaction:
         Raises Conflict when the version that we began with is not in force any more.
         """
         history = unchanged_history(self.table, timeline, self._history, self.instant)
-        written = metadata.extra_metadata.get(SCHEMA_KEY, "")
-        if written not in ("", self._schema_json):
-            history = history_after(self.table, history, self.instant, written)
         if history is None:
             return metadata
-        saved = save_history(self.table, timeline, self.instant, history)
-        return replace(metadata, extra_metadata={**metadata.extra_metadata, **saved})
+        extra = dict(metadata.extra_metadata)
+        if self.operation is WriteOperation.DELETE_PARTITION:
+            # It moves no rows, and what it carries may have been read before an ALTER.
+            extra[SCHEMA_KEY] = self._schema_json or ""
+        elif extra[SCHEMA_KEY] not in ("", self._schema_json):
+            history = history_after(self.table, history, self.instant, extra[SCHEMA_KEY])
+        extra |= save_history(self.table, timeline, self.instant, history)
+        return replace(metadata, extra_metadata=extra)
 
     def _require_pending(self, timeline: ActiveTimeline) -> None:
         """Raise Conflict when somebody rolled this write back.

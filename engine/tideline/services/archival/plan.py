@@ -8,8 +8,10 @@
 3. What holds commits back, each named in the plan: the oldest savepoint; the newest completed
    commit before the oldest write that is pending, or undone while its writer may still be at it
    (files it makes yet would count as archived ones); on MERGE_ON_READ the delta commits that the
-   compaction trigger counts; the first replacecommit that cleaning may not have worked off; a
-   replacecommit whose replaced files are still there (archived, it would bring them back to life).
+   compaction trigger counts; the newest write, where it tells the version of a schema history
+   (Hudi looks for that among active commits alone); the first replacecommit that cleaning may not
+   have worked off; a replacecommit whose replaced files are still there (archived, it would bring
+   them back to life).
 4. A table with a metadata table keeps everything that is not in its latest compaction.
 
 Stricter than Hudi about undone writes, and in the last part of 3, which Hudi takes for granted.

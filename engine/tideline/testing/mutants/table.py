@@ -6,6 +6,7 @@ from tideline.testing.mutants.fault import Fault
 from tideline.testing.mutants.iceberg_faults import ICEBERG_FAULTS
 from tideline.testing.mutants.ingest_faults import INGEST_FAULTS
 from tideline.testing.mutants.operator_faults import OPERATOR_FAULTS
+from tideline.testing.mutants.schema_faults import SCHEMA_FAULTS
 from tideline.testing.mutants.service_faults import SERVICE_FAULTS
 from tideline.testing.mutants.storage_faults import STORAGE_FAULTS
 from tideline.testing.mutants.write_faults import WRITE_FAULTS
@@ -13,6 +14,7 @@ from tideline.testing.mutants.write_faults import WRITE_FAULTS
 FAULTS: tuple[Fault, ...] = (
     *STORAGE_FAULTS,
     *WRITE_FAULTS,
+    *SCHEMA_FAULTS,
     *INGEST_FAULTS,
     *SERVICE_FAULTS,
     *ICEBERG_FAULTS,
