@@ -1,0 +1,121 @@
+"""Dossiers of tables that Hudi made: what is on disk is told as Hudi was told it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tideline.cli.main import run
+from tideline.testing.hudi_peer import HudiPeer, HudiPeerIn
+from tideline.testing.small_table import batch
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+Captured = pytest.CaptureFixture[str]
+KEYED = {
+    "hoodie.table.name": "theirs",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "part",
+    "hoodie.datasource.write.precombine.field": "v",
+    "hoodie.metadata.enable": "false",
+}
+BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
+RECORD_INDEX = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.metadata.record.index.enable": "true",
+}
+
+
+def stored(folder: Path) -> dict[str, tuple[bytes, int]]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def adopt(folder: Path, capsys: Captured) -> dict[str, Any]:
+    before = stored(folder)
+    assert run(["adopt", str(folder), "--json"]) == 0
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert run(["adopt", str(folder)]) == 0
+    assert stored(folder) == before
+    return told
+
+
+def refused(told: dict[str, Any]) -> set[str]:
+    return {one["name"] for one in told["operations"] if not one["may"]}
+
+
+@pytest.fixture
+def made(tmp_path: Path, hudi_peer: HudiPeer) -> Any:
+    def make(**options: str) -> Path:
+        folder = tmp_path / "theirs"
+        for version in (1, 2):
+            hudi_peer.write(
+                str(folder), batch(range(8), version), operation="upsert",
+                options={**KEYED, **{name.replace("__", "."): text
+                                     for name, text in options.items()}},
+            )  # fmt: skip
+        return folder
+
+    return make
+
+
+def test_buckets(made: Any, capsys: Captured) -> None:
+    told = adopt(made(**BUCKETS), capsys)
+    assert told["index"]["type"] == "BUCKET"
+    assert told["index"]["known_from"] == "its file ids"
+    assert refused(told) == {"clustering"}
+    assert (told["timezone"]["property"], told["timezone"]["basis"]) == ("LOCAL", "seen")
+
+
+def test_a_record_index_and_the_storage_lock(made: Any, capsys: Captured) -> None:
+    lock = {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.clean.failed.writes.policy": "LAZY",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock."
+        "FileSystemBasedLockProvider",
+    }
+    told = adopt(made(**RECORD_INDEX, **lock), capsys)
+    assert {"files", "record_index"} <= set(told["metadata_partitions"])
+    assert told["state"]["has_metadata_table"]
+    assert any("metadata table off" in one["what"] for one in told["consequences"])
+    assert told["state"]["foreign"]["files"] == 0
+    assert told["state"]["pending"] == []
+
+
+def test_a_schema_whose_columns_have_ids(made: Any, hudi_peer: HudiPeer, capsys: Captured) -> None:
+    folder = made()
+    assert adopt(folder, capsys)["schema"]["columns_by"] == "names"
+    hudi_peer.run_statement(f"create table adopted_ids using hudi location '{folder}'")
+    hudi_peer.run_statement("set hoodie.schema.on.read.enable=true")
+    try:
+        hudi_peer.run_statement("alter table adopted_ids rename column v to w")
+    finally:
+        hudi_peer.run_statement("set hoodie.schema.on.read.enable=false")
+        hudi_peer.run_statement("drop table adopted_ids")
+    told = adopt(folder, capsys)
+    assert told["schema"]["columns_by"] == "ids"
+    assert told["schema"]["version"]
+
+
+def test_a_zone_west_of_utc(tmp_path: Path, hudi_peer_in: HudiPeerIn, capsys: Captured) -> None:
+    folder = tmp_path / "west"
+    peer = hudi_peer_in("America/Los_Angeles")
+    for version in (1, 2):
+        peer.write(str(folder), batch(range(8), version), operation="upsert", options=KEYED)
+    told = adopt(folder, capsys)
+    assert told["timezone"]["basis"] == "not_utc"
+    assert told["timezone"]["minutes_from_utc_seen"] in (-480, -420)
+    assert {"write", "cleaning", "rollback", "restore"} <= refused(told)
+    assert not {"read", "check", "savepoint"} & refused(told)
+    assert run(["adopt", str(folder)]) == 0
+    (command,) = re.findall(r"tideline (declare .*)", capsys.readouterr().out)
+    assert run(shlex.split(command)) == 0
+    capsys.readouterr()
+    assert refused(adopt(folder, capsys)) == set()
