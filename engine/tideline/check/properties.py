@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tideline.check.finding import Finding, Repair, RepairKind, error, warning
+from tideline.check.finding import Finding, Repair, RepairKind, error, note, warning
 from tideline.check.inspection import Inspection
 from tideline.errors import ConfigError, CorruptTable, UnsupportedTable
 from tideline.settings.gate import stored_problems
