@@ -13,6 +13,7 @@ from tideline.ingest.operation_result import WORKER_DIED, OperationResult, Outco
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
+from tideline_operator.adoption import Adoption, AdoptionReason
 from tideline_operator.observed import Observed, ObservedLanding, Problem
 from tideline_operator.planner import plan
 from tideline_operator.resources.resolved import ResolvedTable
@@ -43,6 +44,8 @@ from tideline_operator.testing.table_states import (
     starts,
 )
 
+NOT_READ = Observed(problem=Problem("UnsupportedTable", "version 8", 2, is_transient=False))
+REFUSED = Observed(refused=Adoption(AdoptionReason.REFUSED, "declare spec.timezone"))
 AWAY = Observed(problem=Problem("StorageUnavailable", "away", 4, is_transient=True))
 
 
@@ -114,6 +117,18 @@ def test_the_timeline_in_short_names_what_is_pending() -> None:
         (AWAY, ConditionType.HEALTHY, (Truth.UNKNOWN, "StorageUnavailable")),
         (AWAY, ConditionType.SERVICES_CURRENT, (Truth.UNKNOWN, "StorageUnavailable")),
         (AWAY, ConditionType.INGESTING, (Truth.FALSE, "StorageUnavailable")),
+        (seen(), ConditionType.ADOPTED, (Truth.TRUE, "Verified")),
+        (seen(table=None), ConditionType.ADOPTED, (Truth.UNKNOWN, "NoTable")),
+        (AWAY, ConditionType.ADOPTED, (Truth.UNKNOWN, "StorageUnavailable")),
+        (NOT_READ, ConditionType.ADOPTED, (Truth.FALSE, "Refused")),
+        (REFUSED, ConditionType.ADOPTED, (Truth.FALSE, "Refused")),
+        (REFUSED, ConditionType.READY, (Truth.FALSE, "NotAdopted")),
+        (REFUSED, ConditionType.HEALTHY, (Truth.UNKNOWN, "NotAdopted")),
+        (
+            seen(table=replace(TABLE, record_key=("other",))),
+            ConditionType.ADOPTED,
+            (Truth.FALSE, "Refused"),
+        ),
     ],
 )
 def test_conditions_say_how_the_table_is(
@@ -136,6 +151,19 @@ def test_what_cannot_be_looked_at_is_unknown_and_what_is_known_stays_said() -> N
     paused = look(Observed(), before, resolved(suspend=True))
     assert condition(paused, ConditionType.HEALTHY) == (Truth.UNKNOWN, "Paused")
     assert condition(paused, ConditionType.SERVICES_CURRENT) == (Truth.UNKNOWN, "Paused")
+
+
+def test_what_was_adopted_stays_so_while_nobody_can_look() -> None:
+    before = look(seen())
+    assert condition(look(AWAY, before), ConditionType.ADOPTED) == (Truth.TRUE, "Verified")
+    paused = look(Observed(), before, resolved(suspend=True))
+    assert condition(paused, ConditionType.ADOPTED) == (Truth.TRUE, "Verified")
+    never = look(Observed(), EMPTY, resolved(suspend=True))
+    assert condition(never, ConditionType.ADOPTED) == (Truth.UNKNOWN, "Paused")
+    refused = look(REFUSED, before)
+    assert condition(look(AWAY, refused), ConditionType.ADOPTED) == (Truth.FALSE, "Refused")
+    assert refused.owned == before.owned
+    assert look(REFUSED).owned is None
 
 
 def test_a_table_that_cannot_be_resolved_is_neither_healthy_nor_current() -> None:

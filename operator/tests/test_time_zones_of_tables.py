@@ -62,10 +62,9 @@ def see(tmp_path: Path) -> See:
 
 def test_undeclared_the_lake_table_says_what_to_declare(see: See) -> None:
     observed = see()
-    assert observed.problem is not None
-    assert observed.problem.reason == "ConfigError"
-    assert "+05:30 from UTC" in observed.problem.message
-    assert not observed.problem.is_transient
+    assert observed.refused is not None
+    assert "+05:30 from UTC" in observed.refused.message
+    assert observed.refused.message.endswith("declare spec.timezone")
     table = resolved(ingest=[])
     actions = plan(table, EMPTY, observed, CLOCK.now_ms())
     assert [action for action in actions if isinstance(action, Blocked)]

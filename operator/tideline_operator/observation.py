@@ -4,7 +4,8 @@ A look at a Hudi table costs one request for the properties, one listing of the 
 per commit not seen before (usually one), up to three per pending instant, and one listing per
 landing prefix that is due. The table's files are counted only after something completed, and never
 more often than makes counting a small part of the time. Where clustering is on, a table whose
-properties name no index is asked once whether it has buckets, for a few requests. For Iceberg see
+properties name no index is asked once whether it has buckets, for a few requests. Of a table that
+the operator did not make more is read first (table_dossier.py). For Iceberg see
 iceberg_observation.py.
 """
 
@@ -47,6 +48,7 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.carried import read_carried
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.timeline.instant_time import InstantTime
+from tideline_operator.adoption import Adoption
 from tideline_operator.iceberg_observation import IcebergMemory, observe_iceberg
 from tideline_operator.iceberg_source import IcebergSource, open_source
 from tideline_operator.observed import (
@@ -64,6 +66,7 @@ from tideline_operator.resources.lake_table import TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.service_settings import service_settings, wanted_services
+from tideline_operator.table_dossier import Dossier
 from tideline_operator.table_identity import identity_of
 from tideline_operator.triggers import due_ingests
 
@@ -106,6 +109,7 @@ class _Memory:
     characters: int = 0
     index_seen: tuple[str, ActiveTimeline] | None = None
     has_buckets: bool | None = None
+    dossier: Dossier = field(default_factory=Dossier)
 
     def remember(self, time: InstantTime, said: _Said) -> None:
         """Keep what a commit said; all before it is dropped when it grows large."""
@@ -174,7 +178,7 @@ class Observer:
             return self._iceberg_table(table, running)
         lacks_bucket = False
         try:
-            found = self._table(table)
+            found = self._table(table, status)
         except MissingBucket as error:
             if not StoreLocation.of(
                 table.location.uri, dict(table.location.options)
@@ -183,6 +187,8 @@ class Observer:
             found, lacks_bucket = None, True
         except TidelineError as error:
             return Observed(running=running, problem=problem_of(error))
+        if isinstance(found, Adoption):
+            return Observed(running=running, refused=found)
         if found is None and not lacks_bucket and not running:
             problem = self._in_the_way(table)
             if problem is not None:
@@ -221,7 +227,10 @@ class Observer:
             return Observed(running=running, problem=problem_of(error))
         return Observed(running=running, iceberg=seen)
 
-    def _table(self, table: ResolvedTable) -> ObservedTable | None:
+    def _table(
+        self, table: ResolvedTable, status: LakeTableStatus
+    ) -> ObservedTable | Adoption | None:
+        """The table; the decision against it where it is refused; None where there is none."""
         location = StoreLocation.of(table.location.uri, dict(table.location.options))
         try:
             store = self._open_store(table, table.location)
@@ -232,7 +241,9 @@ class Observer:
         memory = self._memories.setdefault(table.location, _Memory())
         config = hoodie.config
         timeline = hoodie.timeline()
-        hoodie.require_zone(timeline)
+        adoption = memory.dossier.decide(hoodie, timeline, table.spec, status)
+        if adoption.is_refused:
+            return adoption
         completed = timeline.completed()
         latest = completed.last()
         reader = _Reader(table, hoodie, timeline, memory)
@@ -254,6 +265,7 @@ class Observer:
             savepoints=reader.savepoints(),
             counts=self._counts(hoodie, timeline, memory),
             identity=identity_of(config),
+            adoption=adoption,
         )
 
     def _landing(self, table: ResolvedTable, ingest: Ingest) -> ObservedLanding:

@@ -13,6 +13,7 @@ from tideline.services.service import Service
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant_time import InstantTime
 from tideline.timeline.known_zone import KNOWN_UTC, KnownZone
+from tideline_operator.adoption import Adoption
 from tideline_operator.observed_iceberg import ObservedIceberg
 
 LOCATION_TAKEN = "LocationTaken"
@@ -84,7 +85,8 @@ class ObservedTable:
     """A table that exists: how it was created, and its timeline.
 
     `identity` tells it from other tables. `savepoints` are instants by the name of their savepoint.
-    `counts` is None when the files were not counted in this look.
+    `counts` is None when the files were not counted in this look; `adoption` says on what grounds
+    the table is worked on.
     """
 
     record_key: tuple[str, ...]
@@ -103,6 +105,7 @@ class ObservedTable:
     savepoints: Mapping[str, str] = field(default_factory=dict)
     counts: FileCounts | None = None
     identity: str = ""
+    adoption: Adoption = field(default_factory=Adoption)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,8 @@ class Observed:
 
     `landings` holds only those that were due to be looked at. `running` are the operations that are
     being carried out right now. `lacks_bucket` when there is not even a bucket, and creating the
-    table may create it.
+    table may create it. `refused` when a table is there that must not be worked on, so that nothing
+    more was looked at.
     """
 
     table: ObservedTable | None = None
@@ -143,6 +147,7 @@ class Observed:
     problem: Problem | None = None
     lacks_bucket: bool = False
     iceberg: ObservedIceberg | None = None
+    refused: Adoption | None = None
 
     @property
     def has_table(self) -> bool:

@@ -3,7 +3,7 @@
 A pure function of values, computed anew each time; nothing is remembered between two plans but
 the status, and losing that only means looking again.
 
-1. Suspended: nothing. Not observable: try again. Not ours to touch: say why.
+1. Suspended: nothing. Not observable: try again. Not adopted, or not ours to touch: say why.
 2. No bucket, or no table and a declared schema: create it. Otherwise the first batch creates it.
 3. Roll back what dead writers left, before anything builds on the table. Where the last pods of a
    dead writer are still ending, that is waited for.
@@ -48,6 +48,7 @@ from tideline_operator.triggers import next_poll_ms
 
 OBSERVE_RETRY_MS = 30_000
 TABLE_MISMATCH = "TableMismatch"
+NOT_ADOPTED = "NotAdopted"
 CHANGED_PAUSE_MS = 10_000
 """After a failure, how long at most before other files, or a changed spec, are tried."""
 
@@ -117,6 +118,8 @@ def _standstill(spec: LakeTableSpec, observed: Observed) -> Blocked | None:
     if observed.problem is not None:
         problem = observed.problem
         return Blocked(problem.reason, problem.message, exit_code=problem.exit_code)
+    if observed.refused is not None:
+        return Blocked(NOT_ADOPTED, observed.refused.message, exit_code=2)
     difference = difference_of(spec, observed.table) if observed.table is not None else None
     if difference is not None:
         return Blocked(TABLE_MISMATCH, difference, exit_code=2)
@@ -124,7 +127,8 @@ def _standstill(spec: LakeTableSpec, observed: Observed) -> Blocked | None:
 
 
 def _look_again(observed: Observed, now_ms: int) -> tuple[Wait, ...]:
-    if observed.problem is None or not observed.problem.is_transient:
+    is_transient = observed.problem is not None and observed.problem.is_transient
+    if not is_transient and observed.refused is None:
         return ()
     until_ms = now_ms + OBSERVE_RETRY_MS
     return (Wait("", WaitKind.RETRY, until_ms, "look at the table again"),)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tideline.errors import UnsupportedTable
 from tideline.ingest.continuation import newest_of
 from tideline.ingest.executor_admission import EXECUTORS_REFUSED
 from tideline.ingest.operation import MaintainIceberg, Operation, OperationKind, RunService
 from tideline.ingest.operation_result import OperationResult, Outcome
 from tideline_operator.actions import Action, Blocked, Wait
 from tideline_operator.addresses import address_of
+from tideline_operator.adoption import AdoptionReason
 from tideline_operator.due_services import needs_of
 from tideline_operator.iceberg_status import iceberg_table_status, iceberg_timeline
 from tideline_operator.observed import FileCounts, Observed, WriterFate
-from tideline_operator.planner import TABLE_MISMATCH, batch_of
+from tideline_operator.planner import NOT_ADOPTED, TABLE_MISMATCH, batch_of
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.services import ServiceMode
 from tideline_operator.resources.status import (
+    NO_TABLE,
     OPERATIONS_MAX,
     Condition,
     ConditionType,
@@ -43,6 +46,7 @@ _RETRY_LAST_MS = 600_000
 _RESULT_LENGTH_MAX = 1_024
 _MESSAGE_LENGTH_MAX = 4_000
 _PENDING_MAX = 100
+_NO_TABLE_YET = "no table at the location yet"
 _OWN_REASONS = (EXECUTORS_REFUSED,)
 """Failures that are reasons of `Ready` by themselves: there is one thing to do about each."""
 
@@ -372,14 +376,37 @@ def _conditions(
         reason = failing.error if failing.error in _OWN_REASONS else "OperationFailed"
         ready = _condition(ConditionType.READY, False, reason, failing.message)
     elif not observed.has_table:
-        ready = _condition(ConditionType.READY, False, "NoTable", "no table at the location yet")
+        ready = _condition(ConditionType.READY, False, NO_TABLE, _NO_TABLE_YET)
     else:
         ready = _condition(ConditionType.READY, True, "Current", "")
     found.append(ready)
+    found.append(_adopted(table, status, observed, blocked))
     found.append(_healthy(table, observed))
     found.append(_ingesting(table, status, observed, blocked))
     found.append(_services_current(table, status, observed, needs))
     return tuple(_dated(item, status, now_ms) for item in found)
+
+
+def _adopted(
+    table: ResolvedTable, status: LakeTableStatus, observed: Observed, blocked: list[Blocked]
+) -> Condition:
+    """Whether the table is worked on, and on what grounds; as before where nobody could look."""
+    kind = ConditionType.ADOPTED
+    refusals = [str(one) for one in blocked if one.reason in (TABLE_MISMATCH, NOT_ADOPTED)]
+    problem = observed.problem
+    if problem is not None and problem.reason == UnsupportedTable.__name__:
+        refusals.append(problem.message)
+    if refusals:
+        return _condition(kind, False, AdoptionReason.REFUSED.value, refusals[0])
+    if observed.table is not None:
+        adoption = observed.table.adoption
+        return _condition(kind, True, adoption.reason.value, adoption.message)
+    if observed.iceberg is not None:
+        return _condition(kind, True, AdoptionReason.VERIFIED.value, "")
+    if not table.spec.suspend and problem is None:
+        return _condition(kind, None, NO_TABLE, _NO_TABLE_YET)
+    before = next((item for item in status.conditions if item.type is kind), None)
+    return before or _unknown(kind, table, observed) or _condition(kind, None, NO_TABLE, "")
 
 
 def _healthy(table: ResolvedTable, observed: Observed) -> Condition:
@@ -402,6 +429,8 @@ def _unknown(kind: ConditionType, table: ResolvedTable, observed: Observed) -> C
     problem = observed.problem
     if problem is not None:
         return _condition(kind, None, problem.reason, _not_known(problem.message))
+    if observed.refused is not None:
+        return _condition(kind, None, NOT_ADOPTED, _not_known(observed.refused.message))
     return None
 
 

@@ -254,8 +254,9 @@ class Deletion:
         if all(entry.kind not in _MADE_HERE for entry in case.status.operations):
             return never
         seen = self._observer.observe(table, case.status)
-        if seen.problem is not None or seen.table is None:
-            return f"{never}: {seen.problem.message if seen.problem else 'it cannot be read'}"
+        if seen.table is None:
+            against = seen.problem or seen.refused
+            return f"{never}: {against.message if against else 'it cannot be read'}"
         difference = difference_of(table.spec, seen.table)
         if difference is not None:
             return difference

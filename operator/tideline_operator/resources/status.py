@@ -11,6 +11,8 @@ from tideline_operator.resources.field import described
 from tideline_operator.resources.schedule import Timestamp
 
 OPERATIONS_MAX = 20
+NO_TABLE = "NoTable"
+"""Reason of conditions while there is no table at the location."""
 _MESSAGE_LENGTH_MAX = 4096
 
 
@@ -18,6 +20,7 @@ class ConditionType(Enum):
     """Conditions of a table."""
 
     READY = "Ready"
+    ADOPTED = "Adopted"
     INGESTING = "Ingesting"
     HEALTHY = "Healthy"
     SERVICES_CURRENT = "ServicesCurrent"

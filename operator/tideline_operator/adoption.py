@@ -1,0 +1,79 @@
+"""Whether the operator may work on a table that it found, and on what grounds. Pure.
+
+1. A table that the operator made is known: nobody has to look.
+2. Of any other the engine says what it is (`tideline.nature`), before anything is done to it.
+3. Refused: what the LakeTable asks for cannot be done, or only once something is declared. Nothing
+   is done, rolled back or repaired until the spec or the table says otherwise.
+4. Unsure: work goes on with a warning; what goes by the age of instants waits (decision 22).
+
+A single service that the table is not for does not keep the others away: that service says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from tideline.nature.operation import Operation
+from tideline.nature.refusal import Refusal
+from tideline.nature.table_nature import TableNature
+from tideline.table.table_config import TIMEZONE
+from tideline_operator.resources.lake_table import LakeTableSpec
+
+_SPEC_FIELDS = {TIMEZONE: "spec.timezone", "tideline.uniqueness": "spec.uniqueness"}
+
+
+class AdoptionReason(Enum):
+    """On what grounds a table is worked on, or is not; the reason of the condition `Adopted`."""
+
+    TABLE_MADE = "TableMade"
+    VERIFIED = "Verified"
+    UNSURE = "Unsure"
+    REFUSED = "Refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What is decided of one table, and a sentence about it for people."""
+
+    reason: AdoptionReason = AdoptionReason.VERIFIED
+    message: str = ""
+
+    @property
+    def is_refused(self) -> bool:
+        return self.reason is AdoptionReason.REFUSED
+
+
+def adoption_of(nature: TableNature, spec: LakeTableSpec, *, is_ours: bool) -> Adoption:
+    """The decision about a table of this nature. `is_ours`: the operator made it."""
+    refusals = dict.fromkeys(filter(None, map(nature.may, _needed(spec))))
+    if refusals:
+        words = "; ".join(_in_words(one) for one in refusals)
+        return Adoption(AdoptionReason.REFUSED, words)
+    is_unsure = nature.zone is not None and not nature.zone.tells_age
+    if is_unsure or nature.unreadable:
+        return Adoption(AdoptionReason.UNSURE, "; ".join(nature.warnings))
+    reason = AdoptionReason.TABLE_MADE if is_ours else AdoptionReason.VERIFIED
+    return Adoption(reason, "; ".join(nature.warnings))
+
+
+def _needed(spec: LakeTableSpec) -> Iterator[Operation]:
+    """What has to be possible for the LakeTable to be worked on at all."""
+    yield Operation.READ
+    yield Operation.ROLLBACK
+    if spec.ingest:
+        yield Operation.WRITE
+    if spec.restore_to is not None:
+        yield Operation.RESTORE
+    if spec.savepoints:
+        yield Operation.SAVEPOINT
+
+
+def _in_words(refusal: Refusal) -> str:
+    about = [text for text in (refusal.path, refusal.value) if text]
+    text = f"{refusal.reason} ({', '.join(about)})" if about else refusal.reason
+    if refusal.declare:
+        place = _SPEC_FIELDS.get(refusal.declare, f"spec.properties[{refusal.declare}]")
+        return f"{text}; declare {place}"
+    return f"{text}; {refusal.remedy}" if refusal.remedy else text

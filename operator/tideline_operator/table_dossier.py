@@ -1,0 +1,74 @@
+"""Asking the engine what a found table is: once, and again while something speaks against it.
+
+What properties and timeline tell is judged in every look, since other engines may change both. The
+rest (what the newest commits and file names say) costs some requests: it is read when a table is
+first seen and when its properties change, and in every look while the table is refused, in doubt or
+without files. Of a table that the operator made it is not read at all. Reads only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tideline.ingest.operation import OperationKind
+from tideline.nature.look import read_nature
+from tideline.nature.table_nature import TableNature
+from tideline.table.hoodie_table import HoodieTable
+from tideline.timeline.active import ActiveTimeline
+from tideline_operator.adoption import Adoption, AdoptionReason, adoption_of
+from tideline_operator.resources.lake_table import LakeTableSpec
+from tideline_operator.resources.status import (
+    NO_TABLE,
+    ConditionType,
+    LakeTableStatus,
+    OperationPhase,
+)
+from tideline_operator.table_identity import identity_of
+
+_MAKES_TABLE = (OperationKind.CREATE.value, OperationKind.INGEST.value)
+
+
+@dataclass(slots=True)
+class Dossier:
+    """What was read of one table; all of it may be lost."""
+
+    nature: TableNature | None = None
+
+    def decide(
+        self,
+        table: HoodieTable,
+        timeline: ActiveTimeline,
+        spec: LakeTableSpec,
+        status: LakeTableStatus,
+    ) -> Adoption:
+        """May the table be worked on? Raises what reading it raises."""
+        is_ours = made_by_us(status, identity_of(table.config))
+        zone = table.known_zone(timeline)
+        if is_ours:
+            return adoption_of(TableNature(table.uri, table.config, zone), spec, is_ours=True)
+        known = self.nature
+        if known is None or known.config.properties != table.config.properties:
+            known = read_nature(table, timeline)
+        nature = replace(known, config=table.config, zone=zone)
+        decided = adoption_of(nature, spec, is_ours=False)
+        is_settled = decided.reason is AdoptionReason.VERIFIED and nature.index.is_final
+        self.nature = known if is_settled else None
+        return decided
+
+
+def made_by_us(status: LakeTableStatus, identity: str) -> bool:
+    """Whether the status shows that the operator made the table of this identity."""
+    before = next((one for one in status.conditions if one.type is ConditionType.ADOPTED), None)
+    if before is None:
+        return False
+    if before.reason == AdoptionReason.TABLE_MADE.value:
+        return status.owned is not None and status.owned.identity == identity
+    if before.reason != NO_TABLE:
+        return False
+    absent_at = before.last_transition_time
+    return any(
+        item.kind in _MAKES_TABLE
+        and item.phase is not OperationPhase.FAILED
+        and item.started_at.ms >= absent_at.ms
+        for item in status.operations
+    )
