@@ -16,6 +16,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,22 +45,15 @@ _DUE = {
 class Keys(Enum):
     """How rows are keyed: the key columns, the partition columns, Hudi's generator."""
 
-    SIMPLE = (("id",), ("p",), "SimpleKeyGenerator")
-    COMPOSITE = (("id", "line"), ("p",), "ComplexKeyGenerator")
-    TWO_FOLDERS = (("id", "line"), ("p", "q"), "ComplexKeyGenerator")
-    ONE_FOLDER = (("id",), (), "NonpartitionedKeyGenerator")
+    SIMPLE = ("id", "p", "SimpleKeyGenerator")
+    COMPOSITE = ("id,line", "p", "ComplexKeyGenerator")
+    TWO_FOLDERS = ("id,line", "p,q", "ComplexKeyGenerator")
+    ONE_FOLDER = ("id", "", "NonpartitionedKeyGenerator")
 
-    @property
-    def record_key(self) -> tuple[str, ...]:
-        return self.value[0]
-
-    @property
-    def partition_by(self) -> tuple[str, ...]:
-        return self.value[1]
-
-    @property
-    def generator(self) -> str:
-        return f"{_GENERATORS}.{self.value[2]}"
+    def __init__(self, record_key: str, partition_by: str, generator: str) -> None:
+        self.record_key = tuple(record_key.split(","))
+        self.partition_by = tuple(filter(None, partition_by.split(",")))
+        self.generator = f"{_GENERATORS}.{generator}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +143,7 @@ class MixedTable:
 
 Row = dict[str, Any]
 Identity = tuple[Any, ...]
+Write = Callable[[str, list[Row]], None]
 
 
 @dataclass
@@ -228,10 +223,10 @@ class MixedHistory:
 
     def _choices(self) -> Iterator[tuple[str, Callable[[], None]]]:
         for who, write in (("Hudi", self._hudi_writes), ("we", self._we_write)):
-            yield f"{who} upsert", lambda write=write: write("upsert", self._changes())
-            yield f"{who} upsert late rows", lambda write=write: write("upsert", self._late())
-            yield f"{who} insert", lambda write=write: write("insert", self._new_rows(8))
-            yield f"{who} delete", lambda write=write: write("delete", self._some(6))
+            yield f"{who} upsert", partial(self._changed_by, write)
+            yield f"{who} upsert late rows", partial(self._changed_late_by, write)
+            yield f"{who} insert", partial(self._added_by, write)
+            yield f"{who} delete", partial(self._deleted_by, write)
         if self.table.table_type == "MERGE_ON_READ":
             yield "Hudi compacts", lambda: self._hudi_serves("hoodie.compact.inline")
             yield "we compact", lambda: self._we_serve("compaction")
@@ -240,6 +235,18 @@ class MixedHistory:
             yield "we cluster", lambda: self._we_serve("clustering")
         yield "we clean", lambda: self._we_serve("cleaning")
         yield "we archive", lambda: self._we_serve("archival")
+
+    def _changed_by(self, write: Write) -> None:
+        write("upsert", self._changes())
+
+    def _changed_late_by(self, write: Write) -> None:
+        write("upsert", self._late())
+
+    def _added_by(self, write: Write) -> None:
+        write("insert", self._new_rows(8))
+
+    def _deleted_by(self, write: Write) -> None:
+        write("delete", self._some(6))
 
     # Rows of a turn
 
