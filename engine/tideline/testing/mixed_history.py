@@ -16,6 +16,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ import pyarrow as pa
 
 from tideline.lake_table import LakeTable
 from tideline.table.table_config import TIMEZONE
-from tideline.testing.hudi_peer import HudiPeer
+from tideline.testing.hudi_peer import VERSION_6, HudiPeer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,33 +40,35 @@ _DUE = {
     "hoodie.keep.min.commits": "4",
     "hoodie.keep.max.commits": "5",
 }
+_SCHEMA_ON_READ = {
+    "hoodie.schema.on.read.enable": "true",
+    # Without it Hudi refuses to rename or drop a column.
+    "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
+}
 
 
 class Keys(Enum):
     """How rows are keyed: the key columns, the partition columns, Hudi's generator."""
 
-    SIMPLE = (("id",), ("p",), "SimpleKeyGenerator")
-    COMPOSITE = (("id", "line"), ("p",), "ComplexKeyGenerator")
-    TWO_FOLDERS = (("id", "line"), ("p", "q"), "ComplexKeyGenerator")
-    ONE_FOLDER = (("id",), (), "NonpartitionedKeyGenerator")
+    SIMPLE = ("id", "p", "SimpleKeyGenerator")
+    COMPOSITE = ("id,line", "p", "ComplexKeyGenerator")
+    TWO_FOLDERS = ("id,line", "p,q", "ComplexKeyGenerator")
+    ONE_FOLDER = ("id", "", "NonpartitionedKeyGenerator")
 
-    @property
-    def record_key(self) -> tuple[str, ...]:
-        return self.value[0]
-
-    @property
-    def partition_by(self) -> tuple[str, ...]:
-        return self.value[1]
-
-    @property
-    def generator(self) -> str:
-        return f"{_GENERATORS}.{self.value[2]}"
+    def __init__(self, record_key: str, partition_by: str, generator: str) -> None:
+        self.record_key = tuple(record_key.split(","))
+        self.partition_by = tuple(filter(None, partition_by.split(",")))
+        self.generator = f"{_GENERATORS}.{generator}"
 
 
 @dataclass(frozen=True, slots=True)
 class MixedTable:
-    """What a seed chose. `index` is the writers'; `metadata` names what Hudi's metadata table holds
-    besides `files`, None when it is off."""
+    """What a seed chose.
+
+    `index` is the writers'; `metadata` names what Hudi's metadata table holds besides `files`, None
+    when it is off; columns of a table that `is_altered` are renamed, dropped and added by Hudi's
+    schema on read.
+    """
 
     seed: int
     table_type: str
@@ -75,6 +78,7 @@ class MixedTable:
     metadata: str | None
     zone: str
     hive_style: bool
+    is_altered: bool
 
     @classmethod
     def of(cls, seed: int) -> MixedTable:
@@ -97,7 +101,13 @@ class MixedTable:
             metadata,
             chance.choice(ZONES),
             chance.random() < 0.3,
+            chance.random() < 0.4,
         )
+
+    @property
+    def name(self) -> str:
+        """As Hudi's catalog knows it."""
+        return f"mixed{self.seed}"
 
     @property
     def is_global(self) -> bool:
@@ -110,13 +120,14 @@ class MixedTable:
 
     @property
     def is_read_by_hudi_rs(self) -> bool:
-        """hudi-rs knows one merge mode of logs only: the later ordering value wins."""
-        return self.table_type == "COPY_ON_WRITE" or self.merge_mode == "EVENT_TIME_ORDERING"
+        """hudi-rs knows one merge mode of logs, event time, and finds columns by name."""
+        by_time = self.table_type == "COPY_ON_WRITE" or self.merge_mode == "EVENT_TIME_ORDERING"
+        return by_time and not self.is_altered
 
     def hudi_options(self) -> dict[str, str]:
         """All that every writer of Hudi is given."""
         options = {
-            "hoodie.table.name": "mixed",
+            "hoodie.table.name": self.name,
             "hoodie.datasource.write.table.type": self.table_type,
             "hoodie.datasource.write.recordkey.field": ",".join(self.keys.record_key),
             "hoodie.datasource.write.partitionpath.field": ",".join(self.keys.partition_by),
@@ -133,6 +144,8 @@ class MixedTable:
             options["hoodie.bucket.index.num.buckets"] = "3"
         if self.index == "CONSISTENT_HASHING":
             options["hoodie.index.bucket.engine"] = "CONSISTENT_HASHING"
+        if self.is_altered:
+            options |= _SCHEMA_ON_READ
         for name in ("column_stats", "record_index"):
             if self.metadata is not None:
                 key = f"hoodie.metadata.index.{name.replace('_', '.')}.enable"
@@ -149,6 +162,7 @@ class MixedTable:
 
 Row = dict[str, Any]
 Identity = tuple[Any, ...]
+Write = Callable[[str, list[Row]], None]
 
 
 @dataclass
@@ -182,6 +196,16 @@ class Model:
             self.rows.pop(self.identity(row), None)
             self.once_deleted.add(self.identity(row))
 
+    def rename(self, old: str, new: str) -> None:
+        self.columns[self.columns.index(old)] = new
+        for row in self.rows.values():
+            row[new] = row.pop(old, None)
+
+    def drop(self, name: str) -> None:
+        self.columns.remove(name)
+        for row in self.rows.values():
+            row.pop(name, None)
+
     def names(self) -> list[str]:
         return ["id", "line", "p", "q", "ts", *self.columns]
 
@@ -210,6 +234,8 @@ class MixedHistory:
         """Raise AssertionError with the seed and the turns when a reader sees other rows."""
         try:
             self._take("Hudi creates", lambda: self._hudi_writes("upsert", self._new_rows(30)))
+            if self.table.is_altered:
+                self._sql(f"create table {self.table.name} using hudi location '{self._uri}'")
             if self.table.zone != "UTC":
                 self._declare_zone()
             for _ in range(turns):
@@ -228,18 +254,35 @@ class MixedHistory:
 
     def _choices(self) -> Iterator[tuple[str, Callable[[], None]]]:
         for who, write in (("Hudi", self._hudi_writes), ("we", self._we_write)):
-            yield f"{who} upsert", lambda write=write: write("upsert", self._changes())
-            yield f"{who} upsert late rows", lambda write=write: write("upsert", self._late())
-            yield f"{who} insert", lambda write=write: write("insert", self._new_rows(8))
-            yield f"{who} delete", lambda write=write: write("delete", self._some(6))
+            yield f"{who} upsert", partial(self._changed_by, write)
+            yield f"{who} upsert late rows", partial(self._changed_late_by, write)
+            yield f"{who} insert", partial(self._added_by, write)
+            yield f"{who} delete", partial(self._deleted_by, write)
         if self.table.table_type == "MERGE_ON_READ":
             yield "Hudi compacts", lambda: self._hudi_serves("hoodie.compact.inline")
             yield "we compact", lambda: self._we_serve("compaction")
         if not self.table.places_by_hash:
             yield "Hudi clusters", lambda: self._hudi_serves("hoodie.clustering.inline")
             yield "we cluster", lambda: self._we_serve("clustering")
+        if self.table.is_altered:
+            yield "Hudi adds a column", self._hudi_adds
+            yield "Hudi renames a column", self._hudi_renames
+            if len(self._model.columns) > 1:
+                yield "Hudi drops a column", self._hudi_drops
         yield "we clean", lambda: self._we_serve("cleaning")
         yield "we archive", lambda: self._we_serve("archival")
+
+    def _changed_by(self, write: Write) -> None:
+        write("upsert", self._changes())
+
+    def _changed_late_by(self, write: Write) -> None:
+        write("upsert", self._late())
+
+    def _added_by(self, write: Write) -> None:
+        write("insert", self._new_rows(8))
+
+    def _deleted_by(self, write: Write) -> None:
+        write("delete", self._some(6))
 
     # Rows of a turn
 
@@ -320,6 +363,42 @@ class MixedHistory:
         due = {name: value for name, value in _DUE.items() if "inline.max" in name}
         self._hudi_writes("upsert", self._changes(), {switch: "true", **due})
 
+    def _hudi_adds(self) -> None:
+        """A column whose name may be a dropped one's."""
+        name = self._new_name()
+        kind = "string" if name.startswith("text") else "bigint"
+        self._alter(f"add columns ({name} {kind})")
+        self._model.columns.append(name)
+
+    def _hudi_renames(self) -> None:
+        old = self._chance.choice(self._model.columns)
+        new = self._new_name(old.rstrip("0123456789"))
+        self._alter(f"rename column {old} to {new}")
+        self._model.rename(old, new)
+
+    def _hudi_drops(self) -> None:
+        name = self._chance.choice(self._model.columns)
+        self._alter(f"drop column {name}")
+        self._model.drop(name)
+
+    def _new_name(self, stem: str = "") -> str:
+        names = [f"{stem or start}{number}" for start in ("v", "text") for number in range(4)]
+        return self._chance.choice([name for name in names if name not in self._model.columns])
+
+    def _alter(self, change: str) -> None:
+        self._sql(f"alter table {self.table.name} {change}")
+
+    def _sql(self, statement: str) -> None:
+        metadata = {"hoodie.metadata.enable": str(self.table.metadata is not None).lower()}
+        settings = {**VERSION_6, **_SCHEMA_ON_READ, **metadata}
+        for name, text in settings.items():
+            self._peer.run_statement(f"set {name}={text}")
+        try:
+            self._peer.run_statement(statement)
+        finally:
+            for name in settings:
+                self._peer.run_statement(f"reset {name}")
+
     def _we_serve(self, service: str) -> None:
         self._lake().run(service, options=_DUE, spark=self._spark)
 
@@ -338,7 +417,7 @@ class MixedHistory:
         names = self._model.names()
         answers = {
             "tideline": self._lake().snapshot(self._spark).toArrow(),
-            "hudi": self._peer.read(self._uri),
+            "hudi": self._peer.read(self._uri, _SCHEMA_ON_READ if self.table.is_altered else {}),
         }
         if self.table.is_read_by_hudi_rs:
             answers["hudi-rs"] = self._peer.read_with_hudi_rs(self._uri)
