@@ -144,3 +144,21 @@ def test_a_key_that_a_log_deletes_is_updated_where_it_was_inserted_again(
     )
     table.write_with_hudi("upsert", rows("abcd", "p", 5))
     table.check(*((key, "p", 5) for key in "abcd"))
+
+
+def test_a_row_that_hudi_appends_on_top_of_a_compaction_is_found(
+    tmp_path: Path, spark: SparkSession, hudi_peer: HudiPeer
+) -> None:
+    """The compaction drops the key, so that the row is in a log alone: Hudi loses it."""
+    options = {"hoodie.index.type": "SIMPLE", **NEW_GROUPS}
+    table = HudisTable(tmp_path / "t", spark, hudi_peer, MERGE_ON_READ, options)
+    table.write_with_hudi("upsert", rows("abc", "p", 1))
+    table.write_with_hudi("delete", rows("a", "p", 1))
+    eager = {"hoodie.compact.inline.max.delta.commits": "1"}
+    assert table.lake.schedule("compaction", options=eager) is not None
+    table.write_with_hudi("upsert", rows("a", "p", 2))
+    # What is pending is finished, and no other is due.
+    table.lake.run("compaction", spark=spark)
+    table.check(("a", "p", 2), ("b", "p", 1), ("c", "p", 1))
+    table.write("upsert", rows("ab", "p", 3))
+    table.check(("a", "p", 3), ("b", "p", 3), ("c", "p", 1))

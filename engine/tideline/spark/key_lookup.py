@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 import numpy as np
 import pyarrow as pa
@@ -153,6 +154,9 @@ class LookUpKeys:
         self, store: ObjectStore, number: int, wanted: _Wanted
     ) -> Iterator[pa.RecordBatch]:
         candidate = self.candidates[number]
+        if candidate.has_rows_in_logs:
+            yield from self._look_up_whole(store, number, wanted)
+            return
         gone: Flags | None = None
         is_first = True
         for stored in self._stored(store, candidate, wanted):
@@ -167,6 +171,28 @@ class LookUpKeys:
             if gone is not None:
                 flags = gone[positions.to_numpy()]
             yield self._answer(number, wanted, positions, pa.array(flags), stored.take(hits))
+
+    def _look_up_whole(
+        self, store: ObjectStore, number: int, wanted: _Wanted
+    ) -> Iterator[pa.RecordBatch]:
+        """The same for a slice whose logs have rows of their own: these, and the base file's."""
+        candidate, reading = self.candidates[number], self.settings.reading
+        assert reading is not None, "candidates with logs come with it"
+        gone = np.ones(len(wanted.keys), np.bool_)
+        merged = read_file_slice(store, candidate.whole, reading, self._names())
+        for stored, is_live in chain(
+            zip(merged, repeat(True)), zip(self._stored(store, candidate, wanted), repeat(False))
+        ):
+            found = pc.index_in(self._keys(stored), value_set=wanted.keys)
+            positions = pc.fill_null(found, -1).to_numpy()
+            hits = np.flatnonzero(positions >= 0)
+            if not is_live:
+                hits = hits[gone[positions[hits]]]
+            if len(hits):
+                gone[positions[hits]] &= not is_live
+                flags = pa.array(np.full(len(hits), not is_live))
+                taken = pa.array(hits)
+                yield self._answer(number, wanted, found.take(taken), flags, stored.take(taken))
 
     def _gone(
         self, store: ObjectStore, candidate: LookupCandidate, wanted: _Wanted

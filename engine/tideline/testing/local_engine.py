@@ -65,6 +65,7 @@ class LocalEngine:
             file = candidate.piece
             stored = self._keys(file, timeline)
             left = self._keys(candidate.whole, timeline) if candidate.later_logs else stored
+            stored |= left if candidate.has_rows_in_logs else set()
             here = {(key, file.partition): file.file_id for key in sorted(stored)}
             self._located |= {place: here[place] for place in here if place[0] in left}
             gone |= {place: here[place] for place in here if place[0] not in left}

@@ -15,7 +15,7 @@ SparkUpsertDeltaCommitPartitioner, BaseSparkDeltaCommitActionExecutor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,17 +35,24 @@ if TYPE_CHECKING:
 
 
 def lookup_candidates(
-    view: FileSystemView, table_type: TableType, *, is_global: bool, tells_deleted: bool = False
+    view: FileSystemView,
+    table_type: TableType,
+    *,
+    is_global: bool,
+    tells_deleted: bool = False,
+    has_rows_in_logs: Callable[[FileSlice], bool] = lambda _: False,
 ) -> tuple[LookupCandidate, ...]:
     """The file slices an index that reads files looks into; without logs where the base tells all.
 
     A base file that a pending compaction or a writer has not committed is not among them. Of a
     group under pending compaction it is the slice that is compacted, with its logs: a key deleted
     there is not in the base file to come, so a row of that key, appended on top, would be found by
-    nobody, and the next one inserted beside it. Hudi looks into the base file alone.
+    no index that reads base files, and the next one inserted beside it. Hudi looks into the base
+    file alone; what it appended on top is found there.
 
     Which keys later logs delete matters where a key may be in two file groups, or to a caller that
-    `tells_deleted` keys from others.
+    `tells_deleted` keys from others. `has_rows_in_logs` is asked of slices with later logs; see
+    tideline.write.rows_in_logs.
     """
     slices = {partition: view.latest_slices(partition) for partition in view.partitions}
     everything = [piece for pieces in slices.values() for piece in pieces]
@@ -53,15 +60,17 @@ def lookup_candidates(
         return tuple(LookupCandidate(piece) for piece in everything if piece.base_file is not None)
     if is_global:
         return tuple(LookupCandidate(piece) for piece in everything)
-    return tuple(
-        _looked_up(
-            piece,
-            view.pending_compaction.get(piece.group),
-            tells_deleted=tells_deleted or len(pieces) > 1,
-        )
-        for pieces in slices.values()
-        for piece in pieces
-    )
+    candidates = []
+    for pieces in slices.values():
+        for piece in pieces:
+            found = _looked_up(piece, view.pending_compaction.get(piece.group))
+            is_compacted = piece.group in view.pending_compaction
+            if found.later_logs and (is_compacted or has_rows_in_logs(found.piece)):
+                found = replace(found, has_rows_in_logs=True)
+            elif not tells_deleted and len(pieces) == 1:
+                found = replace(found, later_logs=())
+            candidates.append(found)
+    return tuple(candidates)
 
 
 def small_files(
@@ -142,16 +151,14 @@ def held_groups(
     return found
 
 
-def _looked_up(
-    piece: FileSlice, compaction: InstantTime | None, *, tells_deleted: bool
-) -> LookupCandidate:
+def _looked_up(piece: FileSlice, compaction: InstantTime | None) -> LookupCandidate:
     holding: tuple[LogFile, ...] = ()
     if compaction is not None:
         holding = tuple(log for log in piece.log_files if log.instant < compaction)
     elif piece.base_file is None:
         holding = piece.log_files
     later = tuple(log for log in piece.log_files if log not in holding)
-    return LookupCandidate(replace(piece, log_files=holding), later if tells_deleted else ())
+    return LookupCandidate(replace(piece, log_files=holding), later)
 
 
 def _small_without_logs(

@@ -12,11 +12,13 @@ class LookupCandidate:
     """The keys looked into are those of `piece`, its logs merged in.
 
     `later_logs` are not searched for keys, but may delete some of them. Such a key is stored here
-    only if no other file group has it: a row of it goes back to where it was.
+    only if no other file group has it: a row of it goes back to where it was. With
+    `has_rows_in_logs` keys that these logs alone have are looked up as well.
     """
 
     piece: FileSlice
     later_logs: tuple[LogFile, ...] = ()
+    has_rows_in_logs: bool = False
 
     @property
     def partition(self) -> str:

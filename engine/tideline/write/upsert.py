@@ -41,6 +41,7 @@ from tideline.write.hash_plan import key_hash_of, plan_by_hash
 from tideline.write.lookup_candidate import LookupCandidate
 from tideline.write.operation import WriteOperation
 from tideline.write.partition_path import check_new_partition
+from tideline.write.rows_in_logs import may_have_rows_in_logs
 from tideline.write.schema_meanwhile import is_current
 from tideline.write.table_context import table_context
 from tideline.write.transaction import WriteTransaction
@@ -116,6 +117,7 @@ def _write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wr
         table_type,
         is_global=index.type.is_global,
         tells_deleted=operation is WriteOperation.INSERT,
+        has_rows_in_logs=may_have_rows_in_logs(table, transaction.timeline),
     )
     if operation is WriteOperation.INSERT:
         _settle_duplicates(transaction, engine, candidates)

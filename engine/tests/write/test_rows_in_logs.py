@@ -1,0 +1,134 @@
+"""Rows that a writer which looks into base files alone leaves in a log, beside a base file."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from tideline.services.service import Service
+from tideline.spark.batch import PARTITION_PATH
+from tideline.spark.key_lookup import (
+    CHUNK,
+    IS_GONE,
+    LOCATED_FILE,
+    LookUpKeys,
+    LookupSettings,
+)
+from tideline.table.file_group import FileSlice
+from tideline.table.table_config import TableType
+from tideline.testing.service_process import local_services
+from tideline.testing.small_table import SCHEMA, SmallTable, batch
+from tideline.testing.table_audit import open_fresh
+from tideline.write.file_choice import lookup_candidates
+from tideline.write.file_slice_merge import SliceContext
+from tideline.write.handle_context import RECORD_KEY
+from tideline.write.lookup_candidate import LookupCandidate
+from tideline.write.rows_in_logs import may_have_rows_in_logs
+
+EAGER = {"hoodie.compact.inline.max.delta.commits": "1"}
+
+
+@pytest.fixture
+def table() -> SmallTable:
+    """Its file group has k000 and k002; a log deletes k000, a compaction is planned."""
+    made = SmallTable.in_memory(
+        {"hoodie.parquet.small.file.limit": "0"}, table_type=TableType.MERGE_ON_READ
+    )
+    made.write("insert", batch([0, 2], 1))
+    made.write("delete", batch([0], 0))
+    plan_compaction(made)
+    return made
+
+
+def plan_compaction(table: SmallTable) -> None:
+    local_services(table, EAGER).schedule(Service.COMPACTION)
+
+
+def run_compaction(table: SmallTable) -> None:
+    """The pending one: another is not due."""
+    local_services(table, {}).run(Service.COMPACTION)
+
+
+def write_as_hudi(table: SmallTable, monkeypatch: pytest.MonkeyPatch, v: int) -> None:
+    """An upsert of k000 by an index that looks into base files alone."""
+
+    def bases(*arguments: object, **more: object) -> tuple[LookupCandidate, ...]:
+        found = lookup_candidates(*arguments, **more)  # type: ignore[arg-type]
+        pieces = [candidate.piece for candidate in found]
+        return tuple(
+            LookupCandidate(FileSlice(piece.group, piece.base_instant, piece.base_file))
+            for piece in pieces
+        )
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tideline.write.upsert.lookup_candidates", bases)
+        table.write("upsert", batch([0], v))
+
+
+@pytest.mark.parametrize("completes", [False, True])
+def test_a_row_on_top_of_a_compaction_is_found(
+    completes: bool, table: SmallTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_as_hudi(table, monkeypatch, 2)
+    if completes:
+        run_compaction(table)
+    table.write("upsert", batch([0, 2, 4], 3))
+    assert table.values() == [("k000", 3), ("k002", 3), ("k004", 3)]
+    table.write("delete", batch([0], 0))
+    table.write("upsert", batch([0, 2], 4))
+    assert table.values() == [("k000", 4), ("k002", 4), ("k004", 3)]
+
+
+def test_only_logs_beside_a_compaction_that_dropped_rows_are_looked_into(
+    table: SmallTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked() -> list[bool]:
+        hoodie = open_fresh(table.location, clock=table.clock)
+        timeline = hoodie.timeline()
+        ask = may_have_rows_in_logs(hoodie, timeline)
+        view = hoodie.read_view(timeline)
+        return [ask(piece) for name in view.partitions for piece in view.latest_slices(name)]
+
+    table.fake_clock.advance(60)
+    run_compaction(table)
+    table.fake_clock.advance(60)
+    table.write("upsert", batch([2], 2))
+    # It began when the compaction was over.
+    assert asked() == [False]
+    plan_compaction(table)
+    write_as_hudi(table, monkeypatch, 3)
+    run_compaction(table)
+    # This compaction dropped nothing.
+    assert asked() == [False, False]
+
+
+def test_a_task_finds_rows_of_logs_and_marks_deleted_ones(
+    table: SmallTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """k000 is in the log alone, k002 in the base file and deleted by the log."""
+    write_as_hudi(table, monkeypatch, 2)
+    run_compaction(table)
+    table.write("delete", batch([2], 0))
+    hoodie = open_fresh(table.location, clock=table.clock)
+    timeline, keys = hoodie.timeline(), ["k000", "k002", "k004"]
+    candidates = lookup_candidates(
+        hoodie.read_view(timeline),
+        TableType.MERGE_ON_READ,
+        is_global=False,
+        has_rows_in_logs=may_have_rows_in_logs(hoodie, timeline),
+    )
+    incoming = {CHUNK: pa.array([0] * 3, pa.int32()), RECORD_KEY: keys, PARTITION_PATH: ["p0"] * 3}
+    answer = pa.schema(
+        [
+            (RECORD_KEY, pa.string()),
+            (PARTITION_PATH, pa.string()),
+            (LOCATED_FILE, pa.int32()),
+            (IS_GONE, pa.bool_()),
+        ]
+    )
+    reading = SliceContext.of(hoodie, timeline, SCHEMA)
+    settings = LookupSettings(reads_bloom_filters=True, prunes_by_ranges=True, reading=reading)
+    task = LookUpKeys(table.location, candidates, ((0,),), settings, answer)
+    found = [row for rows in task(pa.table(incoming).to_batches()) for row in rows.to_pylist()]
+    assert {row[RECORD_KEY]: row[IS_GONE] for row in found} == {"k000": False, "k002": True}
+    assert len(found) == 2
