@@ -11,7 +11,7 @@ import pytest
 
 from tideline.check.finding import Finding
 from tideline.check.run import check_table
-from tideline.errors import Conflict, UnsupportedTable
+from tideline.errors import Conflict, CorruptTable, UnsupportedTable
 from tideline.services.archival.config import ArchivalConfig
 from tideline.services.archival.execute import execute_archival
 from tideline.services.clustering.config import ClusteringConfig
@@ -289,6 +289,16 @@ def test_a_lost_history_is_refused(table: SmallTable) -> None:
     with pytest.raises(UnsupportedTable, match="history of the table's schema is missing"):
         values(table, "value")
     assert [str(found.severity) for found in schema_findings(table)] == ["error"]
+
+
+def test_a_broken_history_is_named(table: SmallTable) -> None:
+    alter(hoodie(table), rename("v", "value"))
+    (path,) = history_files(table)
+    table.store().put(path, table.store().get(path)[:-10])
+    with pytest.raises(CorruptTable) as caught:
+        table.write("upsert", named(batch([2], 5), v="value"))
+    assert caught.value.path == path
+    assert [found.path for found in schema_findings(table)] == [path]
 
 
 def schema_findings(table: SmallTable) -> list[Finding]:

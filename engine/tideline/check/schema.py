@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from tideline.check.finding import Finding, error, warning
 from tideline.check.inspection import Inspection
 from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.table.schema_history import SCHEMA_DIRECTORY
 from tideline.table.schema_history_reader import newest_schema, schema_history
 
 NAME = "schema"
@@ -21,8 +22,13 @@ def check_schema(seen: Inspection) -> Iterator[Finding]:
     """Findings about the history of the table's schema."""
     try:
         history = schema_history(seen.table, seen.timeline)
-    except (CorruptTable, UnsupportedTable) as broken:
-        yield error(NAME, broken.message, path=None if broken.path is None else str(broken.path))
+    except UnsupportedTable as refused:
+        yield error(NAME, refused.message)
+        return
+    except CorruptTable as broken:
+        # What is wrong with a commit is found where commits are looked into.
+        if str(broken.path).startswith(SCHEMA_DIRECTORY):
+            yield error(NAME, broken.message, path=str(broken.path))
         return
     newest = newest_schema(seen.table, seen.timeline)
     if history is None or newest is None or newest[1].latest_schema is not None:
