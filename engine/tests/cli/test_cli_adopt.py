@@ -150,7 +150,7 @@ def test_a_zone_that_has_to_be_declared_is_declared_as_printed(capsys: Captured)
     assert not refused & {"read", "merge_logs", "check", "savepoint"}
     (write,) = [one for one in told["operations"] if one["name"] == "write"]
     assert (write["declare"], "LakeTable" in write["where"]) == ("tideline.timezone", True)
-    (command,) = re.findall(r"tideline (declare .*)", page(uri, capsys))
+    (command,) = re.findall(r"(?m)^    tideline (declare .*)", page(uri, capsys))
     assert run(shlex.split(command)) == 0
     capsys.readouterr()
     assert all(one["may"] for one in adopt(uri, capsys)["operations"])

@@ -8,10 +8,12 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tideline.cli.main import run
 from tideline.testing.hudi_peer import HudiPeer, HudiPeerIn
+from tideline.testing.json_line_process import PeerFailure
 from tideline.testing.small_table import batch
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -33,9 +35,21 @@ RECORD_INDEX = {
 }
 
 
+ALTERING = {
+    "hoodie.schema.on.read.enable": "true",
+    "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
+    "hoodie.write.table.version": "6",
+    "hoodie.write.auto.upgrade": "false",
+}
+
+
 def stored(folder: Path) -> dict[str, tuple[bytes, int]]:
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def rows(version: int) -> pa.Table:
+    return batch(range(8), version).append_column("note", pa.array(["n"] * 8))
 
 
 def adopt(folder: Path, capsys: Captured) -> dict[str, Any]:
@@ -43,6 +57,7 @@ def adopt(folder: Path, capsys: Captured) -> dict[str, Any]:
     assert run(["adopt", str(folder), "--json"]) == 0
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert run(["adopt", str(folder)]) == 0
+    capsys.readouterr()
     assert stored(folder) == before
     return told
 
@@ -57,7 +72,7 @@ def made(tmp_path: Path, hudi_peer: HudiPeer) -> Any:
         folder = tmp_path / "theirs"
         for version in (1, 2):
             hudi_peer.write(
-                str(folder), batch(range(8), version), operation="upsert",
+                str(folder), rows(version), operation="upsert",
                 options={**KEYED, **{name.replace("__", "."): text
                                      for name, text in options.items()}},
             )  # fmt: skip
@@ -92,30 +107,41 @@ def test_a_record_index_and_the_storage_lock(made: Any, capsys: Captured) -> Non
 def test_a_schema_whose_columns_have_ids(made: Any, hudi_peer: HudiPeer, capsys: Captured) -> None:
     folder = made()
     assert adopt(folder, capsys)["schema"]["columns_by"] == "names"
-    hudi_peer.run_statement(f"create table adopted_ids using hudi location '{folder}'")
-    hudi_peer.run_statement("set hoodie.schema.on.read.enable=true")
+    state(hudi_peer, f"create table adopted_ids using hudi location '{folder}'")
     try:
-        hudi_peer.run_statement("alter table adopted_ids rename column v to w")
+        for name, text in ALTERING.items():
+            state(hudi_peer, f"set {name}={text}")
+        state(hudi_peer, "alter table adopted_ids rename column note to remark")
     finally:
-        hudi_peer.run_statement("set hoodie.schema.on.read.enable=false")
-        hudi_peer.run_statement("drop table adopted_ids")
+        for name in ALTERING:
+            state(hudi_peer, f"reset {name}")
+        state(hudi_peer, "drop table adopted_ids")
     told = adopt(folder, capsys)
     assert told["schema"]["columns_by"] == "ids"
     assert told["schema"]["version"]
+
+
+def state(peer: HudiPeer, statement: str) -> None:
+    """Run a statement that answers nothing, which the peer cannot hand over as a file."""
+    try:
+        peer.run_statement(statement)
+    except PeerFailure as failure:
+        if "nested empty schemas" not in str(failure):
+            raise
 
 
 def test_a_zone_west_of_utc(tmp_path: Path, hudi_peer_in: HudiPeerIn, capsys: Captured) -> None:
     folder = tmp_path / "west"
     peer = hudi_peer_in("America/Los_Angeles")
     for version in (1, 2):
-        peer.write(str(folder), batch(range(8), version), operation="upsert", options=KEYED)
+        peer.write(str(folder), rows(version), operation="upsert", options=KEYED)
     told = adopt(folder, capsys)
     assert told["timezone"]["basis"] == "not_utc"
     assert told["timezone"]["minutes_from_utc_seen"] in (-480, -420)
     assert {"write", "cleaning", "rollback", "restore"} <= refused(told)
     assert not {"read", "check", "savepoint"} & refused(told)
     assert run(["adopt", str(folder)]) == 0
-    (command,) = re.findall(r"tideline (declare .*)", capsys.readouterr().out)
+    (command,) = re.findall(r"(?m)^    tideline (declare .*)", capsys.readouterr().out)
     assert run(shlex.split(command)) == 0
     capsys.readouterr()
     assert refused(adopt(folder, capsys)) == set()

@@ -31,6 +31,7 @@ from tideline.table.table_config import (
 )
 from tideline.timeline.known_zone import KnownZone
 
+HUDI_INDEX_TYPE = "hoodie.index.type"
 ZONE_PLACES = "an option, a property of the table (tideline declare), or timezone of the LakeTable"
 _WITH_HUDI = "leave it to the engine that writes the table"
 
@@ -127,7 +128,8 @@ def _in_buckets(operation: Operation, facts: Facts) -> Refusal | None:
     if operation is Operation.CLUSTERING:
         return Refusal(HAS_BUCKETS, value=layout.known_from.value)
     if operation is Operation.WRITE:
-        return unwritable_buckets(layout)
+        named = layout.mixed and HUDI_INDEX_TYPE in facts.config.properties
+        return None if named else unwritable_buckets(layout)
     drops = operation in (Operation.DROP_PARTITIONS, Operation.TTL)
     if drops and layout.engine is BucketEngine.CONSISTENT_HASHING:
         return dropping_rings(layout)
@@ -141,10 +143,10 @@ def unwritable_buckets(layout: BucketLayout) -> Refusal | None:
     if layout.mixed:
         return Refusal(
             "this table had a bucket index, but some of its file groups belong to no bucket, "
-            "such as the one named here; Hudi cannot write it. Name hoodie.index.type (SIMPLE "
+            f"such as the one named here; Hudi cannot write it. Name {HUDI_INDEX_TYPE} (SIMPLE "
             "finds all keys) to write it without buckets from now on",
             path=str(layout.mixed[0]),
-            remedy="name hoodie.index.type=SIMPLE as an option, or as a property of the table",
+            remedy=f"name {HUDI_INDEX_TYPE}=SIMPLE as an option, or as a property of the table",
         )
     return None
 

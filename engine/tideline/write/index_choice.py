@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tideline.errors import ConfigError, UnsupportedTable
+from tideline.errors import ConfigError
 from tideline.index.bucket import BucketHash
 from tideline.index.bucket_layout import BucketEngine, BucketLayout, KnownFrom
 from tideline.index.bucket_recognition import (
@@ -32,12 +32,12 @@ from tideline.index.bucket_recognition import (
 from tideline.index.index_type import IndexType
 from tideline.index.partition_rules import EXPRESSIONS
 from tideline.index.uniqueness import global_index, says_unique
+from tideline.nature.judgement import HUDI_INDEX_TYPE, dropping_rings, unwritable_buckets
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import BUCKET_COUNT, BUCKET_HASH_FIELD, INDEX_TYPE
 from tideline.write.config import ClusteringUpdates, IndexSettings, WriteConfig
 from tideline.write.planned_write import own_settings, table_write_config
 
-HUDI_INDEX_TYPE = "hoodie.index.type"
 BUCKET_ENGINE = "hoodie.index.bucket.engine"
 
 
@@ -95,12 +95,7 @@ class IndexChoice:
         """
         layout = self.layout()
         if layout is not None and layout.engine is BucketEngine.CONSISTENT_HASHING:
-            raise UnsupportedTable(
-                "partitions of a table with CONSISTENT_HASHING buckets are dropped by Hudi alone: "
-                "what it writes there afterwards goes to file groups named by its hashing metadata",
-                table=self._table.location.uri,
-                path=layout.known_from.value,
-            )
+            raise dropping_rings(layout).error(self._table.location.uri)
         is_mixed = layout is not None and layout.mixed
         return self.plain(options) if is_mixed else self.for_services(options)
 
@@ -153,19 +148,9 @@ class IndexChoice:
 
     def _refuse(self, layout: BucketLayout, asked: IndexSettings | None) -> None:
         """Raise where rows of this layout are not placed, or `asked` is another index."""
-        uri = self._table.location.uri
-        if layout.problem:
-            raise UnsupportedTable(
-                f"the rules of its bucket index cannot be followed: {layout.problem}", table=uri
-            )
-        if layout.mixed:
-            raise UnsupportedTable(
-                "this table had a bucket index, but some of its file groups belong to no bucket, "
-                f"such as the one named here; Hudi cannot write it. Name {HUDI_INDEX_TYPE} (SIMPLE "
-                "finds all keys) to write it without buckets from now on",
-                table=uri,
-                path=layout.mixed[0],
-            )
+        refusal = unwritable_buckets(layout)
+        if refusal is not None:
+            raise refusal.error(self._table.location.uri)
         if asked is not None:
             self._refuse_other(layout, asked.type)
 
