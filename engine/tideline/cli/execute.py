@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tideline.cli.ingests import describe_ingests
 from tideline.cli.operation import run_operation
 from tideline.cli.options import complete_settings, json_option, parse_pairs, storage_options
 from tideline.cli.output import print_json, print_line
@@ -47,11 +48,17 @@ def plan_command(
         _plan_rollback(table, as_json=as_json)
         return
     plans = [table.plan(service.value, options=settings) for service in wanted]
+    opened = table.hoodie_table
+    ingests = describe_ingests(opened, opened.timeline()) if name is None else []
     if as_json:
-        print_json({"services": [plan.to_json_object() for plan in plans]})
+        services = [plan.to_json_object() for plan in plans]
+        print_json({"services": services, **({"ingests": ingests} if name is None else {})})
         return
     for plan in plans:
         print_plan(plan)
+    for one in ingests:
+        if one["set_aside"] is not None:
+            print_line(f"ingest {one['name']}: {one['set_aside']} of {one['prefix']}.")
     for warning in {plan.warning for plan in plans if plan.warning is not None}:
         print_line(f"Note: {warning}.")
 
