@@ -62,7 +62,7 @@ def _needed(spec: LakeTableSpec) -> Iterator[Operation]:
     """What has to be possible for the LakeTable to be worked on at all."""
     yield Operation.READ
     yield Operation.ROLLBACK
-    if spec.ingest:
+    if spec.ingest and not spec.fenced:
         yield Operation.WRITE
     if spec.restore_to is not None:
         yield Operation.RESTORE
