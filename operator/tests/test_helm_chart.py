@@ -119,7 +119,7 @@ def test_values_become_the_operators_settings() -> None:
         "TIDELINE_NAMESPACES": "",
         "TIDELINE_OPERATIONS_MAX": "4",
         "TIDELINE_MEMORY_MAX": "",
-        "TIDELINE_METADATA_BYTES_MAX": "16Mi",
+        "TIDELINE_METADATA_BYTES_MAX": "32Mi",
         "TIDELINE_WORKERS": "4",
         "TIDELINE_RESYNC": "5m",
     }

@@ -12,16 +12,16 @@ A single service that the table is not for does not keep the others away: that s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 
 from tideline.nature.operation import Operation
 from tideline.nature.refusal import Refusal
 from tideline.nature.table_nature import TableNature
-from tideline.table.table_config import TIMEZONE
 from tideline_operator.resources.lake_table import LakeTableSpec
 
-_SPEC_FIELDS = {TIMEZONE: "spec.timezone", "tideline.uniqueness": "spec.uniqueness"}
+_SPEC_FIELDS = frozenset(field.name for field in fields(LakeTableSpec))
+_OUR_PREFIX = "tideline."
 
 
 class AdoptionReason(Enum):
@@ -62,7 +62,7 @@ def _needed(spec: LakeTableSpec) -> Iterator[Operation]:
     """What has to be possible for the LakeTable to be worked on at all."""
     yield Operation.READ
     yield Operation.ROLLBACK
-    if spec.ingest:
+    if spec.ingest and not spec.fenced:
         yield Operation.WRITE
     if spec.restore_to is not None:
         yield Operation.RESTORE
@@ -70,10 +70,16 @@ def _needed(spec: LakeTableSpec) -> Iterator[Operation]:
         yield Operation.SAVEPOINT
 
 
+def _place_of(setting: str) -> str:
+    """Where a LakeTable says a setting: in a field of its own, or among its properties."""
+    name = setting.removeprefix(_OUR_PREFIX)
+    has_field = setting.startswith(_OUR_PREFIX) and name in _SPEC_FIELDS
+    return f"spec.{name}" if has_field else f"spec.properties[{setting}]"
+
+
 def _in_words(refusal: Refusal) -> str:
     about = [text for text in (refusal.path, refusal.value) if text]
     text = f"{refusal.reason} ({', '.join(about)})" if about else refusal.reason
     if refusal.declare:
-        place = _SPEC_FIELDS.get(refusal.declare, f"spec.properties[{refusal.declare}]")
-        return f"{text}; declare {place}"
+        return f"{text}; declare {_place_of(refusal.declare)}"
     return f"{text}; {refusal.remedy}" if refusal.remedy else text

@@ -2,8 +2,8 @@
 
 What properties and timeline tell is judged in every look, since other engines may change both. The
 rest (what the newest commits and file names say) costs some requests: it is read when a table is
-first seen and when its properties change, and in every look while the table is refused, in doubt or
-without files. Of a table that the operator made it is not read at all. Reads only.
+first seen and when its properties change, and in every look while the table is refused, without
+files or partly unreadable. Of a table that the operator made it is not read at all. Reads only.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Dossier:
             known = read_nature(table, timeline)
         nature = replace(known, config=table.config, zone=zone)
         decided = adoption_of(nature, spec, is_ours=False)
-        is_settled = decided.reason is AdoptionReason.VERIFIED and nature.index.is_final
-        self.nature = known if is_settled else None
+        is_whole = nature.index.is_final and not nature.unreadable
+        self.nature = known if is_whole and not decided.is_refused else None
         return decided
 
 

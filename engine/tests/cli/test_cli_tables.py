@@ -18,7 +18,10 @@ from tideline.ingest.checkpoint import advance, checkpoint_metadata
 from tideline.ingest.landing import Landing, LandingFile
 from tideline.ingest.quarantine import quarantine, quarantine_rows
 from tideline.storage.location import StoreLocation
+from tideline.table.hoodie_table import HoodieTable
 from tideline.testing.local_engine import LocalEngine
+from tideline.timeline.commit_metadata import CommitMetadata
+from tideline.timeline.instant import Action
 from tideline.write.operation import WriteOperation
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("n", pa.int64())])
@@ -159,7 +162,8 @@ def test_show_says_where_ingests_are_and_what_they_set_aside(
     rows = [{"id": "a", "day": "mon", "n": 1}]
     write(uri, rows, extra_metadata=checkpoint_metadata({"landing": checkpoint}))
     assert run(["show", uri, "--json"]) == 0
-    assert printed_json(capsys)["ingests"] == [
+    shown = printed_json(capsys)["ingests"]
+    assert shown == [
         {
             "name": "landing",
             "prefix": f"file://{tmp_path}/landing",
@@ -170,6 +174,30 @@ def test_show_says_where_ingests_are_and_what_they_set_aside(
     ]
     assert run(["show", uri]) == 0
     assert "2 rows of 1 other file" in capsys.readouterr().out
+    assert run(["plan", uri, "--json"]) == 0
+    assert printed_json(capsys)["ingests"] == shown
+    assert run(["plan", uri]) == 0
+    printed = capsys.readouterr().out
+    assert f"set aside in _quarantine/ of file://{tmp_path}/landing." in printed
+    assert run(["plan", "cleaning", uri]) == 0
+    assert "_quarantine" not in capsys.readouterr().out
+
+
+def test_show_names_the_zone_of_the_instants(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def zone() -> str:
+        assert run(["show", uri, "--json"]) == 0
+        return str(printed_json(capsys)["timezone"])
+
+    assert zone() == "UTC: the table is UTC by its properties"
+    table = HoodieTable.open(StoreLocation.of(uri))
+    table.update_properties({"hoodie.table.timeline.timezone": "LOCAL"})
+    assert zone() == "UTC: nothing says whose clock its instants are"
+    table.declare_zone("Asia/Kolkata")
+    instant = table.timelines.create_requested(table.next_time(), Action.COMMIT)
+    table.timelines.complete(table.timelines.to_inflight(instant), CommitMetadata({}).encode())
+    assert zone() == "+05:30 from UTC, not declared: nothing is written"
+    table.update_properties({"tideline.timezone": "Asia/Kolkata"})
+    assert zone() == "Asia/Kolkata: declared"
 
 
 def test_timeline_lists_commits_with_what_they_did(

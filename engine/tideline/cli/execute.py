@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tideline.cli.ingests import describe_ingests
 from tideline.cli.operation import run_operation
 from tideline.cli.options import complete_settings, json_option, parse_pairs, storage_options
 from tideline.cli.output import print_json, print_line
@@ -18,6 +19,7 @@ from tideline.services.rollback.plan import RollbackPlan
 from tideline.services.runs import ServicePlan, ServiceRun
 from tideline.services.service import Service
 from tideline.settings.setting import Place
+from tideline.table.hoodie_table import HoodieTable
 from tideline.wording import counted, size_text
 
 _OPTIONS = click.option(
@@ -48,17 +50,26 @@ def plan_command(
         _plan_rollback(table, as_json=as_json)
         return
     plans = [table.plan(service.value, options=settings) for service in wanted]
-    keys = described(table.hoodie_table) if name is None else None
+    about = _about(table.hoodie_table) if name is None else {}
     if as_json:
-        told = {} if keys is None else {"keys": keys}
-        print_json({"services": [plan.to_json_object() for plan in plans], **told})
+        print_json({"services": [plan.to_json_object() for plan in plans], **about})
         return
     for plan in plans:
         print_plan(plan)
-    if keys is not None:
-        print_line(f"keys: {keys}.")
+    for one in about.get("ingests", ()):
+        if one["set_aside"] is not None:
+            print_line(f"ingest {one['name']}: {one['set_aside']} of {one['prefix']}.")
+    if "keys" in about:
+        print_line(f"keys: {about['keys']}.")
     for warning in {plan.warning for plan in plans if plan.warning is not None}:
         print_line(f"Note: {warning}.")
+
+
+def _about(table: HoodieTable) -> dict[str, Any]:
+    """What a plan of all services says of the table besides: its ingests, where keys are unique."""
+    keys = described(table)
+    told: dict[str, Any] = {"ingests": describe_ingests(table, table.timeline())}
+    return told if keys is None else {**told, "keys": keys}
 
 
 @click.command("execute")

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from tideline.cli.ingests import describe_ingests
 from tideline.cli.options import table_options
 from tideline.cli.output import print_facts, print_json, print_line, print_table
 from tideline.cli.schema_file import avro_columns
-from tideline.errors import CorruptTable, TidelineError
 from tideline.index.bucket_recognition import recognise_buckets
 from tideline.index.index_type import IndexType
 from tideline.index.uniqueness import described
-from tideline.ingest.checkpoint import read_newest_checkpoints
-from tideline.ingest.continuation import prefix_uri
-from tideline.ingest.landing import QUARANTINE, describe_noted
 from tideline.nature.table_nature import custom_merging, key_generator_text
 from tideline.settings.gate import stored_problems
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.instant import Instant
+from tideline.timeline.known_zone import KnownZone, ZoneBasis
+from tideline.timeline.zone import offset_text
 from tideline.wording import size_text
 
 
@@ -78,12 +75,13 @@ def describe_table(table: HoodieTable) -> dict[str, Any]:
         "ordering": ",".join(config.ordering_fields) or None,
         "key_generator": key_generator_text(config),
         "merge_mode": custom_merging(config) or str(config.merge_mode),
+        "timezone": _zone_text(table.known_zone(timeline)),
         "index": config.index_type if buckets is None else IndexType.BUCKET.value,
         "buckets": None if buckets is None else str(buckets),
         "keys": described(table),
         **_counts(table, timeline),
         "columns": None if schema_json is None else avro_columns(schema_json),
-        "ingests": _ingests(table, timeline),
+        "ingests": describe_ingests(table, timeline),
         "settings_without_effect": [
             problem.message for problem in stored_problems(config.properties)
         ],
@@ -91,38 +89,11 @@ def describe_table(table: HoodieTable) -> dict[str, Any]:
     }
 
 
-def _ingests(table: HoodieTable, timeline: ActiveTimeline) -> list[dict[str, Any]]:
-    """The checkpoints that the newest commit carries, and what waits in their quarantines."""
-
-    def read(instant: Instant) -> Mapping[str, str]:
-        try:
-            return table.read_commit(instant).extra_metadata
-        except CorruptTable:
-            # What is wrong with a commit is for `check` to say.
-            return {}
-
-    found = []
-    for name, checkpoint in sorted(read_newest_checkpoints(timeline, read).items()):
-        uri = prefix_uri(checkpoint.prefix, table.uri) if checkpoint.prefix else None
-        found.append(
-            {
-                "name": name,
-                "prefix": uri,
-                "generation": checkpoint.generation,
-                "up_to": checkpoint.watermark.path,
-                "set_aside": _set_aside(uri, table) if uri is not None else None,
-            }
-        )
-    return found
-
-
-def _set_aside(uri: str, table: HoodieTable) -> str | None:
-    """What waits in the quarantine of a landing prefix, which may be out of reach from here."""
-    try:
-        store = StoreLocation.of(uri, dict(table.location.options)).open()
-        return describe_noted(store.list(QUARANTINE))
-    except TidelineError as error:
-        return f"cannot be listed: {error.message}"
+def _zone_text(known: KnownZone) -> str:
+    """Whose clock the instants are, and how that is known."""
+    if known.basis is ZoneBasis.NOT_UTC:
+        return f"{offset_text(known.ahead_minutes)} from UTC, not declared: nothing is written"
+    return f"{known.zone.name}: {known.basis.value}"
 
 
 def _counts(table: HoodieTable, timeline: ActiveTimeline) -> dict[str, Any]:

@@ -57,6 +57,12 @@ _TABLE_COLUMNS = (
     Column("Files", ".status.table.files", "Base or data files of the snapshot.", type="integer"),
     Column("Lag", ".status.lagFiles", "Files that wait to be taken in.", type="integer"),
     Column("Reason", f"{_READY}.reason", "Why it is ready or not.", priority=1),
+    Column(
+        "Adopted",
+        '.status.conditions[?(@.type=="Adopted")].reason',
+        "On what grounds the table is worked on, or not.",
+        priority=1,
+    ),
     Column("Type", ".spec.type", "Hudi table type.", priority=1),
     Column("Location", ".spec.location", "Where the table lives.", priority=1),
     Column("Catalog", ".spec.catalog.table", "Its name in its catalog.", priority=1),

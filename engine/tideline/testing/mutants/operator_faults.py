@@ -43,6 +43,13 @@ OPERATOR_FAULTS = (
         _PLANNER_TESTS,
     ),
     Fault(
+        "a found table is worked on although it is refused",
+        f"{_OPERATOR}/observation.py",
+        "        if adoption.is_refused:\n",
+        "        if adoption.is_refused and not adoption.message:\n",
+        (f"{_TESTS}/test_adoption.py",),
+    ),
+    Fault(
         "a failed operation is tried again at once",
         _PLANNER,
         "        if retry_at is not None and retry_at.ms > self._now_ms:\n",
