@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.table.column_type import is_list_like
+from tideline.table.retyped_number import decimals, number_texts
 
 
 def converted_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -59,6 +60,10 @@ def _leaf(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     stored = array.type
     if types.is_float32(stored) and types.is_float64(wanted):
         return array.cast(pa.string()).cast(wanted)
+    if types.is_floating(stored) and types.is_string(wanted):
+        return number_texts(array)
+    if types.is_decimal(wanted) and not types.is_decimal(stored) and not types.is_null(stored):
+        return decimals(array, wanted)
     if types.is_timestamp(wanted):
         if wanted.unit == "ms" and wanted.tz and stored == pa.timestamp("us", "UTC"):
             # Mislabelled: the numbers are milliseconds.
