@@ -20,7 +20,7 @@ from tideline.commit_report import CommitReport
 from tideline.commit_write import Requirement, WriteRequest, commit_write, repeated_write
 from tideline.errors import Conflict, FailedAfterCommit, TidelineError
 from tideline.index.bucket_layout import BucketLayout
-from tideline.nature.guard import admit, require
+from tideline.nature.guard import admit, require, require_by_properties
 from tideline.nature.look import read_nature
 from tideline.nature.operation import Operation
 from tideline.nature.table_nature import TableNature
@@ -403,6 +403,7 @@ class LakeTable:
         self, operation: str | None, given: Mapping[str, str]
     ) -> tuple[WriteOperation, WriteConfig]:
         wanted = wanted_operation(operation, given, self._index.plain(given))
+        require_by_properties(self.hoodie_table, wanted.permission)
         if wanted is WriteOperation.DELETE_PARTITION:
             return wanted, self._index.for_partitions(given)
         config = self._index.for_rows(given)

@@ -105,9 +105,26 @@ def test_a_dead_writers_are_rolled_back(logged: SmallTable) -> None:
     assert {info.path for info in store.list() if ".hoodie/" not in info.path} == before
 
 
-@pytest.mark.parametrize("state", [State.INFLIGHT])
-def test_a_compactions_go_and_what_was_appended_beside_them_stays(state: State) -> None:
-    compaction = Instant(T, Action.COMPACTION, state)
+@pytest.mark.parametrize(
+    "own", [{}, {"hoodie.compaction.payload.class": "com.acme.Own"}], ids=["logged", "own payload"]
+)
+def test_what_moves_no_row_goes_on(logged: SmallTable, own: dict[str, str]) -> None:
+    update_table_properties(logged.store(), own)
+    archived = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    options = archived | {"hoodie.clean.commits.retained": "1"}
+    lake(logged).run("cleaning", options=options)
+    lake(logged).run("archival", options=options)
+    lake(logged).delete_partitions("p0", options={"hoodie.clean.automatic": "false"})
+    assert logged.values() == [("k001", 3), ("k003", 3)]
+    logged.fake_clock.advance(3 * 86_400)
+    ttl = {"hoodie.partition.ttl.strategy.days.retain": "1"}
+    assert lake(logged).run("ttl", options=ttl).done
+    assert logged.values() == []
+    assert lake(logged).repair() == ()
+
+
+def test_a_compactions_go_and_what_was_appended_beside_them_stays() -> None:
+    compaction = Instant(T, Action.COMPACTION, State.INFLIGHT)
     markers = (
         Marker("p", BASE.name, MarkerKind.MERGE),
         Marker("p", CHANGES.name, MarkerKind.APPEND),

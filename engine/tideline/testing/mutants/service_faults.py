@@ -186,11 +186,4 @@ SERVICE_FAULTS = (
         "        return self._moments_ms(time)[0]\n",
         _ZONE_TESTS,
     ),
-    Fault(
-        "a table of another zone is written without a declaration",
-        "engine/tideline/write/transaction.py",
-        "            table.require_zone(timeline)\n",
-        "",
-        _ZONE_TESTS,
-    ),
 )
