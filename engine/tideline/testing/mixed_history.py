@@ -421,10 +421,13 @@ class MixedHistory:
         }
         if self.table.is_read_by_hudi_rs:
             answers["hudi-rs"] = self._peer.read_with_hudi_rs(self._uri)
+        wrong = []
         for reader, answer in answers.items():
             columns = [answer[name].to_pylist() for name in names]
             found = sorted(zip(*columns, strict=True), key=repr)
-            assert found == expected, f"{reader} sees other rows: {difference(found, expected)}"
+            if found != expected:
+                wrong.append(f"{reader} sees other rows: {difference(found, expected)}")
+        assert not wrong, "\n".join(wrong)
 
 
 def difference(found: Sequence[Any], expected: Sequence[Any]) -> str:
