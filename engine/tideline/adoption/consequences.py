@@ -89,7 +89,8 @@ def _index(nature: TableNature, _: TableState) -> Iterator[Consequence]:
         yield Consequence(
             "no file says which index other writers use; where theirs is GLOBAL_SIMPLE or "
             "GLOBAL_BLOOM, a row whose partition changes is stored twice by another one",
-            "name theirs as hoodie.index.type, with every write or in the LakeTable",
+            f"declare theirs once: tideline declare {nature.uri} --index GLOBAL_BLOOM, or "
+            "uniqueness: Table in the LakeTable",
         )
 
 

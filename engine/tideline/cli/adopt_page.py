@@ -119,6 +119,7 @@ def _nature_facts(nature: TableNature) -> dict[str, object]:
         "changes": "logged beside the rows (CDC)" if config.logs_changes else None,
         "index": None if nature.zone is None else _index_text(index.name, index.known_from,
                                                               index.buckets),
+        "keys": index.keys,
         "time zone": None if nature.zone is None else _zone_text(nature.zone),
         "schema": None if nature.zone is None else f"{columns}columns by {history}",
         "metadata table": ", ".join(config.metadata_partitions) or "off",

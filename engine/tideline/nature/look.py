@@ -17,9 +17,10 @@ from itertools import islice
 from typing import TypeVar
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
+from tideline.errors import ConfigError, CorruptTable, ObjectNotFound, UnsupportedTable
 from tideline.index.bucket_recognition import Recognition, recognise_buckets
 from tideline.index.index_type import IndexType
+from tideline.index.uniqueness import described, global_index, says_unique
 from tideline.nature.table_nature import IndexNature, TableNature
 from tideline.nature.traces import (
     SCHEMA_FOLDER,
@@ -91,14 +92,25 @@ def read_nature(table: HoodieTable, timeline: ActiveTimeline | None = None) -> T
 
 
 def index_nature(table: HoodieTable, recognised: Recognition) -> IndexNature:
-    """The index that properties name, else the one that was recognised."""
+    """The index that properties name, else the one that was recognised, or a record index."""
     layout = recognised.layout
     name = table.config.index_type
+    keys = described(table)
     if name is not None:
-        return IndexNature(name.upper(), f"{INDEX_TYPE} in {PROPERTIES_PATH}", layout)
+        return IndexNature(name.upper(), f"{INDEX_TYPE} in {PROPERTIES_PATH}", layout, keys=keys)
     if layout is not None:
-        return IndexNature(IndexType.BUCKET.value, layout.known_from.value, layout)
-    return IndexNature(is_final=recognised.is_final)
+        return IndexNature(IndexType.BUCKET.value, layout.known_from.value, layout, keys=keys)
+    if _has_record_index(table):
+        return IndexNature(IndexType.RECORD_INDEX.value, says_unique(table), keys=keys)
+    return IndexNature(is_final=recognised.is_final, keys=keys)
+
+
+def _has_record_index(table: HoodieTable) -> bool:
+    try:
+        return global_index(table) is IndexType.RECORD_INDEX
+    except (ConfigError, CorruptTable):
+        # `described` says so.
+        return False
 
 
 def _newest_commits(

@@ -39,13 +39,15 @@ class IndexNature:
     """Which index places the table's rows: `name` is None where each writer may choose its own.
 
     `known_from` says where that was learned. `buckets` is set where rows lie in buckets. `is_final`
-    is false of a table without files, which the next writer may begin with any index.
+    is false of a table without files, which the next writer may begin with any index. `keys` says
+    where keys are unique; None in a table without partitions.
     """
 
     name: str | None = None
     known_from: str = "nothing on disk names one"
     buckets: BucketLayout | None = None
     is_final: bool = True
+    keys: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """For machines."""
@@ -53,6 +55,7 @@ class IndexNature:
         return {
             "type": self.name,
             "known_from": self.known_from,
+            "keys": self.keys,
             "engine": None if buckets is None else buckets.engine.value,
             "buckets": None if buckets is None else buckets.num_buckets,
             "rules": str(buckets.rules) if buckets is not None and buckets.rules.rules else None,
