@@ -1,0 +1,189 @@
+"""What a random history of Hudi and Tideline is about: a table that a seed chose, and its model.
+
+`MixedTable` says the type, index, zone of instants, key generator, merge mode and metadata
+partitions, and what writers of either engine have to be told. `Model` is the rows it must hold.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+ZONES = ("UTC", "America/Los_Angeles", "Asia/Kolkata")
+# By its default a record index leaves a row where it is, and readers do not agree on its partition.
+MOVING = {"hoodie.record.index.update.partition.path": "true"}
+SCHEMA_ON_READ = {
+    "hoodie.schema.on.read.enable": "true",
+    # Without it Hudi refuses to rename or drop a column.
+    "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
+}
+_GENERATORS = "org.apache.hudi.keygen"
+
+
+class Keys(Enum):
+    """How rows are keyed: the key columns, the partition columns, Hudi's generator."""
+
+    SIMPLE = ("id", "p", "SimpleKeyGenerator")
+    COMPOSITE = ("id,line", "p", "ComplexKeyGenerator")
+    TWO_FOLDERS = ("id,line", "p,q", "ComplexKeyGenerator")
+    ONE_FOLDER = ("id", "", "NonpartitionedKeyGenerator")
+
+    def __init__(self, record_key: str, partition_by: str, generator: str) -> None:
+        self.record_key = tuple(record_key.split(","))
+        self.partition_by = tuple(filter(None, partition_by.split(",")))
+        self.generator = f"{_GENERATORS}.{generator}"
+
+
+@dataclass(frozen=True, slots=True)
+class MixedTable:
+    """What a seed chose.
+
+    `index` is the writers'; `metadata` names what Hudi's metadata table holds besides `files`, None
+    when it is off; columns of a table that `is_altered` are renamed, dropped and added by Hudi's
+    schema on read.
+    """
+
+    seed: int
+    table_type: str
+    index: str
+    keys: Keys
+    merge_mode: str
+    metadata: str | None
+    zone: str
+    hive_style: bool
+    is_altered: bool
+
+    @classmethod
+    def of(cls, seed: int) -> MixedTable:
+        chance = random.Random(seed)
+        index = chance.choice(("SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX",
+                               "BUCKET", "CONSISTENT_HASHING"))  # fmt: skip
+        keys = chance.choice(tuple(Keys))
+        table_type = chance.choice(("COPY_ON_WRITE", "MERGE_ON_READ"))
+        if index == "CONSISTENT_HASHING":
+            table_type = "MERGE_ON_READ"
+        metadata = chance.choice((None, None, "", "column_stats"))
+        if index == "RECORD_INDEX":
+            metadata = "record_index"
+        return cls(
+            seed,
+            table_type,
+            index,
+            keys,
+            chance.choice(("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING")),
+            metadata,
+            chance.choice(ZONES),
+            chance.random() < 0.3,
+            chance.random() < 0.4,
+        )
+
+    @property
+    def name(self) -> str:
+        """As Hudi's catalog knows it."""
+        return f"mixed{self.seed}"
+
+    @property
+    def is_global(self) -> bool:
+        """Whether a key is one row, whatever its partition."""
+        return self.index.startswith("GLOBAL_") or self.index == "RECORD_INDEX"
+
+    @property
+    def places_by_hash(self) -> bool:
+        return self.index in ("BUCKET", "CONSISTENT_HASHING")
+
+    @property
+    def is_read_by_hudi_rs(self) -> bool:
+        """hudi-rs knows one merge mode of logs, event time, and finds columns by name."""
+        by_time = self.table_type == "COPY_ON_WRITE" or self.merge_mode == "EVENT_TIME_ORDERING"
+        return by_time and not self.is_altered
+
+    def hudi_options(self) -> dict[str, str]:
+        """All that every writer of Hudi is given."""
+        options = {
+            "hoodie.table.name": self.name,
+            "hoodie.datasource.write.table.type": self.table_type,
+            "hoodie.datasource.write.recordkey.field": ",".join(self.keys.record_key),
+            "hoodie.datasource.write.partitionpath.field": ",".join(self.keys.partition_by),
+            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.datasource.write.keygenerator.class": self.keys.generator,
+            "hoodie.datasource.write.hive_style_partitioning": str(self.hive_style).lower(),
+            "hoodie.write.record.merge.mode": self.merge_mode,
+            "hoodie.metadata.enable": "false" if self.metadata is None else "true",
+            "hoodie.compact.inline": "false",
+            "hoodie.index.type": self.index,
+        }
+        if self.places_by_hash:
+            options["hoodie.index.type"] = "BUCKET"
+            options["hoodie.bucket.index.num.buckets"] = "3"
+        if self.index == "CONSISTENT_HASHING":
+            options["hoodie.index.bucket.engine"] = "CONSISTENT_HASHING"
+        if self.index == "RECORD_INDEX":
+            options |= MOVING
+        if self.is_altered:
+            options |= SCHEMA_ON_READ
+        for name in ("column_stats", "record_index"):
+            if self.metadata is not None:
+                key = f"hoodie.metadata.index.{name.replace('_', '.')}.enable"
+                key = "hoodie.metadata.record.index.enable" if name == "record_index" else key
+                options[key] = str(self.metadata == name).lower()
+        return options
+
+    def our_options(self) -> dict[str, str]:
+        """What nothing on disk says, and a declaration that was not made has to."""
+        if self.index.startswith("GLOBAL_") or self.index in ("SIMPLE", "BLOOM"):
+            return {"hoodie.index.type": self.index}
+        return MOVING if self.index == "RECORD_INDEX" else {}
+
+
+Row = dict[str, Any]
+Identity = tuple[Any, ...]
+
+
+@dataclass
+class Model:
+    """The rows that the table must hold."""
+
+    table: MixedTable
+    columns: list[str] = field(default_factory=lambda: ["v", "text"])
+    rows: dict[Identity, Row] = field(default_factory=dict)
+    once_deleted: set[Identity] = field(default_factory=set)
+
+    def identity(self, row: Row) -> Identity:
+        key = tuple(row[name] for name in self.table.keys.record_key)
+        if self.table.is_global:
+            return key
+        return (*key, *(row[name] for name in self.table.keys.partition_by))
+
+    def upsert(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            identity = self.identity(row)
+            now = self.rows.get(identity)
+            is_older = now is not None and row["ts"] < now["ts"]
+            if not (is_older and self.table.merge_mode == "EVENT_TIME_ORDERING"):
+                self.rows[identity] = row
+
+    def delete(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self.rows.pop(self.identity(row), None)
+            self.once_deleted.add(self.identity(row))
+
+    def rename(self, old: str, new: str) -> None:
+        self.columns[self.columns.index(old)] = new
+        for row in self.rows.values():
+            row[new] = row.pop(old, None)
+
+    def drop(self, name: str) -> None:
+        self.columns.remove(name)
+        for row in self.rows.values():
+            row.pop(name, None)
+
+    def names(self) -> list[str]:
+        return ["id", "line", "p", "q", "ts", *self.columns]
+
+    def expected(self) -> list[tuple[Any, ...]]:
+        names = self.names()
+        return sorted((tuple(row.get(name) for name in names) for row in self.rows.values()),
+                      key=repr)  # fmt: skip
