@@ -89,8 +89,8 @@ def _index(nature: TableNature, _: TableState) -> Iterator[Consequence]:
         yield Consequence(
             "no file says which index other writers use; where theirs is GLOBAL_SIMPLE or "
             "GLOBAL_BLOOM, a row whose partition changes is stored twice by another one",
-            f"declare theirs once: tideline declare {nature.uri} --index GLOBAL_BLOOM, or "
-            "uniqueness: Table in the LakeTable",
+            "declare theirs once, with tideline declare --index, or ask for uniqueness: Table in "
+            "the LakeTable",
         )
 
 

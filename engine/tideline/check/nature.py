@@ -67,6 +67,8 @@ def _refusals(nature: TableNature) -> Iterator[Finding]:
     for operation, refusal in nature.refusals.items():
         if refusal.declare == TIMEZONE:
             continue  # the timeline's check tells
+        if operation is Operation.CLUSTERING and nature.index.buckets is not None:
+            continue  # so it is with every table of that index
         by_reason.setdefault(refusal.reason, []).append(operation)
     for reason, operations in by_reason.items():
         names = ", ".join(one.sentence for one in operations)

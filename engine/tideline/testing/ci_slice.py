@@ -44,7 +44,7 @@ MUTANTS = (
     "tideline/write/ tideline/log/",
     "tideline/storage/ tideline/timeline/ tideline/table/ tideline/formats/ tideline/index/",
     "tideline/services/ tideline/ingest/ tideline/check/ tideline/metadata/ tideline/spark/",
-    "tideline/iceberg/ tideline_operator/",
+    "tideline/iceberg/ tideline/nature/ tideline_operator/",
 )
 SLICES = (
     *_parts("slow", 4),
