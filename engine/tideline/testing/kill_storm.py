@@ -49,7 +49,7 @@ SERVICE_OPTIONS = {
     "hoodie.keep.max.commits": "8",
 }
 _WRITES_OF_A_LIFE_MAX = 80
-_CALM_S_MAX = 180.0
+_CALM_S_MAX = 420.0
 
 
 @dataclass(slots=True)
