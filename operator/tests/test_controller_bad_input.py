@@ -174,11 +174,12 @@ def test_a_table_is_not_created_in_or_around_one_of_others(case: ControllerCase)
     inner = f"file://{case.folder}/people/inner"
     for name, location in (("inner", inner), ("outer", f"file://{case.folder}")):
         case.declare(name, location=location, ingest=None)
+        # Until the controller has seen its LakeTable go, the place is that LakeTable's.
         case.until(
-            lambda name=name: case.condition("Ready", name).get("reason") == "LocationTaken",
-            "it is refused",
+            lambda name=name: "Hudi table" in case.condition("Ready", name).get("message", ""),
+            "it is refused for the table that lies there",
         )
-        assert "Hudi table" in case.condition("Ready", name)["message"]
+        assert case.condition("Ready", name)["reason"] == "LocationTaken"
         case.until_event("LocationTaken", name)
         case.api.delete(LAKE_TABLES, name, case.namespace)
     names = {job["metadata"]["labels"]["tideline.dev/table"] for job in case.cluster.all_jobs()}
