@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from tideline.check.finding import Finding, error, warning
 from tideline.check.inspection import Inspection
 from tideline.errors import CorruptTable, UnsupportedTable
-from tideline.table.schema_history import SCHEMA_DIRECTORY
+from tideline.table.internal_schema import SCHEMA_DIRECTORY
 from tideline.table.schema_history_reader import newest_schema, schema_history
 
 NAME = "schema"

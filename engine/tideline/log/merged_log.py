@@ -123,8 +123,7 @@ class _Entries:
         stored = history.names_at(block.instant) if history else None
         names: Sequence[str] = self._rules.columns_read
         if stored is not None:
-            sources = (stored.of(name).name for name in names)
-            names = [name for name in sources if name is not None]
+            names = stored.stored(names)
         table = decode_data_block(block.frame.kind, content, block.schema_json, names)
         if block.is_partial:
             self._has_partial = True

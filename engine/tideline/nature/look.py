@@ -23,16 +23,16 @@ from tideline.index.index_type import IndexType
 from tideline.index.uniqueness import described, global_index, says_unique
 from tideline.nature.table_nature import IndexNature, TableNature
 from tideline.nature.traces import (
-    SCHEMA_FOLDER,
     STORAGE_LOCK,
     ControlFolder,
-    schema_history,
+    schema_traces,
     writer_traces,
 )
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import split_path
 from tideline.table.hoodie_table import HoodieTable
+from tideline.table.internal_schema import SCHEMA_DIRECTORY
 from tideline.table.properties import load_any_table_config
 from tideline.table.table_config import INDEX_TYPE, PROPERTIES_PATH
 from tideline.timeline.active import ActiveTimeline
@@ -85,7 +85,7 @@ def read_nature(table: HoodieTable, timeline: ActiveTimeline | None = None) -> T
         table.config,
         table.known_zone(timeline),
         index_nature(table, recognised or Recognition()),
-        schema_history(commits, folder),
+        schema_traces(commits, folder),
         writer_traces(commits, folder, table.config),
         tuple(dict.fromkeys(unreadable)),
     )
@@ -130,7 +130,8 @@ def _control_folder(store: ObjectStore) -> ControlFolder:
     lock_folder, lock_name = split_path(STORAGE_LOCK)
     if lock_folder in folders and lock_name in _names_in(store, lock_folder):
         names.add(STORAGE_LOCK)
-    schemas = _names_in(store, SCHEMA_FOLDER) if SCHEMA_FOLDER in folders else ()
+    schema_folder = split_path(SCHEMA_DIRECTORY)[1]
+    schemas = _names_in(store, schema_folder) if schema_folder in folders else ()
     return ControlFolder(frozenset(names), schemas)
 
 

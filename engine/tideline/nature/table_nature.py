@@ -16,7 +16,7 @@ from tideline.index.bucket_layout import BucketLayout
 from tideline.nature.judgement import Facts, refusals_of
 from tideline.nature.operation import Operation
 from tideline.nature.refusal import Refusal
-from tideline.nature.traces import SchemaHistory, WriterTraces
+from tideline.nature.traces import SchemaTraces, WriterTraces
 from tideline.settings.gate import stored_problems
 from tideline.table.table_config import (
     BASE_FILE_FORMAT,
@@ -75,7 +75,7 @@ class TableNature:
     config: TableConfig
     zone: KnownZone | None = None
     index: IndexNature = field(default_factory=IndexNature)
-    schema: SchemaHistory = field(default_factory=SchemaHistory)
+    schema: SchemaTraces = field(default_factory=SchemaTraces)
     writers: WriterTraces = field(default_factory=WriterTraces)
     unreadable: tuple[str, ...] = ()
     refusals: Mapping[Operation, Refusal] = field(init=False, compare=False)

@@ -15,20 +15,19 @@ from typing import Any
 
 from tideline.errors import CorruptTable, UnsupportedTable
 from tideline.formats.bounded import PARSER_FAULTS, parse_json
+from tideline.table.internal_schema import LATEST_SCHEMA_KEY, SCHEMA_DIRECTORY
 from tideline.table.table_config import PROPERTIES_PATH, TableConfig
 from tideline.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
-from tideline.timeline.instant import Instant
+from tideline.timeline.instant import Action, Instant
 
-LATEST_SCHEMA = "latest_schema"
-SCHEMA_FOLDER = ".schema"
-_KEPT_SCHEMA = ".schemacommit"
+_KEPT_SCHEMA = f".{Action.SCHEMACOMMIT}"
 FILE_SYSTEM_LOCK = "lock"
 _PROVIDER = ".lock.provider"
 STORAGE_LOCK = ".locks/table_lock.json"
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaHistory:
+class SchemaTraces:
     """How columns are known: by ids, which outlive a new name, or by their names.
 
     `version` is the instant of the newest schema with ids, `known_from` where it was found.
@@ -88,21 +87,21 @@ Commits = Iterable[tuple[Instant, CommitMetadata]]
 """Newest first."""
 
 
-def schema_history(commits: Commits, folder: ControlFolder) -> SchemaHistory:
+def schema_traces(commits: Commits, folder: ControlFolder) -> SchemaTraces:
     """Of the newest commits and the names in `.hoodie/`."""
     read = tuple(commits)
     columns = next(filter(None, (_columns(one.schema_json) for _, one in read)), None)
     for instant, metadata in read:
-        found = metadata.extra_metadata.get(LATEST_SCHEMA)
+        found = metadata.extra_metadata.get(LATEST_SCHEMA_KEY)
         if found:
-            where = f"{LATEST_SCHEMA} of commit {instant.time}"
-            return SchemaHistory(True, _version(found), where, columns)
+            where = f"{LATEST_SCHEMA_KEY} of commit {instant.time}"
+            return SchemaTraces(True, _version(found), where, columns)
     kept = sorted(name for name in folder.schemas if name.endswith(_KEPT_SCHEMA))
     if kept:
         version = kept[-1].removesuffix(_KEPT_SCHEMA)
-        return SchemaHistory(True, version, f".hoodie/{SCHEMA_FOLDER}", columns)
+        return SchemaTraces(True, version, SCHEMA_DIRECTORY, columns)
     known_from = f"{SCHEMA_KEY} of the newest commit" if columns is not None else None
-    return SchemaHistory(known_from=known_from, columns=columns)
+    return SchemaTraces(known_from=known_from, columns=columns)
 
 
 def writer_traces(commits: Commits, folder: ControlFolder, config: TableConfig) -> WriterTraces:

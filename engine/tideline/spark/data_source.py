@@ -137,8 +137,8 @@ class TidelineReader(DataSourceReader):
             ) as source:
                 stored = self._history.names_at(file.instant) if self._history else None
                 columns = (*self._columns.names, COMMIT_TIME)
-                sources = columns if stored is None else [stored.of(name).name for name in columns]
-                wanted = {name.casefold() for name in sources if name is not None}
+                sources = columns if stored is None else stored.stored(columns)
+                wanted = {name.casefold() for name in sources}
                 names = [name for name in source.schema_arrow.names if name.casefold() in wanted]
                 calendar = FileCalendar.of(source.metadata)
                 for batch in source.iter_batches(_BATCH_ROWS, columns=names, use_threads=False):

@@ -9,7 +9,6 @@ long or double and decimals itself. The rest is read as stored and converted:
    is archived, the footer of one of the commit's files. Files of one commit share their types.
 3. Timestamps of milliseconds and those without a zone are always looked up in a footer: some Hudi
    versions labelled them wrongly, milliseconds as microseconds, without a zone as plain numbers.
-
 4. Where the schema has a history, files are read with the names that columns had at their instant.
 
 Source: Spark's ParquetVectorUpdaterFactory; Hudi's HoodieAvroUtils.rewritePrimaryType,
@@ -18,7 +17,7 @@ AvroSchemaRepair.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -63,18 +62,12 @@ def group_by_stored_types(
     labelled = [leaf for leaf in leaf_types(schema) if _may_be_mislabelled(leaf[1])]
     if not files or not (labelled or _may_have_widened(table, schema)):
         return (StoredFiles(schema, tuple(files)),) if files else ()
-    by_instant: dict[InstantTime, list[BaseFile]] = {}
-    for file in files:
-        by_instant.setdefault(file.instant, []).append(file)
 
-    def stored_at(instant: InstantTime) -> pa.Schema:
-        from_commit = None if labelled else _commit_schema(table, timeline, instant)
-        return from_commit or _footer_schema(table, by_instant[instant][0])
+    def read_as(file: BaseFile) -> pa.Schema:
+        from_commit = None if labelled else _commit_schema(table, timeline, file.instant)
+        return readable_schema(from_commit or _footer_schema(table, file), schema)
 
-    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        stored = pool.map(stored_at, by_instant)
-        schemas = [readable_schema(stored_schema, schema) for stored_schema in stored]
-    return _groups(schemas, by_instant.values())
+    return _groups(files, read_as)
 
 
 def _group_by_names(
@@ -84,27 +77,28 @@ def _group_by_names(
     history: SchemaHistory,
 ) -> tuple[StoredFiles, ...]:
     """The same by the names, and the types, that columns had at the instant of each file."""
-    by_instant: dict[InstantTime, list[BaseFile]] = {}
-    for file in files:
-        by_instant.setdefault(file.instant, []).append(file)
 
-    def read_as(instant: InstantTime) -> pa.Schema:
-        names = history.names_at(instant)
+    def read_as(file: BaseFile) -> pa.Schema:
+        names = history.names_at(file.instant)
         wanted = schema if names is None else names.as_stored(schema)
-        return readable_schema(_footer_schema(table, by_instant[instant][0]), wanted)
+        return readable_schema(_footer_schema(table, file), wanted)
 
-    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        schemas = list(pool.map(read_as, by_instant))
-    return _groups(schemas, by_instant.values())
+    return _groups(files, read_as)
 
 
 def _groups(
-    schemas: Sequence[pa.Schema], files: Iterable[Sequence[BaseFile]]
+    files: Sequence[BaseFile], read_as: Callable[[BaseFile], pa.Schema]
 ) -> tuple[StoredFiles, ...]:
+    """The files by the schema to read them as, which is asked of one file of each instant."""
+    by_instant: dict[InstantTime, list[BaseFile]] = {}
+    for file in files:
+        by_instant.setdefault(file.instant, []).append(file)
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        schemas = list(pool.map(read_as, [members[0] for members in by_instant.values()]))
     groups: dict[pa.Schema, list[BaseFile]] = {}
-    for read_as, members in zip(schemas, files, strict=True):
-        groups.setdefault(read_as, []).extend(members)
-    return tuple(StoredFiles(read_as, tuple(members)) for read_as, members in groups.items())
+    for schema, members in zip(schemas, by_instant.values(), strict=True):
+        groups.setdefault(schema, []).extend(members)
+    return tuple(StoredFiles(schema, tuple(members)) for schema, members in groups.items())
 
 
 def readable_schema(stored: pa.Schema, wanted: pa.Schema) -> pa.Schema:

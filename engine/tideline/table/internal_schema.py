@@ -20,6 +20,9 @@ from tideline.formats.bounded import faults_named, parse_json
 LATEST_SCHEMA_KEY = "latest_schema"
 """Extra metadata of a commit: the newest version, as JSON."""
 
+SCHEMA_DIRECTORY = ".hoodie/.schema"
+"""Where the versions lie, a file for each instant that made one."""
+
 _SCHEMAS = "schemas"
 
 

@@ -19,7 +19,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tideline.storage.object_store import ObjectStore
-from tideline.table.internal_schema import InternalSchema, InternalStruct, parse_history
+from tideline.table.internal_schema import (
+    SCHEMA_DIRECTORY,
+    InternalSchema,
+    InternalStruct,
+    parse_history,
+)
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import Action
 from tideline.timeline.instant_time import InstantTime, is_instant_time
@@ -28,8 +33,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tideline.table.stored_names import StoredNames
-
-SCHEMA_DIRECTORY = ".hoodie/.schema"
 
 OPERATIONS_OF_SERVICES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
 """What changes no schema (Hudi: WriteOperationType.canUpdateSchema)."""

@@ -14,7 +14,7 @@ Source: Hudi's InternalSchemaMerger, InternalSchemaUtils.collectRenameCols.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -54,6 +54,11 @@ class StoredNames:
     def of(self, name: str) -> StoredName:
         """What a column is in the file; one that no version knows goes by its own name."""
         return self.fields.get(name) or StoredName(name)
+
+    def stored(self, names: Iterable[str]) -> list[str]:
+        """The names in the file of those of the columns that it has."""
+        sources = (self.of(name).name for name in names)
+        return [name for name in sources if name is not None]
 
     def as_stored(self, schema: pa.Schema) -> pa.Schema:
         """The schema with the file's names, position by position, for readers that go by name.

@@ -12,29 +12,43 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from tideline.testing.interop_table import METADATA_TABLE_OFF, METADATA_TABLE_ON, InteropLayout
+
 ZONES = ("UTC", "America/Los_Angeles", "Asia/Kolkata")
 # By its default a record index leaves a row where it is, and readers do not agree on its partition.
 MOVING = {"hoodie.record.index.update.partition.path": "true"}
+_THREE_BUCKETS = {"hoodie.bucket.index.num.buckets": "3"}
+_PROPERTIES = {
+    "BUCKET": _THREE_BUCKETS,
+    "CONSISTENT_HASHING": {
+        **_THREE_BUCKETS,
+        "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
+    },
+    "RECORD_INDEX": MOVING,
+}
+"""What Hudi's writers are given beside the name of an index."""
+_METADATA_PARTITIONS = {
+    "column_stats": "hoodie.metadata.index.column.stats.enable",
+    "record_index": "hoodie.metadata.record.index.enable",
+}
 SCHEMA_ON_READ = {
     "hoodie.schema.on.read.enable": "true",
     # Without it Hudi refuses to rename or drop a column.
     "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
 }
-_GENERATORS = "org.apache.hudi.keygen"
 
 
 class Keys(Enum):
-    """How rows are keyed: the key columns, the partition columns, Hudi's generator."""
+    """How rows are keyed: the key columns and the partition columns."""
 
-    SIMPLE = ("id", "p", "SimpleKeyGenerator")
-    COMPOSITE = ("id,line", "p", "ComplexKeyGenerator")
-    TWO_FOLDERS = ("id,line", "p,q", "ComplexKeyGenerator")
-    ONE_FOLDER = ("id", "", "NonpartitionedKeyGenerator")
+    SIMPLE = ("id", "p")
+    COMPOSITE = ("id,line", "p")
+    TWO_FOLDERS = ("id,line", "p,q")
+    ONE_FOLDER = ("id", "")
 
-    def __init__(self, record_key: str, partition_by: str, generator: str) -> None:
+    def __init__(self, record_key: str, partition_by: str) -> None:
         self.record_key = tuple(record_key.split(","))
         self.partition_by = tuple(filter(None, partition_by.split(",")))
-        self.generator = f"{_GENERATORS}.{generator}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,33 +116,28 @@ class MixedTable:
 
     def hudi_options(self) -> dict[str, str]:
         """All that every writer of Hudi is given."""
+        layout = InteropLayout(
+            self.name,
+            record_key=self.keys.record_key,
+            partition_by=self.keys.partition_by,
+            index="BUCKET" if self.places_by_hash else self.index,
+            hive_style=self.hive_style,
+            properties=_PROPERTIES.get(self.index, {}),
+        )
         options = {
-            "hoodie.table.name": self.name,
+            **layout.creating_options(),
+            **(METADATA_TABLE_OFF if self.metadata is None else METADATA_TABLE_ON),
             "hoodie.datasource.write.table.type": self.table_type,
-            "hoodie.datasource.write.recordkey.field": ",".join(self.keys.record_key),
-            "hoodie.datasource.write.partitionpath.field": ",".join(self.keys.partition_by),
-            "hoodie.datasource.write.precombine.field": "ts",
-            "hoodie.datasource.write.keygenerator.class": self.keys.generator,
-            "hoodie.datasource.write.hive_style_partitioning": str(self.hive_style).lower(),
             "hoodie.write.record.merge.mode": self.merge_mode,
-            "hoodie.metadata.enable": "false" if self.metadata is None else "true",
             "hoodie.compact.inline": "false",
-            "hoodie.index.type": self.index,
         }
-        if self.places_by_hash:
-            options["hoodie.index.type"] = "BUCKET"
-            options["hoodie.bucket.index.num.buckets"] = "3"
-        if self.index == "CONSISTENT_HASHING":
-            options["hoodie.index.bucket.engine"] = "CONSISTENT_HASHING"
-        if self.index == "RECORD_INDEX":
-            options |= MOVING
         if self.is_altered:
             options |= SCHEMA_ON_READ
-        for name in ("column_stats", "record_index"):
-            if self.metadata is not None:
-                key = f"hoodie.metadata.index.{name.replace('_', '.')}.enable"
-                key = "hoodie.metadata.record.index.enable" if name == "record_index" else key
-                options[key] = str(self.metadata == name).lower()
+        if self.metadata is not None:
+            options |= {
+                key: str(self.metadata == name).lower()
+                for name, key in _METADATA_PARTITIONS.items()
+            }
         return options
 
     def our_options(self) -> dict[str, str]:

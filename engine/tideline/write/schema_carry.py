@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from tideline.errors import Conflict
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.internal_schema import LATEST_SCHEMA_KEY, print_history
-from tideline.table.schema_history import SCHEMA_DIRECTORY, SchemaHistory, history_files
+from tideline.table.internal_schema import LATEST_SCHEMA_KEY, SCHEMA_DIRECTORY, print_history
+from tideline.table.schema_history import SchemaHistory, history_files
 from tideline.table.schema_history_reader import schema_history
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import Action

@@ -190,8 +190,7 @@ def remove_files_of(table: HoodieTable, time: InstantTime) -> tuple[str, ...]:
     markers = (*list_markers(table.store, str(time)), *appended)
     plan = plan_rollback(instant, markers=markers, files=files, by_listing=True)
     undo_files(table, plan, table.timeline().newest_time() or time)
-    delete_markers(table.store, str(time))
-    deletion_scope(table, plan).remove_many(plan.deleted_paths)
+    _remove_markers(table, plan)
     return plan.deleted_paths
 
 
@@ -205,8 +204,7 @@ def undo_marked_files(table: HoodieTable, time: InstantTime) -> None:
     instant = Instant(time, Action.DELTACOMMIT, State.INFLIGHT)
     plan = plan_rollback(instant, markers=markers, files=_marked_logs(table, markers))
     undo_files(table, plan, table.timeline().newest_time() or time)
-    delete_markers(table.store, time)
-    deletion_scope(table, plan).remove_many(plan.deleted_paths)
+    _remove_markers(table, plan)
 
 
 def _roll_back(
@@ -294,8 +292,7 @@ def _perform(
     if keeps_plan:
         timelines.remove(failed.in_state(State.INFLIGHT))
     if not is_alive:
-        delete_markers(table.store, plan.instant)
-        deletion_scope(table, marked).remove_many(marked.deleted_paths)
+        _remove_markers(table, marked)
         delete_heartbeat(table.store, str(plan.instant))
     deleted = tuple(sorted({*undone.deleted, *late.deleted}))
     logs = {**undone.command_logs, **late.command_logs}
@@ -336,6 +333,12 @@ def _undo_late_files(
     )
     # The first command block may come before what a late task appended, so it gets one of its own.
     return now, undo_files(table, late, table.next_time() if late.log_rollbacks else time)
+
+
+def _remove_markers(table: HoodieTable, plan: RollbackPlan) -> None:
+    """Remove the markers of what `plan` undid, and delete its files once more (step 8)."""
+    delete_markers(table.store, plan.instant)
+    deletion_scope(table, plan).remove_many(plan.deleted_paths)
 
 
 def _without(paths: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:

@@ -60,7 +60,8 @@ def _sweep(
         except (CorruptTable, UnsupportedTable):
             # Nobody counts on these files; a person may look at them.
             return False
-    delete_markers(table.store, time)
+    else:
+        delete_markers(table.store, time)
     delete_heartbeat(table.store, str(time))
     return True
 

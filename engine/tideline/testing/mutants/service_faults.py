@@ -15,16 +15,17 @@ SERVICE_FAULTS = (
     Fault(
         "a rollback does not delete once more what a late task published",
         f"{_SERVICES}/rollback/execute.py",
-        "        deletion_scope(table, marked).remove_many(marked.deleted_paths)\n",
-        "",
+        "        _remove_markers(table, marked)\n",
+        "        delete_markers(table.store, plan.instant)\n",
         (f"{_TESTS}/test_rollback_of_failed_writes.py",),
     ),
     Fault(
         "a sweep does not delete once more what a late task published",
         f"{_SERVICES}/rollback/execute.py",
-        "    delete_markers(table.store, time)\n"
-        "    deletion_scope(table, plan).remove_many(plan.deleted_paths)\n",
-        "    delete_markers(table.store, time)\n",
+        "    undo_files(table, plan, table.timeline().newest_time() or time)\n"
+        "    _remove_markers(table, plan)\n\n\ndef _roll_back",
+        "    undo_files(table, plan, table.timeline().newest_time() or time)\n"
+        "    delete_markers(table.store, time)\n\n\ndef _roll_back",
         (f"{_TESTS}/test_rollback_of_failed_writes.py",),
     ),
     Fault(
