@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from tideline.nature.flink_writers import has_flink_traces, is_flink_file_id
+from tideline.nature.flink_writers import is_flink_file_id
+from tideline.nature.look import was_flink_here
 from tideline.services.service import Service
 from tideline.spark.batch import PARTITION_PATH
 from tideline.spark.key_lookup import (
@@ -181,7 +182,7 @@ def test_keys_that_flink_appended_to_a_log_are_found(appended: SmallTable, trace
 def test_a_file_group_of_flinks_is_known_by_its_id(appended: SmallTable) -> None:
     store = appended.store()
     store.put(".hoodie/.aux/tideline-tokens.json", b"{}")
-    assert not has_flink_traces(store)
+    assert not was_flink_here(store)
     (base,) = appended.lake().hoodie_table.list_base_files()
     bare = base.file_id.removesuffix("-0")
     assert (is_flink_file_id(base.file_id), is_flink_file_id(bare)) == (False, True)

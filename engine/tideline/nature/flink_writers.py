@@ -1,4 +1,4 @@
-"""Did a Flink job of Hudi write this table? It leaves what no other writer of Hudi does.
+"""Did a Flink job of Hudi write this table? It leaves what no other writer does. Pure.
 
 Flink's index keeps in the job's state where each key is, and reads no file. So new keys are
 appended to logs on top of base files, where an index that reads base files does not look.
@@ -13,8 +13,8 @@ Source: Hudi's BucketAssigner, DeltaWriteProfile, CkpMetadata, ViewStorageProper
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from tideline.storage.object_store import ObjectStore
 from tideline.table.file_group import split_path
 
 AUXILIARY_FOLDER = ".hoodie/.aux"
@@ -27,8 +27,6 @@ def is_flink_file_id(file_id: str) -> bool:
     return _BARE_UUID.fullmatch(file_id) is not None
 
 
-def has_flink_traces(store: ObjectStore) -> bool:
-    """Whether a Flink job wrote to the table, going by its folder for auxiliary files."""
-    listed = store.list_directory(AUXILIARY_FOLDER)
-    paths = (*listed.directories, *(info.path for info in listed.objects))
+def has_flink_traces(paths: Iterable[str]) -> bool:
+    """Whether a Flink job wrote to the table; of objects and folders in its auxiliary folder."""
     return any(split_path(path.rstrip("/"))[1].startswith(_TRACES) for path in paths)

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, partial
 
-from tideline.nature.flink_writers import has_flink_traces, is_flink_file_id
+from tideline.nature.flink_writers import is_flink_file_id
+from tideline.nature.look import was_flink_here
 from tideline.table.file_group import FileGroupId, FileSlice
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
@@ -35,7 +36,7 @@ def may_have_rows_in_logs(
     It raises CorruptTable when that cannot be read. Archived compactions are passed over.
     """
     dropped: dict[InstantTime, frozenset[FileGroupId]] = {}
-    had_flink = cache(partial(has_flink_traces, table.store))
+    had_flink = cache(partial(was_flink_here, table.store))
 
     def ask(piece: FileSlice) -> bool:
         if is_flink_file_id(piece.file_id) or had_flink():
