@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 import pytest
 
@@ -20,11 +18,10 @@ from tideline.spark.key_lookup import (
 )
 from tideline.table.file_group import FileSlice
 from tideline.table.table_config import TableType
-from tideline.testing.local_engine import LocalEngine
+from tideline.testing.flink_append import append_as_flink
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SCHEMA, SmallTable, batch
 from tideline.testing.table_audit import open_fresh
-from tideline.timeline.active import ActiveTimeline
 from tideline.write.file_choice import lookup_candidates
 from tideline.write.file_slice_merge import SliceContext
 from tideline.write.handle_context import RECORD_KEY
@@ -140,31 +137,14 @@ def test_a_task_finds_rows_of_logs_and_marks_deleted_ones(
     assert len(found) == 2
 
 
-def write_as_flink(
-    table: SmallTable, monkeypatch: pytest.MonkeyPatch, keys: list[int], v: int
-) -> None:
-    """An upsert by an index that reads no file: new keys go to the log of the only file group."""
-
-    def known(
-        engine: LocalEngine, candidates: Sequence[LookupCandidate], _: ActiveTimeline
-    ) -> dict[tuple[str, str], str]:
-        (candidate,) = candidates
-        engine._located = {(f"k{key:03d}", "p0"): candidate.file_id for key in keys}
-        return {}
-
-    with monkeypatch.context() as patched:
-        patched.setattr(LocalEngine, "_locate", known)
-        table.write("upsert", batch(keys, v))
-
-
 @pytest.fixture
-def appended(monkeypatch: pytest.MonkeyPatch) -> SmallTable:
+def appended() -> SmallTable:
     """Its file group has k000 in its base file, and k000, k002 and k004 in its log."""
     made = SmallTable.in_memory(
         {"hoodie.parquet.small.file.limit": "0"}, table_type=TableType.MERGE_ON_READ
     )
     made.write("insert", batch([0], 1))
-    write_as_flink(made, monkeypatch, [0, 2, 4], 2)
+    append_as_flink(made, [0, 2, 4], 2)
     return made
 
 
