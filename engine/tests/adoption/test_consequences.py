@@ -8,8 +8,11 @@ import pytest
 
 from tideline.adoption.consequences import consequences_of
 from tideline.adoption.table_state import ForeignFiles, PendingInstant, TableState
+from tideline.index.bucket_layout import BucketEngine, BucketLayout, KnownFrom
 from tideline.nature.table_nature import IndexNature, TableNature
+from tideline.nature.traces import ControlFolder, writer_traces
 from tideline.table.table_config import TableConfig
+from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
 from tideline.timeline.known_zone import KNOWN_UTC, KnownZone, ZoneBasis
@@ -68,6 +71,24 @@ def test_an_index_that_nothing_names_is_asked_for_by_who_writes() -> None:
     named = replace(nature(), index=IndexNature("BUCKET", "its file ids"))
     assert "GLOBAL_SIMPLE" not in told(named)
     assert "GLOBAL_SIMPLE" not in told(nature(hoodie__table__cdc__enabled="true"))
+
+
+def test_a_flink_job_that_knows_only_its_own_keys_is_named() -> None:
+    commit = CommitMetadata(
+        {"": [WriteStat(file_id="0b9d8e3a-7c1f-4a52-9e0d-5f6a7b8c9d0e")]}, "UPSERT"
+    )
+    here = nature(hoodie__table__type="MERGE_ON_READ")
+    done = Instant(T, Action.DELTACOMMIT, State.COMPLETED)
+    for folder, commits in (
+        (ControlFolder(has_flink=True), ()),
+        (ControlFolder(), [(done, commit)]),
+    ):
+        written = replace(here, writers=writer_traces(commits, folder, here.config))
+        assert "index.bootstrap.enabled" in told(written)
+    assert "index.bootstrap.enabled" not in told(here)
+    in_buckets = BucketLayout(BucketEngine.SIMPLE, KnownFrom.FILE_IDS)
+    index = IndexNature("BUCKET", "its file ids", in_buckets)
+    assert "index.bootstrap.enabled" not in told(replace(written, index=index))
 
 
 def test_a_zone_that_nobody_knows_makes_what_goes_by_age_wait() -> None:

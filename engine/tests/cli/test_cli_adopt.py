@@ -14,7 +14,7 @@ import pytest
 from tideline.cli.main import run
 from tideline.storage.location import StoreLocation
 from tideline.table.properties import PROPERTIES_PATH, update_table_properties
-from tideline.table.table_config import TableType
+from tideline.table.table_config import BUCKET_COUNT, INDEX_TYPE, TableType
 from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
 from tideline.testing.fixtures import all_expected, fixture_table
 from tideline.testing.small_table import SmallTable, batch
@@ -240,3 +240,22 @@ def wide_words() -> Callable[[str], list[str]]:
         ]  # fmt: skip
 
     return find
+
+
+@pytest.mark.parametrize("keys", [200, 2])
+def test_the_number_of_buckets_is_asked_of_stored_keys(keys: int, capsys: Captured) -> None:
+    count = "hoodie.bucket.index.num.buckets"
+    table = SmallTable.in_memory({"hoodie.index.type": "BUCKET", count: "4"})
+    table.write("upsert", batch(range(keys), 1))
+    table.lake().hoodie_table.update_properties(dict.fromkeys((INDEX_TYPE, BUCKET_COUNT)))
+    told = adopt(table.location.uri, capsys)
+    assert told["index"]["known_from"] == "its file ids"
+    is_doubtful = any(f"declare {count}" in text for text in told["warnings"])
+    assert (told["index"]["buckets"], is_doubtful) == ((4, False) if keys > 2 else (None, True))
+    assert ("SIMPLE, 4 buckets, known by" in page(table.location.uri, capsys)) is (keys > 2)
+
+
+def test_a_flink_job_is_known_by_what_it_left(table: SmallTable, capsys: Captured) -> None:
+    assert adopt(table.location.uri, capsys)["writers"]["flink"] is False
+    table.store().put(".hoodie/.aux/ckp_meta/20260101000000000.INFLIGHT", b"")
+    assert adopt(table.location.uri, capsys)["writers"]["flink"] is True

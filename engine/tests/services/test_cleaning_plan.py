@@ -381,3 +381,44 @@ def test_settings_go_by_hudis_names_old_and_new() -> None:
     assert CleaningConfig.from_settings(pins).pinned_instants == (at(1), at(2))
     with pytest.raises(ConfigError, match="instant time"):
         CleaningConfig.from_settings(Settings({"tideline.clean.pinned.instants": "yesterday"}))
+
+
+# Logs of changes that are left alone
+
+
+def changes(file_id: str, number: int) -> tuple[str, int]:
+    return f".{file_id}_{at(number)}.log.1_0-1-0.cdc", 7
+
+
+def test_changes_go_with_the_retention_when_their_file_slice_is_gone() -> None:
+    listing = [base(A, 6), *(changes(A, number) for number in (2, 3, 5, 6)), changes(B, 3)]
+    plan = doomed(keep(2), commits(2, 3, 4, 5, 6), {"p": listing})
+    assert names(plan) == {f"p/{changes(file_id, n)[0]}" for file_id, n in ((A, 2), (A, 3), (B, 3))}
+    assert plan.partitions_to_delete == ()
+    kept = {"p": frozenset({changes(A, 2)[0]})}
+    needed = {FileGroupId("p", A): at(3)}
+    plan = doomed(keep(2), commits(2, 3, 4, 5, 6), {"p": listing}, savepointed=kept, needed=needed)
+    assert names(plan) == {f"p/{changes(B, 3)[0]}"}
+    assert names(doomed(keep(4), commits(2, 3, 4, 5, 6), {"p": listing})) == {
+        f"p/{changes(A, 2)[0]}"
+    }
+
+
+def test_changes_of_what_did_not_commit_are_no_business_of_cleaning() -> None:
+    listing = [base(A, 6), changes(A, 3), changes(A, 4)]
+    under_way = (*commits(2, 5, 6, 7), pending(4, Action.CLUSTERING))
+    assert names(doomed(keep(1), under_way, {"p": listing})) == set()
+
+
+def test_changes_older_than_all_versions_go_and_their_partition_with_them() -> None:
+    config = CleaningConfig(policy=VERSIONS, file_versions_retained=1)
+    listing = [base(A, 5), changes(A, 4), changes(A, 6), changes(B, 3)]
+    assert names(doomed(config, commits(2, 3, 4, 5, 6), {"p": listing})) == {
+        f"p/{changes(A, 4)[0]}"
+    }
+    archived = ActiveTimeline(commits(4, 5, 6), has_archive=True)
+    retention = plan_retention(archived, None, config, at(23).epoch_ms())
+    assert isinstance(retention, Retention)
+    plan = plan_cleaning([("p", [changes(B, 3)])], TableFacts(archived, True), retention, config)
+    assert names(plan) == {f"p/{changes(B, 3)[0]}"}
+    assert plan.partitions_to_delete == ("p",)

@@ -82,6 +82,17 @@ def test_cleaning_takes_them_with_their_version(logged: SmallTable) -> None:
     assert [one for one in lake(logged).check() if str(one.severity) != "note"] == []
 
 
+def test_cleaning_takes_those_that_are_left_alone(logged: SmallTable) -> None:
+    """An earlier clean took the base files of the second version and left the logs."""
+    versions = sorted({log.instant for log in logs(logged)})
+    for base in hoodie(logged).list_base_files():
+        if base.instant == versions[0]:
+            logged.store().delete(base.path)
+    assert lake(logged).run("cleaning", options={"hoodie.clean.commits.retained": "1"}).done
+    assert [log.instant for log in logs(logged)] == [versions[1]] * 2
+    assert logged.values() == [(f"k{n:03d}", 3) for n in range(4)]
+
+
 def test_a_savepoint_keeps_them(logged: SmallTable) -> None:
     names = {name for kept in create_savepoint(hoodie(logged)).files.values() for name in kept}
     newest = max(log.instant for log in logs(logged))

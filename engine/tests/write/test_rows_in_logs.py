@@ -5,6 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from tideline.nature.flink_writers import is_flink_file_id
+from tideline.nature.look import was_flink_here
 from tideline.services.service import Service
 from tideline.spark.batch import PARTITION_PATH
 from tideline.spark.key_lookup import (
@@ -16,6 +18,7 @@ from tideline.spark.key_lookup import (
 )
 from tideline.table.file_group import FileSlice
 from tideline.table.table_config import TableType
+from tideline.testing.flink_append import append_as_flink
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SCHEMA, SmallTable, batch
 from tideline.testing.table_audit import open_fresh
@@ -132,3 +135,40 @@ def test_a_task_finds_rows_of_logs_and_marks_deleted_ones(
     found = [row for rows in task(pa.table(incoming).to_batches()) for row in rows.to_pylist()]
     assert {row[RECORD_KEY]: row[IS_GONE] for row in found} == {"k000": False, "k002": True}
     assert len(found) == 2
+
+
+@pytest.fixture
+def appended() -> SmallTable:
+    """Its file group has k000 in its base file, and k000, k002 and k004 in its log."""
+    made = SmallTable.in_memory(
+        {"hoodie.parquet.small.file.limit": "0"}, table_type=TableType.MERGE_ON_READ
+    )
+    made.write("insert", batch([0], 1))
+    append_as_flink(made, [0, 2, 4], 2)
+    return made
+
+
+@pytest.mark.parametrize("trace", ["ckp_meta/20260101000000000.COMPLETED", "ckp_meta_job2/x",
+                                   "view_storage_conf.properties"])  # fmt: skip
+def test_keys_that_flink_appended_to_a_log_are_found(appended: SmallTable, trace: str) -> None:
+    appended.store().put(f".hoodie/.aux/{trace}", b"")
+    appended.write("upsert", batch([0, 2, 6], 3))
+    assert appended.values() == [("k000", 3), ("k002", 3), ("k004", 2), ("k006", 3)]
+    appended.write("delete", batch([4], 0))
+    assert appended.values() == [("k000", 3), ("k002", 3), ("k006", 3)]
+    assert appended.lake().check(keys=True) == ()
+
+
+def test_a_file_group_of_flinks_is_known_by_its_id(appended: SmallTable) -> None:
+    store = appended.store()
+    store.put(".hoodie/.aux/tideline-tokens.json", b"{}")
+    assert not was_flink_here(store)
+    (base,) = appended.lake().hoodie_table.list_base_files()
+    bare = base.file_id.removesuffix("-0")
+    assert (is_flink_file_id(base.file_id), is_flink_file_id(bare)) == (False, True)
+    for info in list(store.list()):
+        if base.file_id in info.path:
+            store.put(info.path.replace(base.file_id, bare), store.get(info.path))
+            store.delete(info.path)
+    appended.write("upsert", batch([0, 2, 6], 3))
+    assert appended.values() == [("k000", 3), ("k002", 3), ("k004", 2), ("k006", 3)]

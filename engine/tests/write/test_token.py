@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tideline.commit_write import WriteRequest
 from tideline.errors import ConfigError, Conflict
 from tideline.table.table_config import TableType
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
-from tideline.testing.local_engine import LocalEngine
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh, unexplained_objects
 from tideline.timeline.archived_tokens import (
@@ -20,14 +18,12 @@ from tideline.timeline.archived_tokens import (
     read_archived_tokens,
 )
 from tideline.timeline.instant_time import InstantTime
-from tideline.write.operation import WriteOperation
 from tideline.write.token import TokenSearch
 
 LONG_S = 3600.0
 LEASE_S = 310.0
 """Longer than the lock of a dead writer lasts, shorter than its heartbeat."""
 ROWS = batch([10, 11], 2)
-INSERT = WriteOperation.INSERT
 OPERATIONS = ("insert", "upsert", "bulk_insert", "insert_overwrite", "delete", "delete_partition")
 ARCHIVING = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3",
              "hoodie.clean.commits.retained": "1"}  # fmt: skip
@@ -79,17 +75,17 @@ def test_a_token_stands_in_the_commit_and_in_the_inflight_instant(table: SmallTa
     assert seen == ["night-7"]
 
 
-def test_of_two_writes_with_one_token_the_first_to_complete_wins(table: SmallTable) -> None:
+def test_of_two_writes_with_one_token_the_first_to_complete_wins(
+    table: SmallTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The one that comes too late undoes itself and reports the other's commit."""
     reports = []
 
     def other() -> None:
         # Begun before the first one was inflight, so it did not see its token.
-        lake = table.lake()
-        config, search = lake.write_config(None), TokenSearch(lake.hoodie_table, "night-7", INSERT)
-        search.require_not_pending = lambda *_: None  # type: ignore[method-assign]
-        engine = LocalEngine(lake.hoodie_table.store, ROWS, "id", "part")
-        reports.append(lake._write(engine, WriteRequest(INSERT, config, "", {}, token=search)))
+        with monkeypatch.context() as patched:
+            patched.setattr(TokenSearch, "require_not_pending", lambda *_: None)
+            reports.append(table.write("insert", ROWS, token="night-7"))
 
     report = table.write("insert", ROWS, token="night-7", after_files=other)
     assert report.is_repeat

@@ -34,7 +34,7 @@ def consequences_of(nature: TableNature, state: TableState) -> tuple[Consequence
         return ()
     return tuple(
         found
-        for look in (_writers, _failed_writes, _metadata_table, _index, _zone, _neighbours)
+        for look in (_writers, _failed_writes, _metadata_table, _index, _flink, _zone, _neighbours)
         for found in look(nature, state)
     )
 
@@ -91,6 +91,17 @@ def _index(nature: TableNature, _: TableState) -> Iterator[Consequence]:
             "GLOBAL_BLOOM, a row whose partition changes is stored twice by another one",
             "declare theirs once, with tideline declare --index, or ask for uniqueness: Table in "
             "the LakeTable",
+        )
+
+
+def _flink(nature: TableNature, _: TableState) -> Iterator[Consequence]:
+    if not nature.writers.has_flink or nature.index.buckets is not None:
+        return
+    if nature.may(Operation.WRITE) is None:
+        yield Consequence(
+            "a Flink job with its default index knows keys from its own state: one that another "
+            "writer inserts while the job runs is stored again when the job writes it",
+            "let only the job insert keys, or start it anew with index.bootstrap.enabled=true",
         )
 
 

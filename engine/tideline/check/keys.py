@@ -4,12 +4,16 @@ The whole table is looked at where something says that keys are unique there (se
 tideline.index.uniqueness), and where somebody asks: then a key in two partitions is a warning, for
 it may be meant. Reads the key columns of the newest file slices, logs merged in, and counts with
 Arrow. Needs Arrow, and memory for the keys of one partition, or of the table.
+
+Where rows are merged in a way of somebody's own, which keys a slice with logs still has is not
+known. All keys in its files are counted as if they were there: what is stored once then, is, and
+what is doubled only with their help may be. Without meta columns such slices are passed over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +23,12 @@ from tideline.check.finding import Finding, error, note, warning
 from tideline.check.inspection import Inspection
 from tideline.errors import ConfigError, CorruptTable, TidelineError, UnsupportedTable
 from tideline.index.uniqueness import global_index, says_unique
+from tideline.nature.table_nature import custom_merging
 from tideline.table.file_group import FileSlice
 from tideline.table.meta_column import RECORD_KEY
-from tideline.write.file_slice_merge import SliceContext, read_file_slice
+from tideline.table.properties import MergeMode
+from tideline.wording import counted
+from tideline.write.file_slice_merge import FileSliceMerge, SliceContext, read_file_slice
 
 NAME = "keys"
 _SAMPLES_MAX = 5
@@ -57,8 +64,19 @@ def check_keys(seen: Inspection, *, across_partitions: bool = False) -> Iterator
         return
     if schema is None:
         return
-    context = SliceContext.of(seen.table, seen.timeline, schema)
+    try:
+        context = SliceContext.of(seen.table, seen.timeline, schema)
+    except (ConfigError, UnsupportedTable) as unread:
+        yield note(NAME, f"not looked into: {unread.message}")
+        return
     slices = {name: seen.view.latest_slices(name) for name in seen.view.partitions}
+    if context.merge_mode is None:
+        yield from _unmerged(seen, slices)
+        if not context.populate_meta_fields:
+            slices = {
+                name: tuple(piece for piece in pieces if not piece.log_files)
+                for name, pieces in slices.items()
+            }
     try:
         reason = says_unique(seen.table) if global_index(seen.table) is not None else None
     except (ConfigError, CorruptTable) as broken:
@@ -70,6 +88,22 @@ def check_keys(seen: Inspection, *, across_partitions: bool = False) -> Iterator
         return
     for partition, in_partition in slices.items():
         yield from _doubles(seen, context, in_partition, names, _Scope(partition))
+
+
+def _unmerged(seen: Inspection, slices: Mapping[str, Sequence[FileSlice]]) -> Iterator[Finding]:
+    """What is not known of slices whose logs nobody here merges."""
+    config = seen.table.config
+    count = sum(bool(piece.log_files) for pieces in slices.values() for piece in pieces)
+    if not count:
+        return
+    said = "all keys in their files are taken for stored"
+    if not config.populate_meta_fields:
+        said = "their keys were not looked into"
+    yield note(
+        NAME,
+        f"{counted(count, 'file group')} with logs: rows are merged in a way of their own "
+        f"({custom_merging(config)}), so which keys they still have is not known; {said}",
+    )
 
 
 def _doubles(
@@ -102,9 +136,22 @@ def _doubles(
     doubled = counted.filter(pc.greater(lengths, 1))
     if not doubled.num_rows:
         return
-    errors, warnings = _judged(doubled, slices, scope)
+    sure = np.ones(doubled.num_rows, dtype=np.bool_)
+    if context.merge_mode is None:
+        sure = _is_sure(doubled, slices)
+    errors, warnings = _judged(doubled.filter(pa.array(sure)), slices, scope)
     yield from _named(errors, slices, names, scope, error)
     yield from _named(warnings, slices, names, scope, warning)
+    yield from _possible(doubled.filter(pa.array(~sure)), slices, names, scope)
+
+
+def _is_sure(doubled: pa.Table, slices: Sequence[FileSlice]) -> np.ndarray:
+    """Which doubled keys are so without the slices whose logs are not merged."""
+    found = doubled.column("slice_list").combine_chunks()
+    rows = pc.list_parent_indices(found).to_numpy()
+    has_logs = np.array([bool(piece.log_files) for piece in slices])
+    certain = rows[~has_logs[pc.list_flatten(found).to_numpy()]]
+    return np.bincount(certain, minlength=doubled.num_rows) > 1
 
 
 def _judged(
@@ -147,6 +194,23 @@ def _named(
         yield finding(NAME, message, path=scope.partition)
 
 
+def _possible(
+    doubled: pa.Table, slices: Sequence[FileSlice], names: Sequence[str], scope: _Scope
+) -> Iterator[Finding]:
+    if not doubled.num_rows:
+        return
+    (row,) = doubled.slice(0, 1).to_pylist()
+    groups = ", ".join(str(slices[number].group) for number in sorted(set(row["slice_list"])))
+    yield note(
+        NAME,
+        f"{counted(doubled.num_rows, 'key')} may be stored several times in {scope}, unless the "
+        f"logs leave one row of each, such as {','.join(str(row[name]) for name in names)!r} in "
+        f"{groups}",
+        path=scope.partition,
+        advice="ask the engine that writes the table: it merges the logs",
+    )
+
+
 def _keys(
     seen: Inspection,
     context: SliceContext,
@@ -155,13 +219,21 @@ def _keys(
     number: int,
 ) -> pa.Table:
     """The keys of a slice, each with the slice's number. Raises as `read_file_slice`."""
-    schema = pa.schema([(name, pa.string()) for name in names])
+    store, schema = seen.table.store, pa.schema([(name, pa.string()) for name in names])
+    is_unmerged = context.merge_mode is None and bool(piece.log_files)
+    merged = replace(piece, log_files=()) if is_unmerged else piece
     batches = [
         pa.RecordBatch.from_arrays(
             [pc.cast(batch.column(name), pa.string()) for name in names], schema=schema
         )
-        for batch in read_file_slice(seen.table.store, piece, context, names)
+        for batch in read_file_slice(store, merged, context, names)
     ]
     keys = pa.Table.from_batches(batches, schema)
+    if is_unmerged:
+        # Which entry wins does not matter: the keys of all are taken.
+        anyhow = replace(context, merge_mode=MergeMode.COMMIT_TIME_ORDERING)
+        logged = pa.table([FileSliceMerge(store, piece, anyhow, names).merged_log().keys], schema)
+        is_new = pc.invert(pc.is_in(logged.column(0), value_set=keys.column(0)))
+        keys = pa.concat_tables([keys, logged.filter(is_new)])
     numbers = pa.repeat(pa.scalar(number, pa.int32()), keys.num_rows)
     return keys.append_column("slice", pa.chunked_array([numbers]))

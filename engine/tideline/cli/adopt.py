@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from tideline.adoption.dossier import Dossier, read_dossier
+from tideline.cli.adopt_buckets import with_bucket_count
 from tideline.cli.adopt_page import hudi_page, iceberg_page
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
@@ -33,7 +34,7 @@ def adopt_command(context: click.Context, uri: str, storage: dict[str, str], as_
     location = StoreLocation.of(uri, storage)
     repeated = (uri, *_given_storage(context, storage))
     try:
-        dossier: Dossier | IcebergDossier = read_dossier(location)
+        dossier: Dossier | IcebergDossier = with_bucket_count(read_dossier(location), location)
     except ObjectNotFound:
         dossier = _iceberg(location)
     if as_json:

@@ -21,6 +21,7 @@ from tideline.errors import ConfigError, CorruptTable, ObjectNotFound, Unsupport
 from tideline.index.bucket_recognition import Recognition, recognise_buckets
 from tideline.index.index_type import IndexType
 from tideline.index.uniqueness import described, global_index, says_unique
+from tideline.nature.flink_writers import AUXILIARY_FOLDER, has_flink_traces
 from tideline.nature.table_nature import IndexNature, TableNature
 from tideline.nature.traces import (
     STORAGE_LOCK,
@@ -132,7 +133,14 @@ def _control_folder(store: ObjectStore) -> ControlFolder:
         names.add(STORAGE_LOCK)
     schema_folder = split_path(SCHEMA_DIRECTORY)[1]
     schemas = _names_in(store, schema_folder) if schema_folder in folders else ()
-    return ControlFolder(frozenset(names), schemas)
+    has_flink = split_path(AUXILIARY_FOLDER)[1] in folders and was_flink_here(store)
+    return ControlFolder(frozenset(names), schemas, has_flink)
+
+
+def was_flink_here(store: ObjectStore) -> bool:
+    """Whether a Flink job of Hudi left something in the folder for auxiliary files."""
+    listed = store.list_directory(AUXILIARY_FOLDER)
+    return has_flink_traces((*listed.directories, *(info.path for info in listed.objects)))
 
 
 def _names_in(store: ObjectStore, folder: str) -> tuple[str, ...]:

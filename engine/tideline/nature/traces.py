@@ -1,4 +1,4 @@
-"""What earlier writers left in commits and in `.hoodie/`: schema history, lock files, keys. Pure.
+"""What earlier writers left in commits and in `.hoodie/`: schema history, locks, keys, Flink. Pure.
 
 Hudi keeps a schema with column ids (`latest_schema` in extra metadata, `.hoodie/.schema/`) once a
 column was renamed, dropped or retyped by ALTER TABLE; otherwise columns go by name. Which lock a
@@ -15,6 +15,7 @@ from typing import Any
 
 from tideline.errors import CorruptTable, UnsupportedTable
 from tideline.formats.bounded import PARSER_FAULTS, parse_json
+from tideline.nature.flink_writers import is_flink_file_id
 from tideline.table.internal_schema import LATEST_SCHEMA_KEY, SCHEMA_DIRECTORY
 from tideline.table.table_config import PROPERTIES_PATH, TableConfig
 from tideline.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
@@ -55,7 +56,7 @@ class WriterTraces:
 
     `keys` are those of extra metadata, among them the names of Hudi's settings that a writer was
     told to keep there; values may be secrets and are left out. `lock` is the lock provider and
-    `lock_known_from` what says so, "" where nothing does.
+    `lock_known_from` what says so, "" where nothing does. `has_flink`: a Flink job was among them.
     """
 
     commits_read: int = 0
@@ -63,6 +64,7 @@ class WriterTraces:
     keys: tuple[str, ...] = ()
     lock: str = ""
     lock_known_from: str = ""
+    has_flink: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """For machines."""
@@ -72,15 +74,20 @@ class WriterTraces:
             "extra_metadata_keys": list(self.keys),
             "lock_provider": self.lock or None,
             "lock_known_from": self.lock_known_from or None,
+            "flink": self.has_flink,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class ControlFolder:
-    """The names in `.hoodie/`, the storage lock's among them, and the names of kept schemas."""
+    """The names in `.hoodie/`, the storage lock's among them, and the names of kept schemas.
+
+    `has_flink`: a Flink job left something in its folder for auxiliary files.
+    """
 
     objects: frozenset[str] = frozenset()
     schemas: tuple[str, ...] = ()
+    has_flink: bool = False
 
 
 Commits = Iterable[tuple[Instant, CommitMetadata]]
@@ -115,6 +122,8 @@ def writer_traces(commits: Commits, folder: ControlFolder, config: TableConfig) 
         keys=tuple(sorted(key for key in extra if key != SCHEMA_KEY)),
         lock=lock,
         lock_known_from=known_from,
+        has_flink=folder.has_flink
+        or any(is_flink_file_id(stat.file_id or "") for _, one in read for stat in one.write_stats),
     )
 
 

@@ -8,12 +8,18 @@ the row is in the log alone. Tideline's writers look into what the compaction wi
 
 So it takes a base file of a compaction that dropped rows of this group, and a delta commit that was
 requested before this compaction completed, going by the times of their objects.
+
+A Flink job appends new keys to any log, and leaves traces by which it is known (see
+tideline.nature.flink_writers). Where it wrote, the rows of all logs are looked up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
 
+from tideline.nature.flink_writers import is_flink_file_id
+from tideline.nature.look import was_flink_here
 from tideline.table.file_group import FileGroupId, FileSlice
 from tideline.table.hoodie_table import HoodieTable
 from tideline.timeline.active import ActiveTimeline
@@ -24,13 +30,17 @@ from tideline.timeline.instant_time import InstantTime
 def may_have_rows_in_logs(
     table: HoodieTable, timeline: ActiveTimeline
 ) -> Callable[[FileSlice], bool]:
-    """A question to slices of a merge-on-read table; reads a compaction's commit at most once.
+    """A question to slices of a merge-on-read table; reads a compaction's commit at most once, and
+    looks for traces of Flink at most once.
 
     It raises CorruptTable when that cannot be read. Archived compactions are passed over.
     """
     dropped: dict[InstantTime, frozenset[FileGroupId]] = {}
+    had_flink = cache(partial(was_flink_here, table.store))
 
     def ask(piece: FileSlice) -> bool:
+        if is_flink_file_id(piece.file_id) or had_flink():
+            return True
         base = piece.base_instant
         if base not in dropped:
             dropped[base] = _groups_that_lost_rows(table, timeline, base)

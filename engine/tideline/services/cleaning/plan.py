@@ -10,10 +10,13 @@ Partition by partition, so that memory holds one listing and what is to be delet
    of that instant (other files where a clustering was pending then); slices that a pending
    compaction, log compaction or clustering reads, and newer ones; under file versions what a
    pinned reader sees.
-4. A partition of which nothing remains is itself deleted, in a partitioned table.
+4. Logs of changes (CDC) that are left of an instant without a base or log file: by commits or
+   hours what is older than the earliest commit to retain; by file versions what is older than the
+   kept slices of its group, or, of a group without any, than the timeline.
+5. A partition of which nothing remains is itself deleted, in a partitioned table.
 
 Source: Hudi's CleanPlanner. Hudi does not protect the input of a clustering, nor a partition that
-still holds files of a savepoint.
+still holds files of a savepoint. A log of changes that is alone counts as a file slice there.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from tideline.table.file_group import (
     FileGroup,
     FileGroupId,
     FileSlice,
+    LogFile,
     join_path,
 )
 from tideline.table.file_system_view import FileSystemView, parse_data_file
@@ -167,9 +171,11 @@ def plan_cleaning(
             replaced=facts.replaced,
             pending_compaction=facts.compacting,
         )
+        slices = tuple(_doomed_slices(view, partition, facts, retention, config))
+        alone = _doomed_changes(view, partition, listing, slices, facts, retention, config)
         doomed = tuple(
             DoomedFile(file.path, file.size_bytes)
-            for piece in _doomed_slices(view, partition, facts, retention, config)
+            for piece in (*slices, *alone)
             for file in piece.files
         )
         if doomed:
@@ -204,6 +210,47 @@ def _doomed_slices(
         for piece in _outdated(group, replaced_at, facts, retention, config):
             if protected.isdisjoint(file.name for file in piece.files):
                 yield piece
+
+
+def _doomed_changes(
+    view: FileSystemView,
+    partition: str,
+    listing: Sequence[tuple[str, int]],
+    doomed: Iterable[FileSlice],
+    facts: TableFacts,
+    retention: Retention,
+    config: CleaningConfig,
+) -> Iterator[FileSlice]:
+    """What is left of slices whose base and log files are gone: logs of changes, read by nobody.
+
+    An instant that did not commit is not among them: it is under way, or rolled back.
+    """
+    going = set(doomed)
+    oldest: dict[FileGroupId, InstantTime] = {}
+    whole: set[str] = set()
+    for group in view.all_file_groups(partition):
+        whole.update(file.name for piece in group.slices for file in piece.files)
+        kept = [piece.base_instant for piece in group.slices if piece not in going]
+        if kept:
+            oldest[group.id] = min(kept)
+    by_versions = config.policy is CleaningPolicy.KEEP_LATEST_FILE_VERSIONS
+    if not by_versions and not _has_enough(retention, config):
+        return
+    limit = None if by_versions or retention.earliest is None else retention.earliest.time
+    protected = facts.savepointed.get(partition, frozenset())
+    for name, size_bytes in listing:
+        file = parse_data_file(partition, name, size_bytes) if name.endswith(".cdc") else None
+        if not isinstance(file, LogFile) or name in whole or name in protected:
+            continue
+        alone = FileSlice(file.group, file.instant, cdc_files=(file,))
+        before = oldest.get(file.group, facts.timeline.start) if by_versions else limit
+        is_old = before is not None and file.instant < before
+        if (
+            is_old
+            and facts.timeline.is_committed(file.instant)
+            and not is_needed(alone, facts.needed)
+        ):
+            yield alone
 
 
 def _outdated(

@@ -1,0 +1,37 @@
+"""How many buckets a table of Hudi's has, for its dossier: asked of stored keys as a write would.
+
+Reads the footers of a few files, and rows of theirs where these leave a doubt. Needs Arrow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.util import find_spec
+
+from tideline.adoption.dossier import Dossier
+from tideline.errors import ConfigError, CorruptTable, ObjectNotFound, UnsupportedTable
+from tideline.index.bucket_layout import BucketEngine, KnownFrom
+from tideline.nature.operation import Operation
+from tideline.storage.location import StoreLocation
+from tideline.table.hoodie_table import HoodieTable
+from tideline.write.index_choice import IndexChoice
+
+
+def with_bucket_count(dossier: Dossier, location: StoreLocation) -> Dossier:
+    """The same dossier with the number of buckets, or with a note that says what to declare."""
+    nature = dossier.nature
+    layout = nature.index.buckets
+    if (
+        layout is None
+        or (layout.engine, layout.known_from) != (BucketEngine.SIMPLE, KnownFrom.FILE_IDS)
+        or nature.may(Operation.WRITE) is not None
+        or find_spec("pyarrow") is None
+    ):
+        return dossier
+    try:
+        count = IndexChoice(HoodieTable.open(location)).for_rows(None).index.num_buckets
+    except (ConfigError, CorruptTable, ObjectNotFound, UnsupportedTable) as unknown:
+        notes = (*nature.unreadable, unknown.message)
+        return replace(dossier, nature=replace(nature, unreadable=notes))
+    index = replace(nature.index, buckets=replace(layout, num_buckets=count))
+    return replace(dossier, nature=replace(nature, index=index))
