@@ -68,6 +68,10 @@ def files_below(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def place_of_twin_is_taken(case: ControllerCase) -> bool:
+    return case.condition("Ready", "twin").get("reason") == "LocationTaken"
+
+
 def ready(case: ControllerCase) -> tuple[str, str, str]:
     condition = case.condition("Ready")
     return condition.get("status", ""), condition.get("reason", ""), condition.get("message", "")
@@ -151,6 +155,9 @@ def test_a_setting_that_an_upgrade_refuses_is_named_and_the_table_is_left_as_it_
     with CarryingOut(case.cluster):
         case.until_ready()
         case.until_ready("other")
+    time.sleep(1.1)
+    case.declare("twin", location=f"file://{case.folder}/people", ingest=None)
+    case.until(lambda: place_of_twin_is_taken(case), "it is refused")
     case.stop()
     before = {job["metadata"]["name"] for job in case.cluster.all_jobs()}
     lock = "hoodie.write.lock.provider"
@@ -177,6 +184,9 @@ def test_a_setting_that_an_upgrade_refuses_is_named_and_the_table_is_left_as_it_
     labels = [started[name]["metadata"]["labels"] for name in started.keys() - before]
     assert {one["tideline.dev/table"] for one in labels} == {"other"}
     assert files_below(case.folder / "people") == files
+    # The place stays the table's.
+    assert place_of_twin_is_taken(case)
+    case.api.delete(LAKE_TABLES, "twin", case.namespace)
     case.change("people", {"spec": {"properties": None}})
     case.until_job("ingest", but=tuple(started))
     with CarryingOut(case.cluster):

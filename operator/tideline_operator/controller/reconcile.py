@@ -175,6 +175,8 @@ class TableReconciler:
             self._report_trouble(turn, "SpecInvalid", declared.problem, note)
         settled = parts.settler.settle(key, turn.status, turn.now_ms)
         self._report_ends(turn, settled)
+        if declared.placed is not None:
+            parts.source.hold(item, declared.placed)
         if declared.table is None:
             return self._rest(turn, settled, Unresolved("SpecInvalid", str(declared.problem)))
         if declared.problem is None:
