@@ -10,12 +10,21 @@ from typing import Any
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.ingest.operation import Place
+from tideline.formats.avro import encode_container
+from tideline.ingest.operation import Place, RunService
+from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.services.service import Service
 from tideline.storage.location import StoreLocation
 from tideline.table.create import TableDefinition, create_table
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import CDC_ENABLED, PAYLOAD_CLASS, TIMELINE_TIMEZONE
-from tideline.timeline.commit_metadata import CommitMetadata
+from tideline.table.table_config import (
+    CDC_ENABLED,
+    INDEX_TYPE,
+    PAYLOAD_CLASS,
+    TIMELINE_TIMEZONE,
+    TableType,
+)
+from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action
 from tideline.timeline.instant_time import InstantTime
 from tideline_operator.actions import Action as Planned
@@ -31,7 +40,13 @@ from tideline_operator.resources.status import (
     OperationPhase,
     Truth,
 )
-from tideline_operator.status import observed_status, operation_started, with_entry
+from tideline_operator.service_settings import SPEC_NAMES
+from tideline_operator.status import (
+    observed_status,
+    operation_finished,
+    operation_started,
+    with_entry,
+)
 from tideline_operator.testing.table_states import EMPTY, resolved, starts
 
 CLOCK = SystemClock()
@@ -51,8 +66,15 @@ class Turns:
         self.status = EMPTY
         self.actions: tuple[Planned, ...] = ()
 
-    def make(self, changes: Mapping[str, str] | None = None) -> HoodieTable:
-        definition = TableDefinition("people", ("id",), ("city",), ordering=("ts",))
+    def make(
+        self,
+        changes: Mapping[str, str] | None = None,
+        *,
+        type: TableType = TableType.COPY_ON_WRITE,
+    ) -> HoodieTable:
+        definition = TableDefinition(
+            "people", ("id",), ("city",), ordering=("ts",), table_type=type
+        )
         create_table(self.location.open(), definition, CLOCK)
         table = HoodieTable.open(self.location, CLOCK)
         table.update_properties(dict(changes or {}))
@@ -69,8 +91,17 @@ class Turns:
         self.observer = Observer(CLOCK)
 
 
+def condition(status: LakeTableStatus, kind: ConditionType) -> Condition:
+    return next(item for item in status.conditions if item.type is kind)
+
+
 def adopted(status: LakeTableStatus) -> Condition:
-    return next(item for item in status.conditions if item.type is ConditionType.ADOPTED)
+    return condition(status, ConditionType.ADOPTED)
+
+
+def services_started(actions: tuple[Planned, ...]) -> list[RunService]:
+    works = [start.operation.work for start in starts(actions)]
+    return [work for work in works if isinstance(work, RunService)]
 
 
 def leave_a_dead_write(table: HoodieTable, time: str) -> None:
@@ -139,6 +170,93 @@ def test_a_table_that_the_spec_asks_too_much_of_is_left_alone(
     place.declared = ResolvedTable(alone, place.declared.location, {})
     assert place.turn().reason == "Verified"
     assert len(starts(place.actions)) == 1
+
+
+LOGS = {"type": "MERGE_ON_READ", "ingest": []}
+PLAN: dict[str, Any] = {
+    "operations": [], "extraMetadata": {}, "version": 2, "strategy": None,
+    "preserveHoodieMetadata": False, "missingSchedulePartitions": None,
+}  # fmt: skip
+LOG_COMPACTION = {"logCompaction": {"enabled": True}, "clustering": {"enabled": True}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "refused", "says"),
+    [
+        ({CDC_ENABLED: "true"}, {"compaction", "logCompaction"}, "CDC"),
+        ({PAYLOAD_CLASS: "com.acme.OurPayload"}, {"compaction", "logCompaction"}, "custom way"),
+        (
+            {"hoodie.datasource.write.drop.partition.columns": "true"},
+            {"compaction", "logCompaction", "clustering"},
+            "not supported",
+        ),
+        ({INDEX_TYPE: "BUCKET"}, {"clustering"}, "bucket index"),
+        ({}, set(), ""),
+    ],
+)
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_service_that_the_table_is_not_for_is_left_out_and_the_others_run(
+    tmp_path: Path, changes: Mapping[str, str], refused: set[str], says: str, *, is_ours: bool
+) -> None:
+    numbers = dict.fromkeys(("compaction", "logCompaction", "clustering", "cleaning"), 1)
+    place = Turns(tmp_path, **LOGS, services=LOG_COMPACTION, rerun=numbers)
+    if is_ours:
+        place.turn()
+        operation = create_operation(place.declared)
+        place.status = operation_started(place.status, operation, 1, CLOCK.now_ms() + 1)
+    table = place.make(changes, type=TableType.MERGE_ON_READ)
+    plan_of_others = table.timelines.create_requested(
+        InstantTime("20260101000000000"),
+        Action.COMPACTION,
+        encode_container("HoodieCompactionPlan", PLAN),
+    )
+    told = place.turn()
+    assert (told.status, told.reason) == (Truth.TRUE, "TableMade" if is_ours else "Verified")
+    assert says in told.message and all(name in told.message for name in refused)
+    started = {SPEC_NAMES[work.service] for work in services_started(place.actions)}
+    assert started == set(numbers) - refused
+    for name, seen in place.status.services.items():
+        assert seen.reason.startswith("left out: ") is (name in refused), seen
+        assert name not in refused or (says in seen.reason and not seen.is_due)
+    assert table.timeline().find(plan_of_others.time) is not None
+
+
+def test_where_others_made_buckets_of_our_table_nothing_is_clustered(tmp_path: Path) -> None:
+    place = Turns(tmp_path, ingest=[], services=LOG_COMPACTION, rerun={"clustering": 1})
+    place.turn()
+    operation = create_operation(place.declared)
+    place.status = operation_started(place.status, operation, 1, CLOCK.now_ms() + 1)
+    table = place.make()
+    assert place.turn().reason == "TableMade"
+    assert [one.service for one in services_started(place.actions)] == [Service.CLUSTERING]
+    instant = table.timelines.create_requested(InstantTime("20260101000000000"), Action.COMMIT)
+    stats = []
+    for bucket in range(3):
+        file_id = f"{bucket:08d}-1111-4111-8111-111111111111-0"
+        path = f"rome/{file_id}_0-1-1_{instant.time}.parquet"
+        table.store.put(path, b"rows")
+        stats.append(WriteStat(file_id=file_id, path=path, partition_path="rome"))
+    metadata = CommitMetadata.of_stats(stats, operation_type="UPSERT", extra_metadata={})
+    table.timelines.complete(table.timelines.to_inflight(instant), metadata.encode())
+    assert "bucket index" in place.turn().message
+    assert not services_started(place.actions)
+
+
+def test_a_failure_of_a_service_that_is_left_out_now_stands_in_nobodys_way(tmp_path: Path) -> None:
+    place = Turns(tmp_path, **LOGS, rerun={"compaction": 1})
+    table = place.make(type=TableType.MERGE_ON_READ)
+    place.turn()
+    (start,) = starts(place.actions)
+    started = operation_started(place.status, start.operation, 1, CLOCK.now_ms())
+    result = OperationResult(start.operation.id, Outcome.FAILED, "refused", exit_code=2)
+    place.status = operation_finished(started, result, CLOCK.now_ms())
+    place.turn()
+    assert condition(place.status, ConditionType.READY).reason == "OperationFailed"
+    table.update_properties({CDC_ENABLED: "true"})
+    place.turn()
+    assert not starts(place.actions)
+    for kind in (ConditionType.READY, ConditionType.SERVICES_CURRENT):
+        assert condition(place.status, kind).status is Truth.TRUE
 
 
 def test_a_zone_is_declared_in_the_spec_and_then_the_table_is_adopted(tmp_path: Path) -> None:

@@ -64,6 +64,14 @@ def assert_calm(case: ControllerCase) -> None:
     assert case.requests("apply", "laketables") - writes <= 1
 
 
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def place_of_twin_is_taken(case: ControllerCase) -> bool:
+    return case.condition("Ready", "twin").get("reason") == "LocationTaken"
+
+
 def ready(case: ControllerCase) -> tuple[str, str, str]:
     condition = case.condition("Ready")
     return condition.get("status", ""), condition.get("reason", ""), condition.get("message", "")
@@ -135,6 +143,54 @@ def test_an_invalid_spec_leaves_the_last_valid_one_in_force(case: ControllerCase
     assert_calm(case)
     case.declare(ingest=[ingest])
     case.until_ready()
+
+
+def test_a_setting_that_an_upgrade_refuses_is_named_and_the_table_is_left_as_it_is(
+    case: ControllerCase,
+) -> None:
+    """What an operator left that knew no registry: spec and last valid spec name such a setting."""
+    case.declare()
+    case.declare("other")
+    case.start()
+    with CarryingOut(case.cluster):
+        case.until_ready()
+        case.until_ready("other")
+    time.sleep(1.1)
+    case.declare("twin", location=f"file://{case.folder}/people", ingest=None)
+    case.until(lambda: place_of_twin_is_taken(case), "it is refused")
+    case.stop()
+    before = {job["metadata"]["name"] for job in case.cluster.all_jobs()}
+    lock = "hoodie.write.lock.provider"
+    case.declare(properties={lock: "org.example.Zoo"}, deletionPolicy="Retain")
+    kept = {"status": {"lastValidSpec": case.table()["spec"]}}
+    case.api.patch(LAKE_TABLES, "people", kept, case.namespace, subresource="status")
+    files = files_below(case.folder / "people")
+    case.land("a.parquet")
+    case.land("b.parquet", table="other")
+    case.start()
+    case.until(lambda: ready(case)[1] == "SpecInvalid", "the condition")
+    status, _, message = ready(case)
+    assert status == "False"
+    assert f"spec.properties.{lock}" in message and "StorageBasedLockProvider" in message
+    assert "nothing is done with the table" in message and "stays in force" not in message
+    assert lock in case.condition("SpecValid")["message"]
+    case.until_event("SpecInvalid")
+    # Others go on meanwhile.
+    job = case.until_job("ingest")
+    assert job["metadata"]["labels"]["tideline.dev/table"] == "other"
+    case.cluster.carry_out(job)
+    case.until_ready("other")
+    started = {job["metadata"]["name"]: job for job in case.cluster.all_jobs()}
+    labels = [started[name]["metadata"]["labels"] for name in started.keys() - before]
+    assert {one["tideline.dev/table"] for one in labels} == {"other"}
+    assert files_below(case.folder / "people") == files
+    # The place stays the table's.
+    assert place_of_twin_is_taken(case)
+    case.api.delete(LAKE_TABLES, "twin", case.namespace)
+    case.change("people", {"spec": {"properties": None}})
+    case.until_job("ingest", but=tuple(started))
+    with CarryingOut(case.cluster):
+        case.until_ready()
 
 
 def test_a_spec_that_never_was_valid_is_said_to_be_so(case: ControllerCase) -> None:

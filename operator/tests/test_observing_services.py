@@ -18,7 +18,7 @@ from tideline.storage.heartbeat import heartbeat_path
 from tideline.storage.location import StoreLocation
 from tideline.table.create import TableDefinition, create_table
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import INDEX_TYPE, TableType
+from tideline.table.table_config import TableType
 from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
@@ -184,9 +184,9 @@ def test_services_that_a_table_does_not_want_cost_no_reading(merge_on_read: Lake
 
 def test_clustering_is_not_due_where_hudi_made_buckets(tmp_path: Path) -> None:
     lake = Lake(tmp_path, services={"clustering": {"enabled": True, "everyCommits": 1}})
-    assert INDEX_TYPE not in lake.see().history.properties
+    assert lake.see().adoption.left_out == {}
     time = lake.commit()
-    assert INDEX_TYPE not in lake.see().history.properties
+    assert lake.see().adoption.left_out == {}
     stats = []
     for bucket in range(3):
         file_id = f"{bucket:08d}-1111-4111-8111-111111111111-0"
@@ -196,7 +196,6 @@ def test_clustering_is_not_due_where_hudi_made_buckets(tmp_path: Path) -> None:
     metadata = CommitMetadata.of_stats(stats, operation_type="UPSERT", extra_metadata={})
     lake.add(Action.COMMIT, metadata.encode())
     seen = lake.see()
-    assert seen.history.properties[INDEX_TYPE] == "BUCKET"
     need = next(
         need
         for need in service_needs(lake.resource.spec, EMPTY, seen, CLOCK.now_ms())

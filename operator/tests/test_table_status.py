@@ -14,6 +14,7 @@ from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.instant import Action, Instant, State
 from tideline.timeline.instant_time import InstantTime
 from tideline_operator.adoption import Adoption, AdoptionReason
+from tideline_operator.failures import unresolved_failures
 from tideline_operator.observed import Observed, ObservedLanding, Problem
 from tideline_operator.planner import plan
 from tideline_operator.resources.resolved import ResolvedTable
@@ -30,7 +31,6 @@ from tideline_operator.status import (
     observed_status,
     operation_finished,
     operation_started,
-    unresolved_failures,
 )
 from tideline_operator.status_file import read_status, write_status
 from tideline_operator.testing.table_states import (

@@ -6,21 +6,24 @@
    is done, rolled back or repaired until the spec or the table says otherwise.
 4. Unsure: work goes on with a warning; what goes by the age of instants waits (decision 22).
 
-A single service that the table is not for does not keep the others away: that service says so.
+A single service that the table is not for does not keep the others away: it is left out. Its line
+in the status says why, and so does the decision's message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from enum import Enum
 
 from tideline.nature.operation import Operation
 from tideline.nature.refusal import Refusal
 from tideline.nature.table_nature import TableNature
+from tideline.services.service import Service
 from tideline_operator.resources.lake_table import LakeTableSpec
+from tideline_operator.service_settings import SPEC_NAMES, wanted_services
 
-_SPEC_FIELDS = frozenset(field.name for field in fields(LakeTableSpec))
+_SPEC_FIELDS = frozenset(item.name for item in fields(LakeTableSpec))
 _OUR_PREFIX = "tideline."
 
 
@@ -35,10 +38,14 @@ class AdoptionReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What is decided of one table, and a sentence about it for people."""
+    """What is decided of one table, and a sentence about it for people.
+
+    `left_out` are wanted services that the table's nature refuses, with the reason.
+    """
 
     reason: AdoptionReason = AdoptionReason.VERIFIED
     message: str = ""
+    left_out: Mapping[Service, str] = field(default_factory=dict)
 
     @property
     def is_refused(self) -> bool:
@@ -51,11 +58,24 @@ def adoption_of(nature: TableNature, spec: LakeTableSpec, *, is_ours: bool) -> A
     if refusals:
         words = "; ".join(_in_words(one) for one in refusals)
         return Adoption(AdoptionReason.REFUSED, words)
+    left_out = {
+        service: _in_words(refusal)
+        for service in wanted_services(spec)
+        if (refusal := nature.may(service.permission)) is not None
+    }
+    message = "; ".join((*nature.warnings, *_told(left_out)))
     is_unsure = nature.zone is not None and not nature.zone.tells_age
-    if is_unsure or nature.unreadable:
-        return Adoption(AdoptionReason.UNSURE, "; ".join(nature.warnings))
     reason = AdoptionReason.TABLE_MADE if is_ours else AdoptionReason.VERIFIED
-    return Adoption(reason, "; ".join(nature.warnings))
+    if is_unsure or nature.unreadable:
+        reason = AdoptionReason.UNSURE
+    return Adoption(reason, message, left_out)
+
+
+def _told(left_out: Mapping[Service, str]) -> Iterator[str]:
+    """Services that are left out, once for each reason."""
+    for why in dict.fromkeys(left_out.values()):
+        names = ", ".join(SPEC_NAMES[one] for one, text in left_out.items() if text == why)
+        yield f"left out ({names}): {why}"
 
 
 def _needed(spec: LakeTableSpec) -> Iterator[Operation]:

@@ -3,10 +3,8 @@
 A look at a Hudi table costs one request for the properties, one listing of the timeline, one read
 per commit not seen before (usually one), up to three per pending instant, and one listing per
 landing prefix that is due. The table's files are counted only after something completed, and never
-more often than makes counting a small part of the time. Where clustering is on, a table whose
-properties name no index is asked once whether it has buckets, for a few requests. Of a table that
-the operator did not make more is read first (table_dossier.py). For Iceberg see
-iceberg_observation.py.
+more often than makes counting a small part of the time. What is read besides, to know what the
+table is, says table_dossier.py. For Iceberg see iceberg_observation.py.
 """
 
 from __future__ import annotations
@@ -17,8 +15,6 @@ from pathlib import Path
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError, ObjectNotFound, StorageUnavailable, TidelineError
-from tideline.index.bucket_recognition import names_layout, recognise_buckets
-from tideline.index.index_type import IndexType
 from tideline.ingest.checkpoint import (
     CHECKPOINT_PREFIX,
     INGEST_KEY,
@@ -43,7 +39,7 @@ from tideline.storage.s3_errors import MissingBucket
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.location_conflict import find_table_conflict
 from tideline.table.settings import Settings
-from tideline.table.table_config import INDEX_TYPE, TIMEZONE
+from tideline.table.table_config import TIMEZONE
 from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.carried import read_carried
 from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
@@ -96,10 +92,7 @@ class _Said:
 
 @dataclass(slots=True)
 class _Memory:
-    """What is remembered of one table: completed instants never change.
-
-    `has_buckets` is whether a bucket index was recognised, of the table and timeline `index_seen`.
-    """
+    """What is remembered of one table: completed instants never change."""
 
     commits: dict[InstantTime, _Said] = field(default_factory=dict)
     savepoints: dict[InstantTime, str] = field(default_factory=dict)
@@ -107,8 +100,6 @@ class _Memory:
     counted: ActiveTimeline | None = None
     count_again_ms: int = 0
     characters: int = 0
-    index_seen: tuple[str, ActiveTimeline] | None = None
-    has_buckets: bool | None = None
     dossier: Dossier = field(default_factory=Dossier)
 
     def remember(self, time: InstantTime, said: _Said) -> None:
@@ -373,29 +364,13 @@ class _Reader:
     def history(self, found: frozenset[InstantTime]) -> TableHistory:
         return TableHistory(
             timeline=self.timeline,
-            properties=self._settings(),
+            properties=self.hoodie.config.properties,
             clusterings=found,
             log_compactions=self._log_compactions(),
             last_clean=self._last_clean(),
             ingests=self._ingests_since_restore(),
             zone=self.hoodie.known_zone(self.timeline),
         )
-
-    def _settings(self) -> Mapping[str, str]:
-        """The table's own settings, and the bucket index that was recognised if clustering asks."""
-        config, memory = self.hoodie.config, self.memory
-        if not self.table.spec.services.clustering.enabled or names_layout(config):
-            return config.properties
-        # A table without files may get any index with the next commit.
-        shown = identity_of(config), self.timeline.completed()
-        known, known_until = memory.index_seen or ("", None)
-        if known != shown[0] or (memory.has_buckets is None and known_until != shown[1]):
-            found = recognise_buckets(self.hoodie, self.timeline)
-            memory.index_seen = shown
-            memory.has_buckets = found.layout is not None if found.is_final else None
-        if not memory.has_buckets:
-            return config.properties
-        return {**config.properties, INDEX_TYPE: IndexType.BUCKET.value}
 
     def savepoints(self) -> dict[str, str]:
         """Instants by the name of their savepoint; one without a name goes by its instant."""

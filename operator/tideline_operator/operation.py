@@ -151,6 +151,7 @@ def _target(table: ResolvedTable) -> TableTarget:
         schema=_columns(spec.schema),
         creation_properties={**_key_properties(spec.key_generator), **written},
         write_properties={**written, **INLINE_SERVICES_OFF},
+        unique_in_table=spec.uniqueness is Uniqueness.TABLE,
     )
 
 

@@ -20,6 +20,7 @@ from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.ingest.operation_result import WORKER_DIED, OperationResult, Outcome
 from tideline_operator.actions import Action, Blocked, Start, Wait, WaitKind
+from tideline_operator.failures import unresolved_failures
 from tideline_operator.launcher.launcher import Died, Finished, Launcher, Progressed
 from tideline_operator.observation import Observer
 from tideline_operator.planner import plan
@@ -32,7 +33,6 @@ from tideline_operator.status import (
     observed_status,
     operation_finished,
     operation_started,
-    unresolved_failures,
 )
 from tideline_operator.status_file import read_status, write_status
 from tideline_operator.table_files import TableFiles

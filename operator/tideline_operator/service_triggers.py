@@ -7,6 +7,8 @@ agrees with them. Nothing here lists files. A service is due when
 2. `spec.rerun` has a number for it that has not been run, or
 3. its trigger says so.
 
+What the table's nature refuses (`Adoption.left_out`) is never due, and says why.
+
 Ingests go first, unless waiting would hurt: a compaction that is due (log files pile up) and a
 service that would have been due `PATIENCE_COMMITS` writes ago are urgent.
 """
@@ -111,6 +113,9 @@ def _need(
 ) -> ServiceNeed:
     name = SPEC_NAMES[service]
     known = status.services.get(name, ServiceStatus())
+    refused = table.adoption.left_out.get(service)
+    if refused is not None:
+        return ServiceNeed(service, False, f"left out: {refused}")
     pending = [item for item in table.pending if item.service is service]
     idle = tuple(item.time for item in pending if item.is_idle)
     if idle:

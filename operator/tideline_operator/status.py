@@ -13,6 +13,7 @@ from tideline_operator.actions import Action, Blocked, Wait
 from tideline_operator.addresses import address_of
 from tideline_operator.adoption import AdoptionReason
 from tideline_operator.due_services import needs_of
+from tideline_operator.failures import standing_failures
 from tideline_operator.iceberg_status import iceberg_table_status, iceberg_timeline
 from tideline_operator.observed import FileCounts, Observed, WriterFate
 from tideline_operator.planner import NOT_ADOPTED, TABLE_MISMATCH, batch_of
@@ -126,20 +127,6 @@ def fresh_start(table: ResolvedTable, status: LakeTableStatus) -> LakeTableStatu
     by_cron = {item.name for item in table.spec.ingest if item.trigger.cron is not None}
     kept = {name: item for name, item in status.ingest.items() if name in by_cron}
     return replace(status, operations=(), ingest=kept)
-
-
-def unresolved_failures(status: LakeTableStatus) -> tuple[OperationStatus, ...]:
-    """Operations that failed and that no later one on the same subject has made good.
-
-    One that is being tried again has not made good yet.
-    """
-    latest = {(item.kind, item.subject): item for item in status.operations}
-    return tuple(
-        item
-        for item in latest.values()
-        if item.phase is OperationPhase.FAILED
-        or (item.phase is not OperationPhase.SUCCEEDED and item.failures)
-    )
 
 
 def observed_status(
@@ -358,7 +345,7 @@ def _conditions(
 ) -> tuple[Condition, ...]:
     blocked = [action for action in actions if isinstance(action, Blocked)]
     stuck = next((action for action in blocked if action.exit_code), None)
-    failing = next(iter(unresolved_failures(status)), None)
+    failing = next(iter(standing_failures(status, observed)), None)
     found = [
         _condition(ConditionType.SPEC_VALID, True, "Valid", ""),
         _condition(
@@ -468,7 +455,8 @@ def _services_current(
     kind, mode = ConditionType.SERVICES_CURRENT, table.spec.services.mode
     if mode is ServiceMode.OFF:
         return _condition(kind, True, "Off", "spec.services.mode is Off")
-    failed = [item.kind for item in unresolved_failures(status) if OperationKind(item.kind).service]
+    failures = standing_failures(status, observed)
+    failed = [item.kind for item in failures if OperationKind(item.kind).service]
     broken = [need.name for need in needs if need.problem is not None]
     if failed or broken:
         return _condition(kind, False, "Failing", f"failing: {', '.join(failed + broken)}")

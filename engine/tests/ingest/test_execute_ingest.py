@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tideline.index.uniqueness import described
 from tideline.ingest.checkpoint import Checkpoint
 from tideline.ingest.column_type import Column, ColumnType
 from tideline.ingest.execute import execute_operation
@@ -470,3 +471,26 @@ def test_json_lines_with_missing_fields_and_parquet_go_in_alike(feed: Feed) -> N
     feed.land("2.json", '{"id": 3, "ts": 1}\n', 20)
     feed.run()
     assert feed.rows() == [(1, "a"), (2, None), (3, None)]
+
+
+@pytest.mark.slow
+def test_what_a_spec_says_of_keys_is_kept_in_a_table_that_exists(feed: Feed) -> None:
+    create = replace(feed.target, partition_by=("city",))
+    feed.target = replace(
+        create, write_properties={"hoodie.index.type": "GLOBAL_SIMPLE"}, unique_in_table=True
+    )
+    feed.execute(Operation("feed-create", create, CreateTable()))
+    feed.land("0.csv", "id,ts,city\nx,1,rome\n", 5)
+    refused = feed.run(delete_when="no_such_column")
+    assert refused.outcome is Outcome.FAILED
+    feed.land("1.csv", "id,ts,city\n1,1,rome\n2,1,rome\n", 10)
+    first = feed.run()
+    assert "its keys are unique in the whole table (GLOBAL_SIMPLE)" in " ".join(first.notes)
+    assert not any("tideline declare" in note for note in first.notes)
+    hoodie = feed.table().hoodie_table
+    assert described(hoodie) == "unique in the whole table (tideline.index.type=GLOBAL_SIMPLE)"
+    # Who names no index moves the row now.
+    feed.target = create
+    feed.land("2.csv", "id,ts,city\n1,2,oslo\n", 20)
+    assert feed.run().notes == ()
+    assert feed.rows("id", "city") == [("1", "oslo"), ("2", "rome"), ("x", "rome")]

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from tideline.errors import ConfigError, CorruptTable
+from tideline.index.bucket_layout import HASHING_METADATA_FOLDER
 from tideline.services.explanation import Explanation, NotDue
 from tideline.services.figures import RunFigures, estimate_by_amount, estimate_seconds
 from tideline.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.services.service import Service
 from tideline.storage.heartbeat import Heartbeat
 from tideline.table.settings import Settings
-from tideline.table.table_config import TableType
+from tideline.table.table_config import CDC_ENABLED, INDEX_TYPE, TableType
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.timeline.instant import Action
@@ -35,7 +36,8 @@ def after_commit(table: SmallTable, options: Mapping[str, str]) -> dict[str, str
     prepared = local_services(table, options)
     config = SchedulerConfig.from_settings(prepared.settings)
     return {
-        outcome.service.value: "failed" if outcome.failure
+        outcome.service.value: "left out" if outcome.left_out
+        else "failed" if outcome.failure
         else "scheduled" if outcome.scheduled else "run"
         for outcome in run_after_commit(prepared, config)
     }  # fmt: skip
@@ -108,6 +110,40 @@ def test_a_failure_after_the_commit_is_told_and_not_raised(mor: SmallTable) -> N
     options["hoodie.fail.writes.on.inline.table.service.exception"] = "true"
     with pytest.raises(CorruptTable):
         after_commit(mor, options)
+
+
+def test_what_the_table_is_not_for_is_left_out_and_said(mor: SmallTable) -> None:
+    mor.lake().hoodie_table.update_properties({CDC_ENABLED: "true"})
+    options = {**DUE, "hoodie.compact.inline": "true"}
+    options["hoodie.fail.writes.on.inline.table.service.exception"] = "true"
+    assert after_commit(mor, options) == {"compaction": "left out"}
+    options = {**DUE, "hoodie.compact.schedule.inline": "true"}
+    assert after_commit(mor, options) == {"compaction": "left out"}
+    prepared = local_services(mor, options)
+    (told,) = run_after_commit(prepared, SchedulerConfig.from_settings(prepared.settings))
+    assert "CDC" in told.to_json_object()["left_out"]
+    assert prepared.plan(Service.COMPACTION).outcome == NotDue(str(told.left_out))
+
+
+def test_buckets_are_not_clustered_and_rings_do_not_expire() -> None:
+    table = SmallTable.in_memory(
+        {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
+    )
+    table.write("insert", batch(range(10), 1))
+    assert after_commit(table, {**DUE, "hoodie.clustering.inline": "true"}) == {
+        "clustering": "left out"
+    }
+    services = table.lake().services()
+    assert services.refusal(Service.TTL) is None
+    hashing = {"hoodie.bucket.index.num.buckets": None, INDEX_TYPE: None}
+    hoodie = table.lake().hoodie_table
+    hoodie.update_properties(hashing)
+    hoodie.store.put(f"{HASHING_METADATA_FOLDER}/p0/x.hashing_meta", b"{}")
+    ttl = {"hoodie.partition.ttl.inline": "true"}
+    refusal = table.lake().services(ttl).refusal(Service.TTL)
+    assert refusal is not None and "CONSISTENT_HASHING" in refusal.reason
+    done = run_after_commit(table.lake().services(ttl), SchedulerConfig(expires_partitions=True))
+    assert [one.service for one in done if one.left_out] == [Service.TTL]
 
 
 def test_a_plan_says_why_and_what_it_costs_and_changes_nothing(mor: SmallTable) -> None:

@@ -7,10 +7,9 @@ import click
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.errors import ConfigError
-from tideline.index.bucket_recognition import recognise_buckets
+from tideline.index.declaration import require_declarable
 from tideline.index.index_type import IndexType
-from tideline.index.uniqueness import IN_PARTITION, IN_TABLE, declared_index
-from tideline.metadata.record_index import has_global_record_index
+from tideline.index.uniqueness import IN_PARTITION, IN_TABLE
 from tideline.storage.location import StoreLocation
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import INDEX_TYPE, TIMEZONE
@@ -54,7 +53,7 @@ def declare_command(
             config.zone_declared_as(zone.name)
             changes[TIMEZONE] = zone.name
         if kind is not None:
-            _require_free(table, kind)
+            require_declarable(table, kind)
             changes[INDEX_TYPE] = kind.value
         table.update_properties(changes)
     doubt = doubt_of(zone, table.timeline().made_ms) if zone is not None else None
@@ -74,20 +73,3 @@ def declare_command(
 
 def _uniqueness(kind: IndexType) -> str:
     return IN_TABLE if kind.is_global else IN_PARTITION
-
-
-def _require_free(table: HoodieTable, kind: IndexType) -> None:
-    """Raise ConfigError where the table shows that another index places or finds its rows."""
-    declared = declared_index(table.config)
-    is_bucket = declared is not None and declared.places_by_hash
-    if is_bucket or recognise_buckets(table, table.timeline()).layout is not None:
-        raise ConfigError(
-            f"{kind} cannot be declared: the table has a bucket index, which places every row",
-            table=table.uri,
-        )
-    if not kind.is_global and has_global_record_index(table):
-        raise ConfigError(
-            f"{kind} cannot be declared: the table has a record index, which Hudi cannot build "
-            "again once a key is in two partitions; drop it with Hudi first",
-            table=table.uri,
-        )

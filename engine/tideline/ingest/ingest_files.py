@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 from tideline.clock import Clock
 from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, InvalidData, StorageUnavailable
+from tideline.index.declaration import keep_unique
+from tideline.index.uniqueness import IN_TABLE
 from tideline.ingest.arrow_schema import arrow_schema
 from tideline.ingest.checkpoint import (
     INGEST_KEY,
@@ -328,13 +330,28 @@ class _Attempt:
         writer = self.operation.writer
         table = self.table or open_table(target, writer) or create_declared_table(target, writer)
         self.progress(f"writing {counted(len(self.files), 'file')}")
-        return table.write(
+        notes = self._keep_uniqueness(table) if target.unique_in_table else ()
+        report = table.write(
             rows,
             operation=work.write_operation,
             extra_metadata=self._metadata(columns),
             options=target.write_properties,
             require=lambda now: require_generation(table, now, work),
         )
+        return replace(report, notes=(*notes, *report.notes))
+
+    def _keep_uniqueness(self, table: LakeTable) -> tuple[str, ...]:
+        """Have the table say what the spec does, once the settings of the write are accepted.
+
+        Before the write, so that a death in between leaves no rows that nobody was told about;
+        writers under way that look for keys in partitions conflict, and are safe to repeat.
+        """
+        options = self.operation.table.write_properties
+        _, config = table.planned_write(self.work.write_operation, options)
+        kind = config.index.type
+        if not keep_unique(table.hoodie_table, kind, config.lock_timing):
+            return ()
+        return (f"the table says from now on that its keys are {IN_TABLE} ({kind})",)
 
     def _require_rows(self, rows: DataFrame) -> None:
         """Raise InvalidData where the first batch cannot decide what the table will be."""

@@ -87,7 +87,8 @@ class TableTarget:
     """The table: `creation_properties` are kept in it, `write_properties` go with every write.
 
     An Iceberg table that a catalog keeps has a `catalog`, and a location without a URI, whose
-    options are those of its files.
+    options are those of its files. `unique_in_table`: a table that exists is to keep the global
+    index that `write_properties` name.
     """
 
     name: str
@@ -100,6 +101,7 @@ class TableTarget:
     creation_properties: Mapping[str, str] = field(default_factory=dict)
     write_properties: Mapping[str, str] = field(default_factory=dict)
     catalog: CatalogEntry | None = None
+    unique_in_table: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +292,7 @@ def parse_writer_name(name: str) -> tuple[str, str] | None:
 
 
 def _table_object(table: TableTarget) -> dict[str, Any]:
-    content = {
+    content: dict[str, Any] = {
         "name": table.name,
         "location": _place_object(table.location),
         "recordKey": list(table.record_key),
@@ -301,6 +303,8 @@ def _table_object(table: TableTarget) -> dict[str, Any]:
         "creationProperties": dict(table.creation_properties),
         "writeProperties": dict(table.write_properties),
     }
+    if table.unique_in_table:
+        content["uniqueInTable"] = True
     if table.catalog is not None:
         content["catalog"] = {
             "name": table.catalog.catalog,
@@ -322,6 +326,7 @@ def _read_table(content: Any) -> TableTarget:
         creation_properties=_text_mapping(content["creationProperties"]),
         write_properties=_text_mapping(content["writeProperties"]),
         catalog=_read_catalog(content["catalog"]) if "catalog" in content else None,
+        unique_in_table=bool(content.get("uniqueInTable", False)),
     )
 
 

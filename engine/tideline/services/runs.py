@@ -12,7 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tideline.errors import ConfigError, Conflict, ObjectNotFound
-from tideline.nature.guard import refused_by_properties, require
+from tideline.index.bucket_layout import BucketEngine, BucketLayout, KnownFrom
+from tideline.index.bucket_recognition import names_layout
+from tideline.nature.guard import require
+from tideline.nature.judgement import Facts, refusal_of
+from tideline.nature.refusal import Refusal
 from tideline.services.archival.config import ArchivalConfig
 from tideline.services.archival.execute import archive_table, plan_table_archival
 from tideline.services.cleaning.config import CleaningConfig
@@ -71,6 +75,12 @@ class Done(Protocol):
 
 ExpirePartitions = Callable[[], Done | NotDue]
 """Drops the partitions that outlived their time: a write, so it comes from above."""
+
+_KNOWN_FROM = {
+    BucketEngine.SIMPLE: KnownFrom.FILE_IDS,
+    BucketEngine.CONSISTENT_HASHING: KnownFrom.HASHING_METADATA,
+}
+"""What says that there are buckets where properties do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +188,25 @@ class TableServices:
         """What the service would do now; changes nothing. Raises ConfigError as `run` does."""
         timeline = self.table.timeline()
         warning = self.table.require_zone(timeline).warning
-        refused = refused_by_properties(self.table, service.permission)
+        refused = self.refusal(service)
         outcome = NotDue(refused.reason) if refused else self._outcome(service, timeline)
         if isinstance(outcome, Explanation):
             outcome = outcome.estimated(self._estimate(service, outcome, timeline))
         return ServicePlan(service, outcome, self.pending(service, timeline), warning)
+
+    def refusal(self, service: Service) -> Refusal | None:
+        """Why the table is not for the service, by its properties and its index; reads nothing."""
+        return refusal_of(service.permission, Facts(self.table.config, layout=self._layout))
+
+    @property
+    def _layout(self) -> BucketLayout | None:
+        """The buckets of the table, as the settings of its writes name or recognised them."""
+        index = self._write_config.index
+        if not index.type.places_by_hash:
+            return None
+        is_declared = names_layout(self.table.config)
+        known_from = KnownFrom.PROPERTIES if is_declared else _KNOWN_FROM[index.engine]
+        return BucketLayout(index.engine, known_from)
 
     def pending(self, service: Service, timeline: ActiveTimeline) -> tuple[PendingRun, ...]:
         """The planned instants of a service, oldest first."""

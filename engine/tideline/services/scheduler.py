@@ -6,6 +6,7 @@
 3. Log compaction, then clustering, likewise.
 4. Partitions that outlived their time.
 
+What the table is not for, by its properties or its index, is left out, and the report says why.
 The commit is visible already. What fails here is told and logged, not raised: whoever believed that
 the write failed would write it again. It is raised where
 `hoodie.fail.writes.on.inline.table.service.exception` is set to true.
@@ -82,17 +83,23 @@ class SchedulerConfig:
 
 @dataclass(frozen=True, slots=True)
 class AfterCommit:
-    """What a service did after a commit: a run, a plan left for others, or why it failed."""
+    """What a service did after a commit: a run, a plan left for others, or why it failed.
+
+    `left_out` is why the table is not for a service that settings ask for.
+    """
 
     service: Service
     run: ServiceRun | None = None
     scheduled: InstantTime | None = None
     failure: str | None = None
+    left_out: str | None = None
 
     @property
-    def did_something(self) -> bool:
+    def is_telling(self) -> bool:
+        """Whether it did something, or did not for a reason that is worth a word."""
         has_run = self.run is not None and bool(self.run.done)
-        return has_run or self.scheduled is not None or self.failure is not None
+        told = (self.scheduled, self.failure, self.left_out)
+        return has_run or any(one is not None for one in told)
 
     def to_json_object(self) -> dict[str, Any]:
         """What happened, for machines."""
@@ -100,12 +107,13 @@ class AfterCommit:
             "service": self.service.value,
             "scheduled": str(self.scheduled) if self.scheduled else None,
             "failure": self.failure,
+            "left_out": self.left_out,
             "done": [done.to_json_object() for done in self.run.done] if self.run else [],
         }
 
 
 def run_after_commit(services: TableServices, config: SchedulerConfig) -> tuple[AfterCommit, ...]:
-    """Run or schedule what settings ask for; tells of those services that did something."""
+    """Run or schedule what settings ask for; tells of what was done, and of what may not be."""
     wanted: list[tuple[Service, Callable[[], AfterCommit]]] = []
     if config.cleans:
         wanted.append((Service.CLEANING, lambda: _run(services, Service.CLEANING)))
@@ -123,8 +131,8 @@ def run_after_commit(services: TableServices, config: SchedulerConfig) -> tuple[
         wanted.append((Service.CLUSTERING, lambda: _schedule(services, Service.CLUSTERING)))
     if config.expires_partitions:
         wanted.append((Service.TTL, lambda: _run(services, Service.TTL)))
-    outcomes = [_guarded(service, act, config) for service, act in wanted]
-    return tuple(outcome for outcome in outcomes if outcome.did_something)
+    outcomes = [_admitted(services, service, act, config) for service, act in wanted]
+    return tuple(outcome for outcome in outcomes if outcome.is_telling)
 
 
 def _run(services: TableServices, service: Service) -> AfterCommit:
@@ -141,6 +149,18 @@ def _schedule(services: TableServices, service: Service) -> AfterCommit:
     if isinstance(outcome, NotDue):
         return AfterCommit(service)
     return AfterCommit(service, scheduled=outcome.time)
+
+
+def _admitted(
+    services: TableServices,
+    service: Service,
+    act: Callable[[], AfterCommit],
+    config: SchedulerConfig,
+) -> AfterCommit:
+    refusal = services.refusal(service)
+    if refusal is not None:
+        return AfterCommit(service, left_out=refusal.reason)
+    return _guarded(service, act, config)
 
 
 def _guarded(

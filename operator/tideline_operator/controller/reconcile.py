@@ -73,13 +73,20 @@ LOOK_AGAIN_FIRST_S = 10.0
 LOOK_AGAIN_LAST_S = 60.0
 STUCK_LOOK_S = 30.0
 JITTER = 0.05
+_LAST_GOES_ON = "the last valid spec stays in force"
+_NONE_GOES_ON = (
+    "this version refuses the last spec that was in force as well: nothing is done with the table, "
+    "nor to it, until the spec is corrected"
+)
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Turn:
-    """What one turn knows. `item` is the object as it was last read or written."""
+    """What one turn knows. `item` is the object as it was last read or written; `in_force` says
+    what goes on where the newest spec is not valid.
+    """
 
     key: Key
     item: Manifest
@@ -87,6 +94,7 @@ class _Turn:
     reported: LakeTableStatus
     now_ms: int
     spec_problem: str | None = None
+    in_force: str = ""
     ended: list[tuple[OperationStatus, OperationResult]] = field(default_factory=list)
 
 
@@ -160,11 +168,15 @@ class TableReconciler:
         parts, key, item = self._parts, turn.key, turn.item
         declared = self._declared(turn)
         turn.spec_problem = declared.problem
+        if turn.status.last_valid_spec:
+            turn.in_force = _LAST_GOES_ON if declared.table is not None else _NONE_GOES_ON
         if declared.problem is not None:
             note = f"spec is not valid: {declared.problem}"
             self._report_trouble(turn, "SpecInvalid", declared.problem, note)
         settled = parts.settler.settle(key, turn.status, turn.now_ms)
         self._report_ends(turn, settled)
+        if declared.placed is not None:
+            parts.source.hold(item, declared.placed)
         if declared.table is None:
             return self._rest(turn, settled, Unresolved("SpecInvalid", str(declared.problem)))
         if declared.problem is None:
@@ -363,8 +375,7 @@ class TableReconciler:
         generation = int(turn.item["metadata"].get("generation") or 0)
         status = replace(status, observed_generation=generation)
         status = with_condition(status, kind, False, "Invalid", problem, now_ms)
-        goes_on = "; the last valid spec stays in force" if status.last_valid_spec else ""
-        message = f"{problem}{goes_on}"
+        message = f"{problem}; {turn.in_force}" if turn.in_force else problem
         return with_condition(status, ConditionType.READY, False, "SpecInvalid", message, now_ms)
 
     def _note_ready(self, turn: _Turn, reason: str | None, message: str) -> None:

@@ -35,10 +35,12 @@ from tideline_operator.resources.resolving import S3_SCHEMES, resolve_table, sto
 @dataclass(frozen=True, slots=True)
 class Declared:
     """The spec in force. `problem` says why the newest one is not; None for `table`: there is
-    none."""
+    none. Then `placed` is the last one without its properties, where these alone are refused now:
+    it says whose the places are."""
 
     table: LakeTable | None
     problem: str | None = None
+    placed: LakeTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,15 @@ def declared_table(item: Manifest, last_valid: Mapping[str, object]) -> Declared
                 kept = parse_object(LakeTable, {**item, "spec": last_valid})
                 return Declared(kept, error.message)
             except ConfigError:
-                pass
+                return Declared(None, error.message, _without_properties(item, last_valid))
         return Declared(None, error.message)
+
+
+def _without_properties(item: Manifest, spec: Mapping[str, object]) -> LakeTable | None:
+    try:
+        return parse_object(LakeTable, {**item, "spec": {**spec, "properties": {}}})
+    except ConfigError:
+        return None
 
 
 class TableSource:
@@ -114,6 +123,16 @@ class TableSource:
         except SecretProblem as error:
             return Unresolved(error.reason, error.message, may_heal=True)
         return resolved
+
+    def hold(self, item: Manifest, table: LakeTable) -> None:
+        """Keep the places of a table that is not worked on, so that no other is worked on there."""
+        stores = self._lake_stores(table.metadata.namespace, store_names(table.spec))
+        if isinstance(stores, Unresolved):
+            return
+        try:
+            self._claim(item, resolve_table(table, stores, ca_bundle=CA_BUNDLE_PATH))
+        except ConfigError:
+            return
 
     def open_store(self, table: ResolvedTable, place: Place) -> ObjectStore:
         """A place of a resolved table, with the credentials of its LakeStore."""
