@@ -31,7 +31,7 @@ from tideline.storage.location import StoreLocation
 from tideline.table.file_group import BaseFile, FileSlice
 from tideline.testing.handle_case import HandleCase, base_file
 from tideline.write.lookup_candidate import LookupCandidate
-from tideline.write.stored_keys import any_stored_key
+from tideline.write.stored_keys import some_stored_keys
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int32())])
 INCOMING = pa.schema(
@@ -153,16 +153,16 @@ def test_key_ranges_are_compared_in_javas_order(stored: Stored) -> None:
     assert stored.look_up(["😀"], BLOOM) == [("😀", 0), ("😀", 1)]
 
 
-def test_any_key_of_a_file_tells_how_keys_are_spelled(stored: Stored) -> None:
+def test_some_keys_of_a_file_tell_how_keys_are_spelled(stored: Stored) -> None:
     store = stored.location.open()
     stored.add(["id:b", "id:a"])
     stored.add([])
-    assert [any_stored_key(store, file) for file in stored.files] == ["id:a", None]
+    assert [some_stored_keys(store, file) for file in stored.files] == [("id:a", "id:b"), ()]
     lie(stored.path(0), BaseFileFooter())
-    assert any_stored_key(store, stored.files[0]) == "id:b"
+    assert some_stored_keys(store, stored.files[0]) == ("id:b",)
     bare = pq.read_table(stored.path(0)).select(["id"])
     pq.write_table(bare, stored.path(0))
-    assert any_stored_key(store, stored.files[0]) is None
+    assert some_stored_keys(store, stored.files[0]) == ()
 
 
 def test_keys_of_files_without_meta_columns_are_computed(stored: Stored) -> None:

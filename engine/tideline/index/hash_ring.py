@@ -86,8 +86,12 @@ class HashRing:
         return self.values[position % len(self.values)]
 
     def prefix(self, bucket: int) -> str:
-        """The file id prefix of a bucket; its file id is that with `-0`."""
+        """The file id prefix of a bucket."""
         return self.prefixes[self.values.index(bucket)]
+
+    def file_id(self, bucket: int) -> str:
+        """The file group of a bucket."""
+        return f"{self.prefix(bucket)}-0"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,21 @@ taken only where it is the only one that explains every key; nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from tideline.errors import ConfigError
 from tideline.index.bucket import BucketHash, bucket_of_file_id
 from tideline.index.bucket_count import StoredKey, fitting_counts, misplaced_key
+from tideline.index.bucket_layout import has_bucket_ids
+from tideline.index.bucket_recognition import written_partitions
 from tideline.index.partition_rules import EXPRESSIONS
-from tideline.table.file_group import FileSlice
+from tideline.storage.object_store import ObjectStore
+from tideline.table.file_group import BaseFile, FileSlice
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import BUCKET_COUNT, BUCKET_HASH_FIELD
-from tideline.write.stored_keys import keys_of_footers, keys_of_rows, sampled_files
+from tideline.write.stored_keys import FILES_MAX, keys_of_footers, keys_of_rows, sampled_files
 
 KEYS_MIN = 16
 """Fewer keys may fit a wrong number of buckets by chance."""
@@ -61,12 +65,13 @@ def inferred_buckets(
     Partitions that rules speak of tell nothing of it, but have to fit. Raises ConfigError naming
     what to declare where there is no such number, or more than one.
     """
-    free = [piece for piece in slices if asked.rules.count_in(piece.partition) is None]
-    files = sampled_files(free)
+    files: tuple[BaseFile, ...] = ()
     found: tuple[int, ...] | None = None
     keys: tuple[StoredKey, ...] = ()
     is_proof = False
-    for read in _SOURCES:
+    for read, known in _sources(table, slices):
+        free = [piece for piece in known if asked.rules.count_in(piece.partition) is None]
+        files = sampled_files(free, _FILES_MAX if known is not slices else FILES_MAX)
         keys = read(table.store, files)
         found = _counts(keys, free, asked)
         is_proof = found is not None and len(found) == 1 and _is_proof(table, keys, found[0])
@@ -85,7 +90,26 @@ def inferred_buckets(
     return checked_buckets(table, slices, replace(asked, num_buckets=found[0]))
 
 
-_SOURCES: tuple[Callable[..., tuple[StoredKey, ...]], ...] = (keys_of_footers, keys_of_rows)
+_PARTITIONS_MAX = 16
+_FILES_MAX = 64
+"""Looked into where the few partitions written last hold too few keys, as in a small table."""
+
+_Reader = Callable[[ObjectStore, Sequence[BaseFile]], tuple[StoredKey, ...]]
+
+
+def _sources(
+    table: HoodieTable, slices: Sequence[FileSlice]
+) -> Iterator[tuple[_Reader, Sequence[FileSlice]]]:
+    """What is asked, one after the other until it is enough: how, and which file slices."""
+    yield keys_of_footers, slices
+    yield keys_of_rows, slices
+    timeline = table.timeline()
+    partitions = written_partitions(table, timeline)[:_PARTITIONS_MAX]
+    if {piece.partition for piece in slices}.issuperset(partitions):
+        return
+    view = table.file_system_view(timeline, partitions)
+    found = chain.from_iterable(map(view.latest_slices, view.partitions))
+    yield keys_of_rows, [piece for piece in found if has_bucket_ids([piece.group])]
 
 
 def _is_proof(table: HoodieTable, keys: Sequence[StoredKey], count: int) -> bool:

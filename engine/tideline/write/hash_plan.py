@@ -19,8 +19,6 @@ from tideline.index.hashing_metadata import create_ring, first_count, load_ring
 from tideline.index.partition_rules import EXPRESSIONS
 from tideline.table.file_group import FileGroupId, FileSlice
 from tideline.table.file_system_view import FileSystemView
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import BUCKET_HASH_FIELD
 from tideline.write.engine import BucketPlacement, KeyHash
 from tideline.write.file_choice import live_buckets
 from tideline.write.operation import WriteOperation
@@ -90,7 +88,7 @@ def _live(view: FileSystemView, partition: str, hashed: KeyHash) -> dict[int, Fi
         return live_buckets(view, partition)
     ring = hashed.rings[partition]
     slices = {piece.file_id: piece for piece in view.latest_slices(partition)}
-    found = {bucket: slices.get(_file_id(ring, bucket)) for bucket in ring.values}
+    found = {bucket: slices.get(ring.file_id(bucket)) for bucket in ring.values}
     return {bucket: piece for bucket, piece in found.items() if piece is not None}
 
 
@@ -98,7 +96,7 @@ def _new_prefix(view: FileSystemView, partition: str, bucket: int, hashed: KeyHa
     if isinstance(hashed, BucketHash):
         return new_file_id_prefix(bucket, str(uuid4()))
     ring = hashed.rings[partition]
-    group = FileGroupId(partition, _file_id(ring, bucket))
+    group = FileGroupId(partition, ring.file_id(bucket))
     if group in view.replaced:
         raise UnsupportedTable(
             "the hashing metadata names a file group that was replaced, so that rows written to it "
@@ -107,10 +105,6 @@ def _new_prefix(view: FileSystemView, partition: str, bucket: int, hashed: KeyHa
             instant=view.replaced[group],
         )
     return ring.prefix(bucket)
-
-
-def _file_id(ring: HashRing, bucket: int) -> str:
-    return f"{ring.prefix(bucket)}-0"
 
 
 def _rings(transaction: WriteTransaction, view: FileSystemView) -> RingHash:
@@ -142,28 +136,8 @@ def _rings(transaction: WriteTransaction, view: FileSystemView) -> RingHash:
         rings[partition] = ring
     hashed = RingHash(rings, index.bucket_hash_fields)
     if len(table.config.record_key_fields) > 1:
-        _require_hashed_fields(table, view, hashed)
+        # Reading keys needs Arrow; services that move no rows come without.
+        from tideline.write.hashed_fields import require_hashed_fields
+
+        require_hashed_fields(transaction, view, hashed)
     return hashed
-
-
-def _require_hashed_fields(table: HoodieTable, view: FileSystemView, hashed: RingHash) -> None:
-    """Raise ConfigError unless stored keys of several fields are where `hashed` puts them."""
-    from tideline.write.stored_keys import any_stored_key, sampled_files
-
-    slices = [piece for partition in view.partitions for piece in view.latest_slices(partition)]
-    is_known = bool(hashed.fields)
-    for file in sampled_files(slices):
-        key = any_stored_key(table.store, file)
-        if key is None:
-            continue
-        ring = hashed.rings[file.partition]
-        is_known = file.file_id == _file_id(ring, hashed.bucket(file.partition, key))
-        if not is_known:
-            break
-    if not is_known:
-        raise ConfigError(
-            "stored keys do not show that these fields of the record key are hashed (none: all); "
-            f"declare {BUCKET_HASH_FIELD}",
-            table=table.location.uri,
-            value=",".join(hashed.fields) or None,
-        )

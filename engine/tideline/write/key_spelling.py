@@ -8,17 +8,11 @@ Source: Hudi's KeyGenUtils.encodeSingleKeyFieldNameForComplexKeyGen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tideline.errors import UnsupportedTable
-from tideline.log.data_block import decode_data_block
-from tideline.log.log_files import LogFiles
-from tideline.table.file_group import FileSlice
 from tideline.table.hoodie_table import HoodieTable
-from tideline.table.meta_column import RECORD_KEY
 from tideline.timeline.committed import CommittedInstants
 from tideline.write.key_generator import KeyGenerator
-from tideline.write.stored_keys import some_stored_keys
+from tideline.write.slice_keys import keys_of_slice
 
 _PARTITIONS_MAX = 64
 """How many partitions are looked into until one has a key."""
@@ -53,29 +47,7 @@ def _stored_keys(table: HoodieTable) -> tuple[str, ...]:
     committed = CommittedInstants.of(timeline)
     for partition in view.partitions[:_PARTITIONS_MAX]:
         for piece in view.latest_slices(partition):
-            keys = _keys_of(table, piece, committed)
+            keys = keys_of_slice(table.store, piece, committed)
             if keys:
                 return keys
     return ()
-
-
-def _keys_of(table: HoodieTable, piece: FileSlice, committed: CommittedInstants) -> tuple[str, ...]:
-    if piece.base_file is not None:
-        keys = some_stored_keys(table.store, piece.base_file)
-        if keys:
-            return keys
-    files = LogFiles(table.store, piece.log_files)
-    for block in files.select(committed).blocks:
-        if block.is_delete:
-            continue
-        rows = decode_data_block(
-            block.frame.kind, files.content(block), block.schema_json, [RECORD_KEY]
-        )
-        if RECORD_KEY in rows.schema.names and rows.num_rows:
-            return _extremes(rows.column(RECORD_KEY).to_pylist())
-    return ()
-
-
-def _extremes(keys: Iterable[str | None]) -> tuple[str, ...]:
-    known = [key for key in keys if key is not None]
-    return (min(known), max(known)) if known else ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,18 +25,19 @@ FILES_MAX = 8
 ROWS_MAX = 2_000
 
 
-def sampled_files(slices: Sequence[FileSlice]) -> tuple[BaseFile, ...]:
+def sampled_files(slices: Sequence[FileSlice], files_max: int = FILES_MAX) -> tuple[BaseFile, ...]:
     """The base files to look into: of each partition those of the highest buckets."""
     found: dict[str, list[BaseFile]] = {}
     for piece in slices:
         if piece.base_file is not None:
             found.setdefault(piece.partition, []).append(piece.base_file)
-    share = FILES_MAX // max(1, len(found))
-    return tuple(
+    share = max(1, files_max // max(1, len(found)))
+    chosen = (
         file
         for files in found.values()
         for file in sorted(files, key=lambda file: file.file_id, reverse=True)[:share]
     )
+    return tuple(islice(chosen, files_max))
 
 
 def keys_of_footers(store: ObjectStore, files: Sequence[BaseFile]) -> tuple[StoredKey, ...]:
@@ -51,16 +53,12 @@ def keys_of_rows(store: ObjectStore, files: Sequence[BaseFile]) -> tuple[StoredK
     return tuple(_stored(file, key) for file in files for key in _first_keys(store, file, ROWS_MAX))
 
 
-def any_stored_key(store: ObjectStore, base: BaseFile) -> str | None:
-    """Some record key of a base file; None for one without rows or without meta columns.
-
-    Raises CorruptTable when the file is missing or cannot be read.
-    """
-    return next(iter(some_stored_keys(store, base)), None)
-
-
 def some_stored_keys(store: ObjectStore, base: BaseFile) -> tuple[str, ...]:
-    """The smallest and the greatest record key, else any one. Otherwise as `any_stored_key`."""
+    """The smallest and the greatest record key of a base file, else any one.
+
+    None of a file without rows or without meta columns. Raises CorruptTable when the file is
+    missing or cannot be read.
+    """
     return _extremes(store, base) or _first_keys(store, base, 1)
 
 
