@@ -84,12 +84,11 @@ RETYPED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "has_metadata"), [(COPY_ON_WRITE, False), (MERGE_ON_READ, True)])
+@pytest.mark.parametrize("kind", [COPY_ON_WRITE, MERGE_ON_READ])
 def test_both_engines_read_the_same_values_of_retyped_columns(
-    spark: SparkSession, altering: HudiPeer, tmp_path: Path, kind: str, has_metadata: bool
+    spark: SparkSession, altering: HudiPeer, tmp_path: Path, kind: str
 ) -> None:
-    name = f"retyped_{kind}_{has_metadata}".lower()
-    table = AlteredTable(tmp_path / "t", spark, altering, kind, name, has_metadata)
+    table = AlteredTable(tmp_path / "t", spark, altering, kind, f"retyped_{kind}")
     table.create(", ".join(f"{item.name} {item.old}" for item in RETYPED))
     rows = ", ".join(literals(number) for number in range(6))
     table.sql(f"insert into {{t}} values {rows}")
