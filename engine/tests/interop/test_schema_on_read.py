@@ -7,123 +7,41 @@ run services; Hudi reads the rows of the model and goes on altering and writing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.lake_table import LakeTable
-from tideline.spark.data_source import register
+from tideline.testing.altered_table import (
+    COPY_ON_WRITE,
+    MERGE_ON_READ,
+    AlteredTable,
+    Row,
+    renamed,
+)
 from tideline.testing.hudi_peer import HudiPeer
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]
 
-COPY_ON_WRITE, MERGE_ON_READ = "cow", "mor"
-SETTINGS = {
-    "hoodie.schema.on.read.enable": "true",
-    # Without it Hudi refuses to rename or drop a column at the top.
-    "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
-    "hoodie.write.table.version": "6",
-    "hoodie.write.auto.upgrade": "false",
-    "hoodie.compact.inline": "false",
-    "hoodie.parquet.small.file.limit": "0",
-    "hoodie.spark.sql.insert.into.operation": "upsert",
-    # Hudi cannot read nested fields whose names changed with the other one.
-    "spark.sql.parquet.enableVectorizedReader": "false",
-}
-CLUSTERING_DUE = {"hoodie.clustering.inline.max.commits": "1"}
-COMPACTION_DUE = {"hoodie.compact.inline.max.delta.commits": "1"}
-Row = dict[str, Any]
+COLUMNS = (
+    "a int, b string, s struct<x:int,y:string>, l array<struct<p:int,q:string>>, "
+    "m map<string,struct<u:int>>, f float"
+)
 
 
-@dataclass
-class AlteredTable:
-    """A table that Hudi makes and alters, and the rows it has to hold."""
-
-    folder: Path
-    spark: SparkSession
-    peer: HudiPeer
-    kind: str
-    name: str
-    has_metadata: bool = False
-    model: dict[str, Row] = field(default_factory=dict)
-
-    @property
-    def lake(self) -> LakeTable:
-        return LakeTable.open(str(self.folder))
-
-    def sql(self, statement: str) -> None:
-        self.peer.run_statement(f"set hoodie.metadata.enable={str(self.has_metadata).lower()}")
-        self.peer.run_statement(statement.format(t=self.name))
-
-    def create(self) -> None:
-        self.sql(
-            "create table {t} (id string, a int, b string, s struct<x:int,y:string>, "
-            "l array<struct<p:int,q:string>>, m map<string,struct<u:int>>, f float, ts bigint, "
-            f"region string) using hudi tblproperties(type='{self.kind}', primaryKey='id', "
-            "preCombineField='ts', 'hoodie.write.table.version'='6') partitioned by (region) "
-            f"location '{self.folder}'"
+def insert(table: AlteredTable, *numbers: int) -> None:
+    """Rows of the first version's columns, with Hudi."""
+    rows = []
+    for n in numbers:
+        row = first_row(n)
+        table.model[row["id"]] = row
+        rows.append(
+            f"('k{n}', {n}, 'b{n}', named_struct('x', {n}, 'y', 'y{n}'), "
+            f"array(named_struct('p', {n}, 'q', 'q{n}')), map('m', named_struct('u', {n})), "
+            f"cast({n}.1 as float), 1, '{row['region']}')"
         )
-
-    def insert(self, *numbers: int) -> None:
-        """Rows of the first version's columns, with Hudi."""
-        rows = []
-        for n in numbers:
-            row = first_row(n)
-            self.model[row["id"]] = row
-            rows.append(
-                f"('k{n}', {n}, 'b{n}', named_struct('x', {n}, 'y', 'y{n}'), "
-                f"array(named_struct('p', {n}, 'q', 'q{n}')), map('m', named_struct('u', {n})), "
-                f"cast({n}.1 as float), 1, '{row['region']}')"
-            )
-        self.sql(f"insert into {{t}} values {', '.join(rows)}")
-
-    def reshape(self, change: Any) -> None:
-        """Apply to the model what an ALTER does to every row."""
-        self.model = {key: change(dict(row)) for key, row in self.model.items()}
-
-    def upsert(self, *changed: Row) -> None:
-        """Whole rows of the table's present columns, with Tideline."""
-        for row in changed:
-            self.model[row["id"]] = row
-        self.write("upsert", self.rows(*changed))
-
-    def write(self, operation: str, rows: pa.Table) -> None:
-        """Write with Tideline; services run when they are asked to."""
-        frame = self.spark.createDataFrame(rows)
-        self.lake.write(frame, operation, options={"hoodie.compact.inline": "false"})
-
-    def rows(self, *rows: Row) -> pa.Table:
-        table = self.lake.hoodie_table
-        schema = table.table_schema(table.timeline())
-        assert schema is not None
-        return pa.Table.from_pylist(list(rows), schema=schema)
-
-    def check(self) -> None:
-        """Both engines read the model's rows."""
-        expected = [self.model[key] for key in sorted(self.model)]
-        assert self.plain(self.lake.snapshot(self.spark).toArrow()) == expected, "tideline"
-        register(self.spark)
-        loaded = self.spark.read.format("tideline").load(str(self.folder))
-        assert self.plain(loaded.toArrow()) == expected, "tideline's data source"
-        options = {name: text for name, text in SETTINGS.items() if name.startswith("hoodie.sch")}
-        assert self.plain(self.peer.read(str(self.folder), options)) == expected, "hudi"
-
-    def plain(self, rows: pa.Table) -> list[Row]:
-        found = sorted(rows.to_pylist(), key=lambda row: str(row["id"]))
-        return [
-            {name: value for name, value in row.items() if not name.startswith("_hoodie")}
-            for row in found
-        ]
-
-    def commits(self) -> list[dict[str, str]]:
-        """The extra metadata of all commits, oldest first."""
-        paths = sorted(self.folder.glob(".hoodie/*commit"))
-        return [json.loads(path.read_text())["extraMetadata"] for path in paths]
+    table.sql(f"insert into {{t}} values {', '.join(rows)}")
 
 
 def first_row(number: int) -> Row:
@@ -138,16 +56,6 @@ def first_row(number: int) -> Row:
         "ts": 1,
         "region": "north" if number % 2 else "south",
     }
-
-
-@pytest.fixture
-def altering(hudi_peer: HudiPeer) -> Iterator[HudiPeer]:
-    """A Hudi whose session evolves schemas."""
-    for name, text in SETTINGS.items():
-        hudi_peer.run_statement(f"set {name}={text}")
-    yield hudi_peer
-    for name in (*SETTINGS, "hoodie.metadata.enable"):
-        hudi_peer.run_statement(f"reset {name}")
 
 
 def test_rows_stay_whole_while_hudi_alters_and_both_write(
@@ -172,8 +80,8 @@ def test_a_writer_of_hudis_without_schema_evolution_may_come_in_between(
 ) -> None:
     """What it rewrites it nulls itself; what it leaves alone keeps its values."""
     table = AlteredTable(tmp_path / "t", spark, altering, COPY_ON_WRITE, "altered_between")
-    table.create()
-    table.insert(1, 2, 3)
+    table.create(COLUMNS)
+    insert(table, 1, 2, 3)
     table.sql("alter table {t} rename column a to a2")
     table.reshape(lambda row: renamed(row, {"a": "a2"}))
     altering.run_statement("set hoodie.schema.on.read.enable=false")
@@ -204,9 +112,9 @@ def test_a_writer_of_hudis_without_schema_evolution_may_come_in_between(
 
 
 def run_history(table: AlteredTable) -> None:
-    table.create()
-    table.insert(1, 2, 3, 4, 5)
-    table.insert(6, 7)
+    table.create(COLUMNS)
+    insert(table, 1, 2, 3, 4, 5)
+    insert(table, 6, 7)
     rename_and_drop(table)
     # A merge of a file of the first version: k3 is in the same one.
     table.sql("update {t} set b = 'new', ts = 2 where id = 'k1'")
@@ -217,7 +125,7 @@ def run_history(table: AlteredTable) -> None:
     table.check()
     rename_nested(table)
     table.check()
-    cluster_or_compact(table)
+    table.cluster_or_compact()
     table.check()
 
     # Retyped and renamed once more, after our rewrite.
@@ -232,7 +140,7 @@ def run_history(table: AlteredTable) -> None:
     table.sql("update {t} set late = 'hudi', ts = 6 where id = 'k2'")
     table.model["k2"] |= {"late": "hudi", "ts": 6}
     table.check()
-    cluster_or_compact(table)
+    table.cluster_or_compact()
     table.check()
 
     del table.model["k1"]
@@ -271,14 +179,6 @@ def rename_nested(table: AlteredTable) -> None:
     )
 
 
-def cluster_or_compact(table: AlteredTable) -> None:
-    if table.kind == COPY_ON_WRITE:
-        assert table.lake.run("clustering", options=CLUSTERING_DUE).done
-    else:
-        assert table.lake.run("compaction", options=COMPACTION_DUE).done
-        assert table.lake.run("clustering", options=CLUSTERING_DUE).done
-
-
 def add_a_column(table: AlteredTable) -> None:
     """Our batch brings a column, and Hudi learns its id."""
     table.reshape(lambda row: row | {"late": None})
@@ -291,9 +191,3 @@ def add_a_column(table: AlteredTable) -> None:
     after = json.loads(table.commits()[-1]["latest_schema"])
     assert after["max_column_id"] == before["max_column_id"] + 1
     assert after["fields"][-1]["id"] == after["max_column_id"]
-
-
-def renamed(row: Row, names: dict[str, str], **values: Any) -> Row:
-    """The row as columns are in the table after the change."""
-    changed = {names.get(name, name): value for name, value in row.items()}
-    return changed | values

@@ -61,6 +61,19 @@ def test_every_widening_hudi_allows_is_read(spark: SparkSession, tmp_path: Path)
     assert group_count(table) == 2
 
 
+def test_a_float_becomes_the_decimal_of_its_own_digits(spark: SparkSession, tmp_path: Path) -> None:
+    old, new = schema_of(a=pa.float32()), schema_of(a=pa.decimal128(22, 10))
+    table = HandWrittenTable.create(tmp_path / "t", old)
+    table.commit("1", {("", "f1-0"): rows_of(old, (1, 1.1), (2, 1.0e10), (3, 1.5e-5))})
+    table.commit("2", {("", "f2-0"): rows_of(new, (4, Decimal("0.5")))}, schema=new)
+    assert read(spark, table, "a") == [
+        (1, Decimal("1.1000000000")),
+        (2, Decimal("10000000000.0000000000")),
+        (3, Decimal("0.0000150000")),
+        (4, Decimal("0.5000000000")),
+    ]
+
+
 def test_archived_commits_leave_the_footers_to_tell_types(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -25,6 +25,8 @@ from tideline.services.log_compaction.execute import (
     schedule_log_compaction,
 )
 from tideline.services.log_compaction.plan import LogCompactionConfig
+from tideline.services.restore.execute import restore_table
+from tideline.services.savepoint.execute import create_savepoint
 from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import TableType
 from tideline.testing.altered_schema import (
@@ -272,6 +274,19 @@ def test_archival_keeps_the_history(table: SmallTable) -> None:
     files = history_files(table)
     assert len(files) < len(files_before)
     assert values(table, "value") == expected(k002=9)
+
+
+def test_a_savepoint_keeps_the_history_that_a_restore_goes_back_to(table: SmallTable) -> None:
+    alter(hoodie(table), rename("v", "value"))
+    table.write("upsert", named(batch([3], 3), v="value"))
+    forget_version(hoodie(table))
+    savepoint = create_savepoint(hoodie(table)).instant
+    for number in range(5):
+        table.write("upsert", named(batch([2], number), v="value"))
+    execute_archival(hoodie(table), ArchivalConfig(commits_min=2, commits_max=3))
+    table.write("upsert", named(batch([2], 9), v="value"))
+    restore_table(hoodie(table), savepoint)
+    assert values(table, "value") == expected(k003=3)
 
 
 def test_columns_that_the_table_goes_by_must_keep_their_names(table: SmallTable) -> None:

@@ -1,7 +1,7 @@
 """Column expressions that turn stored values into the table's type.
 
-They keep every value Hudi would: a float becomes the double of the same decimal text, mislabelled
-timestamps regain their unit. Independent of the session's time zone.
+They keep every value Hudi would: a float becomes the double, or the decimal, of the same decimal
+text, mislabelled timestamps regain their unit. Independent of the session's time zone.
 Source: Hudi's HoodieAvroUtils.rewritePrimaryType, AvroSchemaRepair.
 """
 
@@ -48,6 +48,9 @@ def _struct(column: Column, stored: pa.StructType, wanted: pa.StructType) -> Col
 def _leaf(column: Column, stored: pa.DataType, wanted: pa.DataType) -> Column:
     if types.is_float32(stored) and types.is_float64(wanted):
         return column.cast("string").cast("double")
+    if types.is_float32(stored) and types.is_decimal(wanted):
+        # Spark goes by the double, whose further digits are not the column's.
+        return column.cast("string").cast(type_to_spark(wanted))
     if types.is_timestamp(wanted) and types.is_timestamp(stored):
         return F.timestamp_millis(F.unix_micros(column))
     if types.is_timestamp(wanted) and wanted.tz is None and types.is_int64(stored):

@@ -6,7 +6,8 @@ Files go by the version in force at their instant, so the version must be the sa
 begins and when it commits; else it has to be made again.
 
 Died after the history file, before the commit: a file of an instant that never completes, which
-nobody reads. Files of archived instants are removed once a newer one counts.
+nobody reads. Files of archived instants are removed once a newer one counts, one that a restore to
+any savepoint leaves in force.
 Source: Hudi's BaseHoodieWriteClient.saveInternalSchema, FileBasedInternalSchemaStorageManager.
 """
 
@@ -61,11 +62,15 @@ def save_history(
 
 
 def _remove_archived(table: HoodieTable, timeline: ActiveTimeline) -> None:
-    """Remove history files of archived instants, where one of an active commit counts."""
+    """Remove history files of archived instants, where one of an active commit counts.
+
+    A restore takes away what is newer than its savepoint, so that one has to be as old as it.
+    """
     files = history_files(table.store)
     completed = {item.time for item in timeline.completed()}
-    start = timeline.start
-    if start is None or not any(time >= start and time in completed for time in files):
+    start, kept = timeline.start, timeline.savepointed_times()
+    active = [time for time in files if start is not None and start <= time and time in completed]
+    if start is None or not active or any(min(active) > savepoint for savepoint in kept):
         return
     old = frozenset(path for time, path in files.items() if time < start)
     table.delete_scope("removing old schema files", control=old).remove_many(old)
