@@ -59,7 +59,7 @@ NEEDS_AN_EXTRA = (
     "tideline.table.stored_names.",
     "tideline.index.xx_hash.",
     "tideline.write.bucket_placement.",
-    "tideline.write.stored_keys.",
+    "tideline.write.hashed_fields.",
     "tideline.write.file_slice_merge",
     "tideline_operator.controller.main.",
 )

@@ -23,12 +23,16 @@ from tideline.testing.hudi_peer import HudiPeer
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]
 
-KINDS = [(COPY_ON_WRITE, False), (MERGE_ON_READ, False), (MERGE_ON_READ, True)]
+CASES = [
+    (COPY_ON_WRITE, False, False),
+    (COPY_ON_WRITE, False, True),
+    (MERGE_ON_READ, False, True),
+    (MERGE_ON_READ, True, False),
+]
 REGION = {"id": "north", "ts": 1}
 
 
-@pytest.mark.parametrize("had_versions", [False, True])
-@pytest.mark.parametrize(("kind", "has_metadata"), KINDS)
+@pytest.mark.parametrize(("kind", "has_metadata", "had_versions"), CASES)
 def test_a_restore_takes_the_columns_back_with_the_rows(
     spark: SparkSession,
     altering: HudiPeer,
