@@ -14,7 +14,7 @@ import pytest
 from tideline.cli.show import describe_table
 from tideline.errors import ConfigError, Conflict, TidelineError, UnsupportedTable
 from tideline.index.bucket_layout import BucketEngine, KnownFrom
-from tideline.index.hash_ring import HashRing
+from tideline.index.hash_ring import HashRing, RingHash
 from tideline.index.hashing_metadata import load_ring
 from tideline.index.index_type import IndexType
 from tideline.lake_table import LakeTable
@@ -22,6 +22,7 @@ from tideline.storage.object_store import ObjectStore
 from tideline.table.table_config import BUCKET_COUNT, BUCKET_HASH_FIELD, INDEX_TYPE, TableType
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
+from tideline.write.hashed_fields import require_hashed_fields
 
 COUNT = "hoodie.bucket.index.num.buckets"
 EXPRESSIONS = "hoodie.bucket.index.partition.expressions"
@@ -124,6 +125,13 @@ def test_too_few_keys_ask_for_a_declaration() -> None:
     assert f"declare {COUNT}" in refused(lambda: table.write("upsert", batch([7], 2)))
     table.write("upsert", batch([7], 2), options={COUNT: "4"})
     assert len(table.rows()) == 3
+
+
+def test_more_partitions_are_asked_where_those_written_last_hold_few_keys() -> None:
+    table = SmallTable.in_memory({"hoodie.index.type": "BUCKET", COUNT: "4"})
+    table.write("upsert", batch(range(20), 1, partitions=20))
+    table.lake().hoodie_table.update_properties(FORGOTTEN)
+    assert table.lake().write_config(None).index.num_buckets == 4
 
 
 def test_a_table_that_settings_call_otherwise_is_refused() -> None:
@@ -233,6 +241,39 @@ def test_a_new_partition_begins_with_the_ring_that_any_writer_gives_it() -> None
     table.write("upsert", rows, options={COUNT: "2"})
     assert table.store().head(f"{RINGS}/p9/00000000000000.hashing_meta") is not None
     assert len(table.rows()) == 42
+
+
+def test_stored_keys_show_which_fields_of_a_longer_key_are_hashed() -> None:
+    table = with_rings()
+    table.write("upsert", batch(range(40), 2))
+    hoodie, timeline = table.lake().hoodie_table, table.lake().timeline()
+    right = RingHash({name: HashRing.first(name, 4) for name in ("p0", "p1", "p2")})
+    wrong = RingHash({name: HashRing.first(name, 3) for name in ("p0", "p1", "p2")})
+
+    def ask(hashed: RingHash, *partitions: str) -> None:
+        view = hoodie.file_system_view(timeline, partitions)
+        require_hashed_fields(hoodie, timeline, view, hashed)
+
+    # A new partition goes by the keys of others.
+    for partitions in (("p0", "p1"), ("p2",)):
+        ask(right, *partitions)
+    assert f"declare {BUCKET_HASH_FIELD}" in refused(lambda: ask(wrong, "p0", "p1"))
+    # As Hudi leaves buckets, which it begins with logs.
+    for piece in hoodie.list_base_files():
+        table.store().delete(piece.path)
+    ask(right, "p0")
+    assert "do not show" in refused(lambda: ask(wrong, "p0"))
+
+
+def test_without_any_stored_key_hashed_fields_have_to_be_declared() -> None:
+    table = with_rings(0)
+    hoodie, timeline = table.lake().hoodie_table, table.lake().timeline()
+    rings = {"p0": HashRing.first("p0", 4)}
+    view = hoodie.file_system_view(timeline, ("p0",))
+    require_hashed_fields(hoodie, timeline, view, RingHash(rings, ("id",)))
+    assert "do not show" in refused(
+        lambda: require_hashed_fields(hoodie, timeline, view, RingHash(rings))
+    )
 
 
 def test_what_breaks_rings_is_refused() -> None:

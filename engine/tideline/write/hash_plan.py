@@ -139,5 +139,5 @@ def _rings(transaction: WriteTransaction, view: FileSystemView) -> RingHash:
         # Reading keys needs Arrow; services that move no rows come without.
         from tideline.write.hashed_fields import require_hashed_fields
 
-        require_hashed_fields(transaction, view, hashed)
+        require_hashed_fields(table, transaction.timeline, view, hashed)
     return hashed

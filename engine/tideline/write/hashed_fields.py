@@ -10,7 +10,8 @@ what a write goes by must put stored keys where they are:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 
 from tideline.errors import ConfigError
@@ -19,10 +20,11 @@ from tideline.index.hash_ring import RingHash
 from tideline.index.hashing_metadata import load_ring
 from tideline.table.file_group import FileSlice
 from tideline.table.file_system_view import FileSystemView
+from tideline.table.hoodie_table import HoodieTable
 from tideline.table.table_config import BUCKET_HASH_FIELD
+from tideline.timeline.active import ActiveTimeline
 from tideline.timeline.committed import CommittedInstants
 from tideline.write.slice_keys import keys_of_slice
-from tideline.write.transaction import WriteTransaction
 
 _SLICES_MAX = 8
 """How many file slices are asked."""
@@ -31,13 +33,16 @@ _StoredKeys = tuple[FileSlice, tuple[str, ...]]
 
 
 def require_hashed_fields(
-    transaction: WriteTransaction, view: FileSystemView, hashed: RingHash
+    table: HoodieTable, timeline: ActiveTimeline, view: FileSystemView, hashed: RingHash
 ) -> None:
     """Raise ConfigError unless stored keys of several fields are where `hashed` puts them."""
-    table = transaction.table
-    found = _stored_keys(transaction, view, view.partitions) or _elsewhere(transaction, view)
-    are_there = (_are_there(transaction, hashed, *one) for one in found)
-    if not (all(are_there) if found else hashed.fields):
+    asked = _Asked(table, timeline)
+    found = asked.keys_in(view) or asked.keys_elsewhere(view.partitions)
+    if found:
+        are_known = all(asked.are_there(hashed, piece, keys) for piece, keys in found)
+    else:
+        are_known = bool(hashed.fields)
+    if not are_known:
         raise ConfigError(
             "stored keys do not show that these fields of the record key are hashed (none: all); "
             f"declare {BUCKET_HASH_FIELD}",
@@ -46,44 +51,37 @@ def require_hashed_fields(
         )
 
 
-def _elsewhere(transaction: WriteTransaction, view: FileSystemView) -> tuple[_StoredKeys, ...]:
-    """Of other partitions than the view's, the first that has any."""
-    table, timeline = transaction.table, transaction.timeline
-    for partition in written_partitions(table, timeline):
-        if partition not in view.partitions:
-            other = table.file_system_view(timeline, (partition,))
-            found = _stored_keys(transaction, other, (partition,))
-            if found:
-                return found
-    return ()
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The table whose keys are asked, as a timeline shows it."""
 
+    table: HoodieTable
+    timeline: ActiveTimeline
 
-def _stored_keys(
-    transaction: WriteTransaction, view: FileSystemView, partitions: Iterable[str]
-) -> tuple[_StoredKeys, ...]:
-    """Keys of a few slices that have any; base files first, which cost less."""
-    store, committed = transaction.table.store, CommittedInstants.of(transaction.timeline)
-    slices = chain.from_iterable(map(view.latest_slices, partitions))
-    ordered = sorted(slices, key=lambda piece: piece.base_file is None)
+    def keys_in(self, view: FileSystemView) -> tuple[_StoredKeys, ...]:
+        """Keys of a few slices that have any; base files first, which cost less."""
+        slices = chain.from_iterable(map(view.latest_slices, view.partitions))
+        ordered = sorted(slices, key=lambda piece: piece.base_file is None)
+        committed = CommittedInstants.of(self.timeline)
+        read = ((piece, keys_of_slice(self.table.store, piece, committed)) for piece in ordered)
+        return tuple(islice((one for one in read if one[1]), _SLICES_MAX))
 
-    def with_keys() -> Iterator[_StoredKeys]:
-        for piece in ordered:
-            keys = keys_of_slice(store, piece, committed)
-            if keys:
-                yield piece, keys
+    def keys_elsewhere(self, known: Sequence[str]) -> tuple[_StoredKeys, ...]:
+        """Of other partitions than the known ones, of the first that has any."""
+        others = written_partitions(self.table, self.timeline)
+        views = (self._view(partition) for partition in others if partition not in known)
+        return next(filter(None, map(self.keys_in, views)), ())
 
-    return tuple(islice(with_keys(), _SLICES_MAX))
-
-
-def _are_there(
-    transaction: WriteTransaction, hashed: RingHash, piece: FileSlice, keys: tuple[str, ...]
-) -> bool:
-    table, timeline, partition = transaction.table, transaction.timeline, piece.partition
-    if partition not in hashed.rings:
-        view = table.file_system_view(timeline, (partition,))
-        ring = load_ring(table.store, partition, timeline, view)
+    def are_there(self, hashed: RingHash, piece: FileSlice, keys: Sequence[str]) -> bool:
+        """Whether the hash puts all of a slice's keys into its bucket."""
+        partition = piece.partition
+        ring = hashed.rings.get(partition) or load_ring(
+            self.table.store, partition, self.timeline, self._view(partition)
+        )
         if ring is None:
             return False
-        hashed = RingHash({partition: ring}, hashed.fields)
-    ring = hashed.rings[partition]
-    return all(piece.file_id == ring.file_id(hashed.bucket(partition, key)) for key in keys)
+        buckets = RingHash({partition: ring}, hashed.fields).buckets([partition] * len(keys), keys)
+        return all(piece.file_id == ring.file_id(bucket) for bucket in buckets)
+
+    def _view(self, partition: str) -> FileSystemView:
+        return self.table.file_system_view(self.timeline, (partition,))
