@@ -131,9 +131,9 @@ def _doubles(
             yield note(NAME, f"not looked into: {unread.message}", path=str(piece.group))
     if not tables:
         return
-    counted = pa.concat_tables(tables).group_by(list(names)).aggregate([("slice", "list")])
-    lengths = pc.list_value_length(counted.column("slice_list"))
-    doubled = counted.filter(pc.greater(lengths, 1))
+    by_key = pa.concat_tables(tables).group_by(list(names)).aggregate([("slice", "list")])
+    lengths = pc.list_value_length(by_key.column("slice_list"))
+    doubled = by_key.filter(pc.greater(lengths, 1))
     if not doubled.num_rows:
         return
     sure = np.ones(doubled.num_rows, dtype=np.bool_)
