@@ -110,12 +110,18 @@ class KillStorm:
         self.looks += 1
 
     def calm(self) -> None:
-        """Nobody is killed any more; writers settle what is in doubt, and everybody goes home."""
+        """Nobody is killed any more; writers settle what is in doubt, and everybody goes home.
+
+        A mover stays as long: writers keep off what a clustering has planned, and a dead one's plan
+        waits for somebody to run it.
+        """
         self._stop.touch()
         for role in ("mover", "keeper"):
             writer_process.kill(self._lives.pop(role).process)
+        self._lives["mover"] = self._born("mover", immortal=True)
         for number in WRITERS:
             self._survive(f"writer-{number}")
+        writer_process.kill(self._lives.pop("mover").process)
 
     def audit(self) -> None:
         """Every batch is there once, and what was left behind can be finished and swept up."""
