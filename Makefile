@@ -140,7 +140,7 @@ minio: setup ## Build MinIO if need be and serve it on this machine for a try.
 peers: setup ## Build what tests compare with and talk to: MinIO, Hudi and its tables, Iceberg.
 	@$(BIN)/python -m tideline.testing.minio_server build > /dev/null & minio=$$!; \
 	 $(BIN)/python -m tideline.testing.peer_environment > /dev/null & engines=$$!; \
-	 $(BIN)/python -m tideline.spark.s3a_jars > /dev/null & jars=$$!; \
+	 $(BIN)/python -m tideline.spark.session.s3a_jars > /dev/null & jars=$$!; \
 	 $(BIN)/python -m tideline.testing.iceberg_rest_server > /dev/null || true; \
 	 wait $$minio && wait $$engines && wait $$jars
 	@$(BIN)/python -m tideline.testing.stand_in_tables > /dev/null

@@ -31,13 +31,13 @@ settings.load_profile("tideline")
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one warm session of the run: local[2], nothing left in the working folder."""
-    from tideline.spark.session import get_session, spark_configuration
+    from tideline.spark.session.spark_session import spark_configuration, spark_session
 
     warehouse = tmp_path_factory.mktemp("warehouse")
     java_options = spark_configuration("local[2]")["spark.driver.extraJavaOptions"]
     # On small data the optimising compiler costs more than it saves.
     java_options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    session = get_session(
+    session = spark_session(
         "tideline-tests",
         master="local[2]",
         extra_conf={

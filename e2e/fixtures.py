@@ -24,7 +24,7 @@ import pytest
 from pytest_kind import KindCluster
 
 from e2e.build.images import docker_runs
-from e2e.build.previous_release import CommitMissing, PreviousRelease, build_previous_release
+from e2e.build.previous_release import CommitMissingError, PreviousRelease, build_previous_release
 from e2e.build.versions import kubernetes_folder
 from e2e.harness.account import account
 from e2e.harness.cluster import ONE_NODE, Cluster
@@ -81,7 +81,7 @@ def previous_release() -> PreviousRelease:
     """What users upgrade from; built when it is first asked for."""
     try:
         return build_previous_release()
-    except CommitMissing as reason:
+    except CommitMissingError as reason:
         if os.environ.get("CI"):
             pytest.fail(str(reason))
         pytest.skip(str(reason))

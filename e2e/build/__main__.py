@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from e2e.build import debian_packages, go_tools, images
-from tideline.spark.cache_directory import cache_directory
+from tideline.cache_directory import cache_directory
 
 _PARTS: dict[str, tuple[Callable[[], object], ...]] = {
     "api-server": (go_tools.build_api_server,),

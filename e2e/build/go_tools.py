@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.build.versions import COREDNS, HELM, KUBERNETES, kubernetes_folder, tools_folder
-from tideline.spark.cache_directory import cache_directory
+from tideline.cache_directory import cache_directory
 from tideline.testing.go_toolchain import go_command, publish, static_build_environment
 
 HERE = Path(__file__).parent

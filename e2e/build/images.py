@@ -27,7 +27,7 @@ from e2e.build.image_archive import write_image_archive
 from e2e.build.versions import images_folder
 from e2e.node.cluster import image_archive
 from e2e.node.configuration import PAUSE_IMAGE
-from tideline.spark.cache_directory import cache_directory
+from tideline.cache_directory import cache_directory
 from tideline.testing import minio_server
 
 ROOT = Path(__file__).resolve().parents[2]

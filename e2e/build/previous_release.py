@@ -19,7 +19,7 @@ from e2e.build.images import ROOT, build_from
 from e2e.build.versions import PREVIOUS_COMMIT, images_folder
 
 
-class CommitMissing(Exception):
+class CommitMissingError(Exception):
     """The repository's history does not hold the commit; the message says what to do."""
 
 
@@ -33,7 +33,7 @@ class PreviousRelease:
 
 
 def build_previous_release() -> PreviousRelease:
-    """Build what is not there yet. Raises CommitMissing."""
+    """Build what is not there yet. Raises CommitMissingError."""
     source = _source()
     images = {f"tideline-{name}": f"localhost/tideline-{name}:previous"
               for name in ("operator", "engine")}  # fmt: skip
@@ -54,7 +54,7 @@ def _source() -> Path:
     git = ["git", "-C", str(ROOT), "archive", PREVIOUS_COMMIT]
     archive = subprocess.run(git, capture_output=True)
     if archive.returncode != 0:
-        raise CommitMissing(
+        raise CommitMissingError(
             f"commit {PREVIOUS_COMMIT[:12]}, which upgrades begin with, is not in this clone: "
             f"git fetch --unshallow ({archive.stderr.decode().strip()})"
         )

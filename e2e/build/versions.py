@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tideline.spark.cache_directory import cache_directory
+from tideline.cache_directory import cache_directory
 
 KUBERNETES = "1.34.4"
 ETCD = "3.6.4"

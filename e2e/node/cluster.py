@@ -24,7 +24,7 @@ from e2e.node.certificates import make_certificates
 from e2e.node.configuration import PAUSE_IMAGE, write_configuration
 from e2e.node.control_groups import ControlGroups
 from e2e.node.node_folder import COVERED_FOLDERS, NODES_MAX, NodeFolder
-from tideline.spark.cache_directory import cache_directory
+from tideline.cache_directory import cache_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -32,11 +32,11 @@ from pathlib import Path
 from statistics import median
 
 from tideline.clock import SystemClock
-from tideline.ingest.operation import Place
+from tideline.hudi.table.create import TableDefinition, create_table
+from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3_client import S3Connection, S3Credentials
-from tideline.table.create import TableDefinition, create_table
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import (
     JOBS,
@@ -45,7 +45,7 @@ from tideline_operator.api_objects import (
     NAMESPACES,
     PODS,
     SECRETS,
-    ApiRefused,
+    ApiRefusedError,
     Manifest,
 )
 from tideline_operator.controller.object_cache import ObjectCache
@@ -356,7 +356,7 @@ def measure_ingests(
     for pod in api.list(PODS, NAMESPACE)[0]:
         try:
             api.delete(PODS, pod["metadata"]["name"], NAMESPACE)
-        except ApiRefused:
+        except ApiRefusedError:
             continue
 
 

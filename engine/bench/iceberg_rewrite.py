@@ -21,7 +21,7 @@ from bench.data import PARTITION_BY, PARTITIONS, prepare_input
 from bench.measurement import Claim, Series, print_report, report_json
 from bench.tideline_side import SPARK_SETTINGS, TidelineSide
 from bench.workbench import ROUNDS, ROUNDS_QUICK, WARM_UP_ROUNDS
-from tideline.spark.cache_directory import cache_directory
+from tideline.cache_directory import cache_directory
 from tideline.testing.iceberg_peer import IcebergPeer
 from tideline.testing.peer_environment import prepare_iceberg_peer
 

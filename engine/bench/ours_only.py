@@ -16,7 +16,7 @@ from bench.data import BenchInput, prepare_input
 from bench.process_memory import watch_workers
 from bench.snapshot_scan import STATEMENT
 from bench.tideline_side import TidelineSide
-from tideline.spark.cache_directory import cache_directory
+from tideline.cache_directory import cache_directory
 
 
 def main() -> int:

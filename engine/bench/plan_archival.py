@@ -19,12 +19,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.plan_cleaning import leave_clean, make_table
-from tideline.services.archival.config import ArchivalConfig
-from tideline.services.archival.execute import archive_table, plan_table_archival
-from tideline.services.cleaning.config import CleaningConfig
-from tideline.services.cleaning.execute import plan_table_cleaning
+from tideline.hudi.services.archival.config import ArchivalConfig
+from tideline.hudi.services.archival.execute import archive_table, plan_table_archival
+from tideline.hudi.services.cleaning.config import CleaningConfig
+from tideline.hudi.services.cleaning.execute import plan_table_cleaning
+from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
 
 
 def main() -> None:

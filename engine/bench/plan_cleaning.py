@@ -18,16 +18,16 @@ from pathlib import Path
 
 from tideline.clock import SystemClock
 from tideline.formats.avro import encode_container
-from tideline.services.cleaning.config import CleaningConfig
-from tideline.services.cleaning.execute import plan_table_cleaning
-from tideline.services.cleaning.plan import CleaningPlan
-from tideline.services.explanation import NotDue
+from tideline.hudi.services.cleaning.config import CleaningConfig
+from tideline.hudi.services.cleaning.execute import plan_table_cleaning
+from tideline.hudi.services.cleaning.plan import CleaningPlan
+from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.table.create import TableDefinition, create_table
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.partition_metadata import encode_partition_metadata
+from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.table.create import TableDefinition, create_table
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.partition_metadata import encode_partition_metadata
-from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
-from tideline.timeline.instant_time import InstantTime
 
 _START_MS = 1_767_225_600_000
 _NEWEST = 100

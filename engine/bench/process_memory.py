@@ -10,7 +10,7 @@ from pathlib import Path
 
 SAMPLE_INTERVAL_S = 0.05
 # Java's command line names the module too, as one of Spark's settings.
-WORKER_ARGUMENTS = [b"-m", b"tideline.spark.python_daemon"]
+WORKER_ARGUMENTS = [b"-m", b"tideline.spark.session.python_daemon"]
 
 
 @dataclass(slots=True)

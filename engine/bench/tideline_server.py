@@ -17,8 +17,8 @@ from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.run import rewrite_data_files
 from tideline.iceberg.table import IcebergTable
 from tideline.lake_table import LakeTable
-from tideline.spark.iceberg_rewrite import execute_groups
-from tideline.spark.session import get_session
+from tideline.spark.iceberg.rewrite import execute_groups
+from tideline.spark.session.spark_session import spark_session
 from tideline.testing.json_line_server import claim_standard_output, serve
 
 
@@ -90,7 +90,7 @@ def main() -> None:
     replies = claim_standard_output()
     settings: dict[str, str] = json.loads(sys.argv[1])
     settings |= {"spark.local.dir": str(Path.cwd())}
-    spark = get_session("bench", master=settings.pop("spark.master"), extra_conf=settings)
+    spark = spark_session("bench", master=settings.pop("spark.master"), extra_conf=settings)
     operations = BenchOperations(spark)
     names = [name for name in dir(operations) if not name.startswith("_")]
     serve({name: getattr(operations, name) for name in names}, replies)

@@ -18,7 +18,7 @@ from bench.data import BenchInput, prepare_input
 from bench.hudi_side import HudiSide
 from bench.measurement import Claim, Limit, print_report, report_json
 from bench.tideline_side import TidelineSide
-from tideline.spark.cache_directory import cache_directory
+from tideline.cache_directory import cache_directory
 
 WARM_UP_ROUNDS = 3
 ROUNDS = 5

@@ -37,7 +37,7 @@ def test_tideline_offers_its_names_lazily_and_no_others() -> None:
         import tideline
         assert tideline.create.__self__ is tideline.LakeTable
         assert tideline.open.__self__ is tideline.LakeTable
-        assert tideline.register.__module__ == "tideline.spark.data_source"
+        assert tideline.register.__module__ == "tideline.spark.read.data_source"
         assert tideline.errors.Conflict.exit_code == 3
         assert tideline.__version__
         assert set(tideline.__all__) <= set(dir(tideline))
@@ -55,23 +55,23 @@ def test_tideline_offers_its_names_lazily_and_no_others() -> None:
     [
         "tideline.storage.s3",
         "tideline.storage.lock",
-        "tideline.timeline.active",
+        "tideline.hudi.timeline.active",
         "tideline.formats.avro",
-        "tideline.table.hoodie_table",
-        "tideline.services.rollback.execute",
-        "tideline.services.cleaning.execute",
-        "tideline.services.savepoint.execute",
-        "tideline.services.restore.execute",
-        "tideline.services.partition_ttl.execute",
+        "tideline.hudi.table.hoodie_table",
+        "tideline.hudi.recovery.execute",
+        "tideline.hudi.services.cleaning.execute",
+        "tideline.hudi.services.savepoint.execute",
+        "tideline.hudi.services.restore.execute",
+        "tideline.hudi.services.partition_ttl.execute",
         "tideline.cli.main",
         "tideline.cli.show",
         "tideline.cli.timeline",
         "tideline.cli.files",
         "tideline.cli.check",
-        "tideline.services.archival.execute",
-        "tideline.timeline.archived",
+        "tideline.hudi.services.archival.execute",
+        "tideline.hudi.timeline.archived",
         "tideline.cli.execute",
-        "tideline.ingest.execute",
+        "tideline.ingest.execute.operation",
         "tideline.lake_table",
         "tideline.cli.savepoint",
         "tideline.cli.restore",

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from tideline.services.rollback.execute import RolledBack
-from tideline.services.scheduler import AfterCommit
-from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
-from tideline.write.operation import WriteOperation
-from tideline.write.outcome import Committed
+from tideline.hudi.recovery.execute import RolledBack
+from tideline.hudi.services.scheduler import AfterCommit
+from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.outcome import Committed
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 1. Roll back and sweep up what dead writers left, then look for the write's token: a write that took
    place already is reported again, and nothing is written.
-2. Write and commit inside a transaction (tideline.write.transaction).
+2. Write and commit inside a transaction (tideline.hudi.write.transaction).
 3. Whatever fails, the transaction finds out what became of it: committed after all, undone, or
    unknown. Only what is certainly undone leaves as an error that is safe to retry.
 """
@@ -14,28 +14,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tideline.commit_report import CommitReport, report_commit
-from tideline.nature.guard import require_by_properties
-from tideline.services.rollback.execute import (
+from tideline.hudi.nature.guard import require_by_properties
+from tideline.hudi.recovery.execute import (
     FailedWrites,
     RolledBack,
     execute_failed_writes_rollback,
     execute_rollback,
     remove_files_of,
 )
-from tideline.services.rollback.sweep import sweep_leftovers
-from tideline.table.hoodie_table import HoodieTable
-from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.instant import Instant
-from tideline.timeline.instant_time import InstantTime
-from tideline.write.carried_metadata import carried_metadata
-from tideline.write.config import WriteConfig
-from tideline.write.conflict import Conflicted
-from tideline.write.operation import WriteOperation
-from tideline.write.outcome import Committed, Unknown, conflict_error, unknown_error
-from tideline.write.token import TokenSearch, TokenTaken
-from tideline.write.transaction import WriteTransaction
-from tideline.write.unique_keys import told_uniqueness, undeclared_index
-from tideline.write.upsert import Written
+from tideline.hudi.recovery.sweep import sweep_leftovers
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Instant
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.carried_metadata import carried_metadata
+from tideline.hudi.write.config import WriteConfig
+from tideline.hudi.write.conflict import Conflicted
+from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.outcome import Committed, Unknown, conflict_error, unknown_error
+from tideline.hudi.write.token import TokenSearch, TokenTakenError
+from tideline.hudi.write.transaction import WriteTransaction
+from tideline.hudi.write.unique_keys import told_uniqueness, undeclared_index
+from tideline.hudi.write.upsert import Written
 
 _log = logging.getLogger(__name__)
 
@@ -63,8 +63,8 @@ def commit_write(
 ) -> CommitReport:
     """Run one transaction; whatever fails inside is undone before the error goes on.
 
-    Raises Conflict when another write got in the way, UnknownOutcome when the store went away while
-    the commit became visible, and what `write` raises.
+    Raises ConflictError when another write got in the way, UnknownOutcomeError when the store went
+    away while the commit became visible, and what `write` raises.
     """
     require_by_properties(table, request.operation.permission)
     return _WriteRun(table, request, failed_writes).run(write)
@@ -101,7 +101,7 @@ class _WriteRun:
                 withdraw=self._withdraw,
                 extra_metadata=request.token.extra_metadata if request.token else {},
             )
-        except TokenTaken as taken:
+        except TokenTakenError as taken:
             return _report_repeated(request, taken.committed, self._rolled_back)
         try:
             written = write(transaction)
@@ -111,7 +111,7 @@ class _WriteRun:
         except (Exception, KeyboardInterrupt, SystemExit) as error:
             found = self._outcome_of_failure(transaction, error)
             if found is None:
-                if isinstance(error, TokenTaken):
+                if isinstance(error, TokenTakenError):
                     return _report_repeated(request, error.committed, self._rolled_back)
                 raise
             outcome = found
@@ -138,7 +138,8 @@ class _WriteRun:
     ) -> Committed | None:
         """The commit, when it took place in spite of the error; None when nothing is visible.
 
-        Raises UnknownOutcome. What was interrupted stays so: an unknown outcome is logged then.
+        Raises UnknownOutcomeError. What was interrupted stays so: an unknown outcome is logged
+        then.
         """
         is_interrupted = not isinstance(error, Exception)
         found = _abort(transaction, patiently=not is_interrupted)
@@ -179,7 +180,7 @@ class _WriteRun:
     def _refuse_repeated(self, token: TokenSearch, now: ActiveTimeline) -> None:
         found = token.find(now, is_locked=True)
         if found is not None:
-            raise TokenTaken(found, table=self._table.location.uri)
+            raise TokenTakenError(found, table=self._table.location.uri)
 
     def _withdraw(self, clustering: Instant) -> None:
         is_alive = not self._failed_writes.is_dead(self._table, clustering.time)

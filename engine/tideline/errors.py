@@ -7,7 +7,8 @@ values instead; these classes are for what ends an operation.
 
 from __future__ import annotations
 
-from typing import ClassVar
+import warnings
+from typing import Any, ClassVar
 
 
 class TidelineError(Exception):
@@ -15,10 +16,14 @@ class TidelineError(Exception):
 
     `exit_code` is what the command line returns: 1 the table or data is at fault, 2 usage,
     3 conflict (safe to retry), 4 storage unreachable (safe to retry), 5 outcome unknown (look
-    before repeating).
+    before repeating). `kind` is its name in JSON documents, conditions and events: `ConflictError`.
     """
 
     exit_code: ClassVar[int] = 1
+    kind: ClassVar[str] = "TidelineError"
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.__dict__.get("kind", cls.__name__.removesuffix("Error"))
 
     def __init__(
         self,
@@ -51,31 +56,32 @@ class ConfigError(TidelineError):
     """The request or its configuration is wrong: correct it and call again."""
 
     exit_code = 2
+    kind = "ConfigError"
 
 
-class InvalidData(TidelineError):
+class InvalidDataError(TidelineError):
     """Rows or source files are at fault: correct the data. The table is unchanged."""
 
 
-class UnsupportedTable(TidelineError):
+class UnsupportedTableError(TidelineError):
     """The table is sound but uses something Tideline refuses by name rather than guess."""
 
 
-class CorruptTable(TidelineError):
+class CorruptTableError(TidelineError):
     """The table's own files contradict each other or cannot be read: repair it first."""
 
 
-class ObjectNotFound(TidelineError):
+class ObjectNotFoundError(TidelineError):
     """A named object does not exist in the store."""
 
 
-class Conflict(TidelineError):
+class ConflictError(TidelineError):
     """Another writer got there first. Nothing of this write is visible; it is safe to retry."""
 
     exit_code = 3
 
 
-class StorageUnavailable(TidelineError):
+class StorageUnavailableError(TidelineError):
     """The store could not be reached, refused us or timed out.
 
     Nothing of this operation is visible, so it is safe to retry.
@@ -84,7 +90,7 @@ class StorageUnavailable(TidelineError):
     exit_code = 4
 
 
-class UnknownOutcome(TidelineError):
+class UnknownOutcomeError(TidelineError):
     """The store went away while a change became visible: it may be, or may yet become so.
 
     Do not simply repeat the operation. The message names the instant or snapshot and the command
@@ -94,8 +100,36 @@ class UnknownOutcome(TidelineError):
     exit_code = 5
 
 
-class FailedAfterCommit(TidelineError):
+class FailedAfterCommitError(TidelineError):
     """The write is committed; a table service that was to follow it failed.
 
     Do not repeat the write; run the service again.
     """
+
+
+def error_kind(error: BaseException) -> str:
+    """The `kind` of an error, of one that is not ours the name of its class."""
+    return error.kind if isinstance(error, TidelineError) else type(error).__name__
+
+
+_DEPRECATED = (
+    InvalidDataError,
+    UnsupportedTableError,
+    CorruptTableError,
+    ObjectNotFoundError,
+    ConflictError,
+    StorageUnavailableError,
+    UnknownOutcomeError,
+    FailedAfterCommitError,
+)
+"""What had a name without `Error` in release 0.1: those names go with the next one."""
+
+
+def __getattr__(name: str) -> Any:
+    for error in _DEPRECATED:
+        if name == error.__name__.removesuffix("Error"):
+            warnings.warn(
+                f"tideline.errors.{name} is now {error.__name__}", DeprecationWarning, stacklevel=2
+            )
+            return error
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

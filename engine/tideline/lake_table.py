@@ -12,67 +12,67 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tideline.check.finding import Finding, Repair
-from tideline.check.repair import repair_table
-from tideline.check.run import check_table
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport
 from tideline.commit_write import Requirement, WriteRequest, commit_write, repeated_write
-from tideline.errors import Conflict, FailedAfterCommit, TidelineError
-from tideline.index.bucket_layout import BucketLayout
-from tideline.nature.guard import admit, require, require_by_properties
-from tideline.nature.look import read_nature
-from tideline.nature.operation import Operation
-from tideline.nature.table_nature import TableNature
-from tideline.services.engine import ServiceEngine
-from tideline.services.explanation import NotDue
-from tideline.services.partition_ttl.config import PartitionTtlConfig
-from tideline.services.partition_ttl.execute import (
-    PartitionsExpired,
-    audit_partition_ttl,
-    expired_partitions,
-    plan_table_partition_ttl,
-)
-from tideline.services.readable_settings import check_readable
-from tideline.services.rollback.execute import (
+from tideline.errors import ConflictError, FailedAfterCommitError, TidelineError
+from tideline.hudi.check.finding import Finding, Repair
+from tideline.hudi.check.repair import repair_table
+from tideline.hudi.check.run import check_table
+from tideline.hudi.index.bucket_layout import BucketLayout
+from tideline.hudi.nature.guard import admit, require, require_by_properties
+from tideline.hudi.nature.look import read_nature
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.table_nature import TableNature
+from tideline.hudi.recovery.execute import (
     FailedWrites,
     RolledBack,
     execute_failed_writes_rollback,
     find_failed_writes,
     plan_instant_rollback,
 )
-from tideline.services.rollback.plan import RollbackPlan
-from tideline.services.rollback.sweep import sweep_leftovers
-from tideline.services.runs import ServicePlan, ServiceRun, TableServices
-from tideline.services.scheduler import SchedulerConfig, run_after_commit
-from tideline.services.service import Service
-from tideline.settings.gate import check_given
-from tideline.settings.setting import Place
-from tideline.storage.location import StoreLocation
-from tideline.storage.new_root import prepared_root
-from tideline.storage.probe.run import probe_conditional_writes
-from tideline.table.agreement import check_agreement
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.location_conflict import refuse_table_conflict
-from tideline.table.names import column_names, member_named, one_or_several
-from tideline.table.settings import Settings
-from tideline.table.table_config import (
+from tideline.hudi.recovery.plan import RollbackPlan
+from tideline.hudi.recovery.sweep import sweep_leftovers
+from tideline.hudi.services.engine import ServiceEngine
+from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig
+from tideline.hudi.services.partition_ttl.execute import (
+    PartitionsExpired,
+    audit_partition_ttl,
+    expired_partitions,
+    plan_table_partition_ttl,
+)
+from tideline.hudi.services.readable_settings import check_readable
+from tideline.hudi.services.runs import ServicePlan, ServiceRun, TableServices
+from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.agreement import check_agreement
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.location_conflict import refuse_table_conflict
+from tideline.hudi.table.names import column_names, member_named, one_or_several
+from tideline.hudi.table.settings import Settings
+from tideline.hudi.table.table_config import (
     TABLE_VERSION,
     TIMEZONE,
     KeyGeneratorKind,
     MergeMode,
     TableType,
 )
-from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.instant_time import InstantTime
-from tideline.write.config import FailedWritesPolicy, WriteConfig
-from tideline.write.engine import WriteEngine
-from tideline.write.index_choice import IndexChoice
-from tideline.write.operation import WriteOperation
-from tideline.write.planned_write import OPERATION, wanted_operation
-from tideline.write.token import TokenSearch
-from tideline.write.transaction import WriteTransaction
-from tideline.write.upsert import Written, execute_delete_partition, execute_write
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.config import FailedWritesPolicy, WriteConfig
+from tideline.hudi.write.engine import WriteEngine
+from tideline.hudi.write.index_choice import IndexChoice
+from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.planned_write import OPERATION, wanted_operation
+from tideline.hudi.write.token import TokenSearch
+from tideline.hudi.write.transaction import WriteTransaction
+from tideline.hudi.write.upsert import Written, execute_delete_partition, execute_write
+from tideline.settings.gate import check_given
+from tideline.settings.setting import Place
+from tideline.storage.location import StoreLocation
+from tideline.storage.new_root import prepared_root
+from tideline.storage.probe.run import probe_conditional_writes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,7 +116,7 @@ class LakeTable:
         Raises ConfigError for a definition that cannot be, and when a table is there already, or a
         Hudi or Iceberg table above or below it.
         """
-        from tideline.table.create import TableDefinition, create_table, table_properties
+        from tideline.hudi.table.create import TableDefinition, create_table, table_properties
 
         location = StoreLocation.of(uri, storage_options)
         store = location.open()
@@ -181,15 +181,15 @@ class LakeTable:
         partition columns). `options` are Hudi write settings (`hoodie.*`); `extra_metadata` goes
         into the commit; `require` is asked under the table lock just before the commit completes.
         `token` names this write: repeated with the same token it is never written twice, and the
-        report is that of the commit that took place (see tideline.write.token).
+        report is that of the commit that took place (see tideline.hudi.write.token).
 
-        Raises InvalidData when the rows do not fit, Conflict when another writer was faster
-        (nothing of this write is visible; write again), UnknownOutcome when the store went away
-        while the commit became visible (look, or write again with the same token), ConfigError,
-        UnsupportedTable. A conflict is retried `hoodie.write.num.retries.on.conflict.failures`
-        times first.
+        Raises InvalidDataError when the rows do not fit, ConflictError when another writer was
+        faster (nothing of this write is visible; write again), UnknownOutcomeError when the store
+        went away while the commit became visible (look, or write again with the same token),
+        ConfigError, UnsupportedTableError. A conflict is retried
+        `hoodie.write.num.retries.on.conflict.failures` times first.
         """
-        from tideline.spark.write import open_engine, partitions_to_delete
+        from tideline.spark.write.run import open_engine, partitions_to_delete
 
         given = self._given(options, Place.WRITE)
         wanted, config = self._planned(operation, given)
@@ -208,7 +208,7 @@ class LakeTable:
             try:
                 report = self._write(engine, request)
                 break
-            except Conflict:
+            except ConflictError:
                 # The other writer's files are looked up anew in the next attempt.
                 if attempts_left == 0:
                     raise
@@ -281,19 +281,19 @@ class LakeTable:
 
     def snapshot(self, spark: SparkSession, as_of: Any = None) -> DataFrame:
         """The table's rows, now or as of an instant (text, datetime or InstantTime)."""
-        from tideline.spark.snapshot import snapshot
+        from tideline.spark.read.snapshot import snapshot
 
         return snapshot(spark, self.hoodie_table, as_of)
 
     def read_optimized(self, spark: SparkSession) -> DataFrame:
         """The rows of the base files alone: a merge-on-read table without its logs."""
-        from tideline.spark.snapshot import read_optimized
+        from tideline.spark.read.snapshot import read_optimized
 
         return read_optimized(spark, self.hoodie_table)
 
     def incremental(self, spark: SparkSession, after: Any, until: Any = None) -> DataFrame:
         """Rows that commits in (after, until] wrote, in their latest state by then."""
-        from tideline.spark.incremental import incremental
+        from tideline.spark.read.incremental import incremental
 
         return incremental(spark, self.hoodie_table, after, until)
 
@@ -313,8 +313,8 @@ class LakeTable:
     ) -> ServiceRun:
         """Finish what is pending of a service, then plan and execute what is due.
 
-        Services that move rows run in `spark`, else in a session of their own. Raises Conflict when
-        another process got in the way: nothing is half done, call again.
+        Services that move rows run in `spark`, else in a session of their own. Raises ConflictError
+        when another process got in the way: nothing is half done, call again.
         """
         return self.services(options, spark=spark).run(Service.parse(service))
 
@@ -333,7 +333,7 @@ class LakeTable:
 
         def open_engine() -> ServiceEngine:
             # Services that move no rows run where Spark is not installed.
-            from tideline.spark.service_engine import open_service_engine
+            from tideline.spark.services.engine import open_service_engine
 
             return open_service_engine(table, spark)
 
@@ -364,8 +364,8 @@ class LakeTable:
 
         `gone` names writers that have ended for certain, so that their heartbeats need not expire.
         Clusterings and log compactions go as well that nobody can run, because their plans cannot
-        be read; those stop a writer with CorruptTable. Raises ConfigError when the table's zone
-        must be declared.
+        be read; those stop a writer with CorruptTableError. Raises ConfigError when the table's
+        zone must be declared.
         """
         table = self.hoodie_table
         config = self._index.plain(None)
@@ -416,7 +416,7 @@ class LakeTable:
         An option `tideline.timezone` declares the zone of this open table from now on. Raises
         ConfigError for an option that is unknown, refused or contradicts the table, for a zone that
         cannot be, when one would place rows by another index than the bucket index the table was
-        built with, and where its number of buckets has to be declared; UnsupportedTable for a
+        built with, and where its number of buckets has to be declared; UnsupportedTableError for a
         bucket index that is not written.
         """
         return self._index.for_rows(self._given(options, Place.WRITE))
@@ -441,7 +441,7 @@ class LakeTable:
         return WriteRequest(operation, config, schema_json, extra_metadata or {}, require, search)
 
     def _write(self, engine: WriteEngine, request: WriteRequest) -> CommitReport:
-        from tideline.table.schema import arrow_to_avro, record_name
+        from tideline.hudi.table.schema import arrow_to_avro, record_name
 
         name, namespace = record_name(self.hoodie_table.config.name)
         schema = arrow_to_avro(engine.schema, name=name, namespace=namespace)
@@ -480,7 +480,7 @@ class LakeTable:
         try:
             done = run_after_commit(self.services(of_services, spark=spark), scheduler)
         except TidelineError as error:
-            raise FailedAfterCommit(
+            raise FailedAfterCommitError(
                 "the write is committed, do not repeat it; a service that was to follow it "
                 f"failed: {error.message}",
                 table=self.uri,

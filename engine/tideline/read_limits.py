@@ -3,7 +3,7 @@
 What a table's folder holds was written by others. A few bytes of it can ask for any amount of
 memory: gzip and deflate shrink a thousandfold, and a two-byte JSON value is an object of two
 hundred bytes. Therefore nothing is read whole, decompressed or parsed beyond these limits; what
-exceeds one raises UnsupportedTable naming path, sizes and the setting.
+exceeds one raises UnsupportedTableError naming path, sizes and the setting.
 
 `TIDELINE_METADATA_BYTES_MAX` is a number of bytes or such as `512Mi`; other limits follow from it.
 `TIDELINE_COLUMNS_MAX` is about the columns of files. A process that looks at many tables at the
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from tideline.errors import ConfigError, UnsupportedTable
+from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.wording import size_text
 
 SETTING: Final = "TIDELINE_METADATA_BYTES_MAX"
@@ -111,7 +111,8 @@ def too_many_columns(found: int) -> str | None:
 def admit(size_bytes: int, *, path: object = None, what: str = "object") -> None:
     """Let an object of this size, as stored or decompressed, be read into memory.
 
-    Waits for its turn where turns are taken. Raises UnsupportedTable when it exceeds the limit.
+    Waits for its turn where turns are taken. Raises UnsupportedTableError when it exceeds the
+    limit.
     """
     limit_bytes = read_limits().object_bytes_max
     if size_bytes > limit_bytes:
@@ -119,18 +120,18 @@ def admit(size_bytes: int, *, path: object = None, what: str = "object") -> None
     _take_turn(size_bytes)
 
 
-def too_large(what: str, limit_bytes: int, *, path: object = None) -> UnsupportedTable:
+def too_large(what: str, limit_bytes: int, *, path: object = None) -> UnsupportedTableError:
     """The error for what exceeds the limit on bytes."""
-    return UnsupportedTable(
+    return UnsupportedTableError(
         f"{what} is larger than the {size_text(limit_bytes)} of metadata that are read at once; "
         f"if it is sound, set {SETTING} higher, and give the process the memory for it",
         path=path,
     )
 
 
-def too_many_values(found: int, limit: int, *, path: object = None) -> UnsupportedTable:
+def too_many_values(found: int, limit: int, *, path: object = None) -> UnsupportedTableError:
     """The error for a document of too many values."""
-    return UnsupportedTable(
+    return UnsupportedTableError(
         f"{found:,} values are more than the {limit:,} that are read from one object; if it is "
         f"sound, set {SETTING} higher than {size_text(read_limits().object_bytes_max)}, and give "
         "the process the memory for it",
@@ -194,7 +195,10 @@ def reads_large_objects() -> bool:
 
 
 def count_entries(count: int, *, path: object = None) -> None:
-    """Note entries read from a manifest. Raises UnsupportedTable in a look that reads too many."""
+    """Note entries read from a manifest.
+
+    Raises UnsupportedTableError in a look that reads too many.
+    """
     turn = _turn.get()
     if turn is None:
         return
@@ -202,7 +206,7 @@ def count_entries(count: int, *, path: object = None) -> None:
     if turn.entries > _ENTRIES_SMALL:
         turn.hold()
     if turn.entries > turn.entries_max:
-        raise UnsupportedTable(
+        raise UnsupportedTableError(
             f"the newest snapshot lists more than {turn.entries_max:,} files, too many for one "
             f"look; set {SETTING} higher, and give the process the memory for it",
             path=path,

@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.table import Table
 
 from tideline.formats.avro import decode_container
+from tideline.hudi.table.file_group import FileGroupId, join_path
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.storage.location import StoreLocation
-from tideline.table.file_group import FileGroupId, join_path
-from tideline.table.hoodie_table import HoodieTable
-from tideline.timeline.commit_metadata import CommitMetadata
-from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant
 
 SMALL_FILE_LIMIT = "hoodie.clustering.plan.strategy.small.file.limit"
 SERVICES = {"COMPACT": "compaction", "LOG_COMPACT": "log compaction", "CLUSTER": "clustering"}

@@ -25,7 +25,6 @@ from rich.console import Console
 from rich.table import Table
 
 import tideline
-from tideline.spark.session import get_session
 
 KEY = ["carrier", "flight", "origin", "scheduled_departure"]
 COLUMNS = [
@@ -177,7 +176,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Query the flights table, check the answers.")
     parser.add_argument("table", type=Path)
     path = parser.parse_args().table
-    spark = get_session("flights queries")
+    spark = tideline.spark_session("flights queries")
     tideline.open(str(path)).snapshot(spark).createOrReplaceTempView("flights")
     expected = expected_flights()
 

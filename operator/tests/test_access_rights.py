@@ -18,7 +18,7 @@ from tideline_operator.kube import (
     ROLE_BINDINGS,
     SECRETS,
     SERVICE_ACCOUNTS,
-    ApiRefused,
+    ApiRefusedError,
     ApiResource,
     Manifest,
 )
@@ -124,7 +124,7 @@ def test_at_home_the_operator_holds_one_lease_by_name(installed: ApiServer) -> N
         }
     )
     assert rights_of(installed, OPERATOR, HOME) == pairs(OPERATOR_RIGHTS) | leases
-    with pytest.raises(ApiRefused, match="forbidden"):
+    with pytest.raises(ApiRefusedError, match="forbidden"):
         installed.api(OPERATOR).get(LEASES, "another", HOME)
 
 
@@ -132,7 +132,7 @@ def test_at_home_the_operator_holds_one_lease_by_name(installed: ApiServer) -> N
 def test_beyond_its_own_rights_the_operator_gives_away_the_engines_role_only(
     installed: ApiServer, role: str
 ) -> None:
-    with pytest.raises(ApiRefused, match="forbidden") as refused:
+    with pytest.raises(ApiRefusedError, match="forbidden") as refused:
         installed.api(OPERATOR).create(ROLE_BINDINGS, binding(f"more-{role}", role), LAKE)
     assert refused.value.status == 403
 
@@ -142,7 +142,7 @@ def test_the_operator_reads_a_secret_by_name_and_lists_none(installed: ApiServer
     installed.api().create(SECRETS, secret, LAKE)
     operator = installed.api(OPERATOR)
     assert operator.get(SECRETS, "store", LAKE) is not None
-    with pytest.raises(ApiRefused, match="cannot list resource"):
+    with pytest.raises(ApiRefusedError, match="cannot list resource"):
         operator.list(SECRETS, LAKE)
 
 
@@ -159,7 +159,7 @@ def test_the_engine_may_do_nothing_anywhere_else(installed: ApiServer, namespace
 def test_the_engine_is_refused_by_the_server_itself(
     installed: ApiServer, resource: ApiResource
 ) -> None:
-    with pytest.raises(ApiRefused, match="cannot list resource"):
+    with pytest.raises(ApiRefusedError, match="cannot list resource"):
         installed.api(ENGINE).list(resource, LAKE)
 
 
@@ -169,7 +169,7 @@ def test_the_engine_sees_its_own_namespace_only(
 ) -> None:
     engine = installed.api(ENGINE)
     assert engine.list(resource, LAKE)
-    with pytest.raises(ApiRefused, match="forbidden"):
+    with pytest.raises(ApiRefusedError, match="forbidden"):
         engine.list(resource, OTHER)
 
 
@@ -187,14 +187,14 @@ def test_with_namespaces_the_operator_may_do_nothing_outside_them(api_server: Ap
         assert stranger.list(LAKE_TABLES, bound)
         assert stranger.get(NAMESPACES, bound) is not None
         for namespace in (unbound, None):
-            with pytest.raises(ApiRefused, match="forbidden"):
+            with pytest.raises(ApiRefusedError, match="forbidden"):
                 stranger.list(LAKE_TABLES, namespace)
-        with pytest.raises(ApiRefused, match="forbidden"):
+        with pytest.raises(ApiRefusedError, match="forbidden"):
             stranger.get(NAMESPACES, unbound)
         account = named("v1", "ServiceAccount", "tideline-engine")
         assert stranger.create(SERVICE_ACCOUNTS, account, bound)
         stranger.create(ROLE_BINDINGS, binding("tideline-engine", "tideline-engine"), bound)
-        with pytest.raises(ApiRefused, match="forbidden"):
+        with pytest.raises(ApiRefusedError, match="forbidden"):
             stranger.create(ROLE_BINDINGS, binding("more", "cluster-admin"), bound)
     finally:
         api.delete(ROLE_BINDINGS, "limited", bound)

@@ -11,27 +11,34 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.formats.avro import encode_container
-from tideline.ingest.operation import Place, RunService
-from tideline.ingest.operation_result import OperationResult, Outcome
-from tideline.services.service import Service
-from tideline.storage.location import StoreLocation
-from tideline.table.create import TableDefinition, create_table
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import (
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.create import TableDefinition, create_table
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import (
     CDC_ENABLED,
     INDEX_TYPE,
     PAYLOAD_CLASS,
     TIMELINE_TIMEZONE,
     TableType,
 )
-from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
-from tideline.timeline.instant import Action
-from tideline.timeline.instant_time import InstantTime
-from tideline_operator.actions import Action as Planned
-from tideline_operator.actions import Blocked
-from tideline_operator.observation import Observer
-from tideline_operator.operation import create_operation
-from tideline_operator.planner import plan
+from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.ingest.operation.operation import Place, RunService
+from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.storage.location import StoreLocation
+from tideline_operator.decide.actions import Action as Planned
+from tideline_operator.decide.actions import Blocked
+from tideline_operator.decide.operation import create_operation
+from tideline_operator.decide.planner import plan
+from tideline_operator.decide.service_settings import SPEC_NAMES
+from tideline_operator.observe.observation import Observer
+from tideline_operator.report.status import (
+    observed_status,
+    operation_finished,
+    operation_started,
+    with_entry,
+)
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import (
     Condition,
@@ -39,13 +46,6 @@ from tideline_operator.resources.status import (
     LakeTableStatus,
     OperationPhase,
     Truth,
-)
-from tideline_operator.service_settings import SPEC_NAMES
-from tideline_operator.status import (
-    observed_status,
-    operation_finished,
-    operation_started,
-    with_entry,
 )
 from tideline_operator.testing.table_states import EMPTY, resolved, starts
 

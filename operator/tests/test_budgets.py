@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tideline_operator.actions import Priority
 from tideline_operator.controller.budgets import Admitted, Budgets, Full, Limits, TooLarge
+from tideline_operator.decide.actions import Priority
 
 A, B, C, D = (("lake", name) for name in "abcd")
 OTHER = ("sea", "x")

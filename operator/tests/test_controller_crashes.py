@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tideline_operator.api_objects import LAKE_TABLES, ApiUnavailable
+from tideline_operator.api_objects import LAKE_TABLES, ApiUnavailableError
 from tideline_operator.controller.controller import Controller
 from tideline_operator.kube import KubeApi
 from tideline_operator.testing.api_server import ApiServer
@@ -37,7 +37,7 @@ class MortalApi(KubeApi):
 
     def _send(self, verb: str, *arguments: Any, **options: Any) -> Any:
         if self.died.is_set():
-            raise ApiUnavailable("cut off")
+            raise ApiUnavailableError("cut off")
         if verb in READS or self.writes_left is None:
             return super()._send(verb, *arguments, **options)
         with self._counting:
@@ -45,11 +45,11 @@ class MortalApi(KubeApi):
             is_last = self.writes_left == 0
             if is_last and not self.last_arrives:
                 self.died.set()
-                raise ApiUnavailable("cut off before the write")
+                raise ApiUnavailableError("cut off before the write")
             answer = super()._send(verb, *arguments, **options)
             if is_last:
                 self.died.set()
-                raise ApiUnavailable("cut off after the write")
+                raise ApiUnavailableError("cut off after the write")
             return answer
 
 

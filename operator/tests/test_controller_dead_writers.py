@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.ingest.operation import RollBack, writer_name
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant_time import next_instant_time
+from tideline.ingest.operation.operation import RollBack, writer_name
 from tideline.storage.heartbeat import heartbeat_path
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
-from tideline.timeline.instant import Action
-from tideline.timeline.instant_time import next_instant_time
 from tideline_operator.api_objects import Manifest
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase

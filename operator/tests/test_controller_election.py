@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.ingest.operation import Place
+from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.s3_client import S3Connection, S3Credentials
@@ -18,7 +18,7 @@ from tideline_operator.api_objects import LAKE_STORES, LEASES, SECRETS, Manifest
 from tideline_operator.controller.election import Election
 from tideline_operator.controller.main import LEASE_NAME
 from tideline_operator.controller.object_cache import ObjectCache
-from tideline_operator.controller.status_writer import StaleStatus, StatusWriter
+from tideline_operator.controller.status_writer import StaleStatusError, StatusWriter
 from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
@@ -79,7 +79,7 @@ def test_a_status_is_never_written_over_a_newer_one(case: ControllerCase) -> Non
     writer = StatusWriter(case.api, ObjectCache())
     newer = writer.write(read, LakeTableStatus(observed_generation=1))
     assert newer["status"]["observedGeneration"] == 1
-    with pytest.raises(StaleStatus):
+    with pytest.raises(StaleStatusError):
         writer.write(read, LakeTableStatus(observed_generation=2))
     assert case.status()["observedGeneration"] == 1
     assert writer.write(newer, LakeTableStatus(observed_generation=1)) is newer

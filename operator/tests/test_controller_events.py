@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.api_objects import EVENTS, JOBS, LAKE_STORES, Manifest
 from tideline_operator.controller.event_recorder import REPEAT_MS, EventRecorder, TableEvent

@@ -11,13 +11,13 @@ import pytest
 from tideline.clock import SystemClock
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
 from tideline.iceberg.table_operations import Committed
-from tideline.ingest.execute import execute_operation
-from tideline.ingest.operation import MaintainIceberg
-from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.operation.operation import MaintainIceberg
+from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation
 from tideline.testing.iceberg_model import IcebergModel
-from tideline_operator import planner
 from tideline_operator.api_objects import Manifest
+from tideline_operator.decide import planner
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 

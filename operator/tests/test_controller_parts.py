@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation import Place
-from tideline.ingest.operation_result import OperationResult, Outcome, SkippedFile
-from tideline_operator.addresses import address_of
+from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
 from tideline_operator.controller.health import HttpServer, verdict
 from tideline_operator.controller.json_log import JsonLines
 from tideline_operator.controller.locations import Claim, ClaimedPlace, Locations
@@ -22,6 +21,7 @@ from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.poll_pacing import IDLE_AFTER_POLLS, PollPacing
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.controller.table_events import events_of
+from tideline_operator.decide.addresses import address_of
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
 

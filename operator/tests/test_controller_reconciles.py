@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from tideline.ingest.operation import Operation
-from tideline.ingest.operation_result import OperationResult, Outcome, SkippedFile
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant_time import next_instant_time
+from tideline.ingest.operation.operation import Operation
+from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
 from tideline.storage.heartbeat import heartbeat_path
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
-from tideline.timeline.commit_metadata import CommitMetadata
-from tideline.timeline.instant import Action
-from tideline.timeline.instant_time import next_instant_time
 from tideline_operator.api_objects import (
     LAKE_TABLES,
     ROLE_BINDINGS,
     SERVICE_ACCOUNTS,
-    ApiUnavailable,
+    ApiUnavailableError,
     Manifest,
 )
 from tideline_operator.controller.budgets import Limits
-from tideline_operator.launcher.job_launcher import Refused, Started
+from tideline_operator.launch.job_launcher import Refused, Started
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
@@ -161,7 +161,7 @@ class DyingLauncher:
     ) -> Started | Refused:
         del table, owner
         self.asked.append((operation.id, attempt))
-        raise ApiUnavailable("gone before the Job was created")
+        raise ApiUnavailableError("gone before the Job was created")
 
     def stop(self, namespace: str, name: str) -> bool:
         del namespace, name

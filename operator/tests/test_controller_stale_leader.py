@@ -13,7 +13,7 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.testing.fake_clock import FakeClock
-from tideline_operator.api_objects import EVENTS, LEASES, LeadershipLost, Manifest
+from tideline_operator.api_objects import EVENTS, LEASES, LeadershipLostError, Manifest
 from tideline_operator.controller import election as election_module
 from tideline_operator.controller.election import Election
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
@@ -110,7 +110,7 @@ def test_a_former_leader_writes_nothing_whatever_it_was_about_to_write(
         lambda: api.patch(JOBS, "j", {}, "n"),
         lambda: StatusWriter(api, ObjectCache()).write(table, status),
     ):
-        with pytest.raises(LeadershipLost, match="does not lead any more"):
+        with pytest.raises(LeadershipLostError, match="does not lead any more"):
             write()
     EventRecorder(api, "a", clock.now_ms).record(table, TableEvent("Late", "", "too late"))
     assert len(server.seen) == 1
@@ -177,7 +177,7 @@ def test_a_leader_whose_renewals_hang_steps_down_before_another_may_lead(
     assert [reason for _, reason in lost] == ["could not renew the lease"]
     assert lost[0][0] - hangs_since_s < DEADLINE_S + 1.0
     assert taken_s - lost[0][0] > 0.5
-    with pytest.raises(LeadershipLost):
+    with pytest.raises(LeadershipLostError):
         api.create(EVENTS, {"metadata": {"name": "late"}}, namespace)
 
 

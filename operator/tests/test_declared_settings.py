@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tideline.ingest.execute import execute_operation
-from tideline.ingest.operation import Place
+from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode
+from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.operation.operation import Place
 from tideline.lake_table import LakeTable
-from tideline.table.table_config import KeyGeneratorKind, MergeMode
-from tideline_operator.operation import create_operation
-from tideline_operator.service_settings import wanted_services
+from tideline_operator.decide.operation import create_operation
+from tideline_operator.decide.service_settings import wanted_services
 from tideline_operator.testing.table_states import resolved
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.ingest.kubernetes_pods import CONTAINER_NAME
-from tideline.ingest.landing import FileFormat, LandingFile
-from tideline.ingest.operation import (
+from tideline.hudi.services.service import Service
+from tideline.ingest.executors.kubernetes_pods import CONTAINER_NAME
+from tideline.ingest.landing.landed_file import FileFormat, LandingFile
+from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
     MakeSavepoint,
@@ -23,9 +24,8 @@ from tideline.ingest.operation import (
     TableTarget,
     Work,
 )
-from tideline.services.service import Service
 from tideline_operator.api_objects import Manifest
-from tideline_operator.launcher.driver_job import (
+from tideline_operator.launch.driver_job import (
     CA_BUNDLE_PATH,
     LaunchSettings,
     driver_job,
@@ -33,7 +33,7 @@ from tideline_operator.launcher.driver_job import (
     memory_asked_bytes,
     operation_config_map,
 )
-from tideline_operator.launcher.pod_template import engine_container
+from tideline_operator.launch.pod_template import engine_container
 from tideline_operator.resources.lake_store import LakeStoreSpec, StoreCredentials, StoreTls
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.table_states import resolved

@@ -12,22 +12,22 @@ import pytest
 from pyarrow import parquet
 
 from tideline.cli.operation import run_operation
-from tideline.ingest import executor_admission
-from tideline.ingest.executor_admission import (
+from tideline.ingest.executors import executor_admission
+from tideline.ingest.executors.executor_admission import (
     EXECUTORS_REFUSED,
-    ExecutorsRefused,
+    ExecutorsRefusedError,
     KubernetesAccount,
     check_executors,
 )
-from tideline.ingest.kubernetes_pods import SparkPods, ThisPod
-from tideline.ingest.landing import FileFormat, list_landing
-from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.ingest.executors.kubernetes_pods import SparkPods, ThisPod
+from tideline.ingest.landing.landed_file import FileFormat, list_landing
+from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation
 from tideline_operator.api_objects import PODS, ApiResource, Manifest
-from tideline_operator.operation import ingest_operation
-from tideline_operator.planner import plan
+from tideline_operator.decide.operation import ingest_operation
+from tideline_operator.decide.planner import plan
+from tideline_operator.report.status import observed_status, operation_finished, operation_started
 from tideline_operator.resources.status import ConditionType, LakeTableStatus
-from tideline_operator.status import observed_status, operation_finished, operation_started
 from tideline_operator.testing.api_server import ADMIN, ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.eventually import eventually
@@ -94,7 +94,7 @@ def test_a_quota_that_leaves_no_room_is_told_with_what_and_how_much(
     def refusal() -> str:
         try:
             check_executors(executors(tmp_path), pod, account)
-        except ExecutorsRefused as error:
+        except ExecutorsRefusedError as error:
             return str(error)
         return ""
 
@@ -144,7 +144,7 @@ def test_a_driver_whose_executors_are_refused_ends_before_it_starts_spark(
     def is_refused() -> bool:
         try:
             check_executors(executors(tmp_path), pod, account)
-        except ExecutorsRefused:
+        except ExecutorsRefusedError:
             return True
         return False
 

@@ -12,7 +12,7 @@ import pytest
 
 from tideline_operator.controller.figures import described_metrics
 from tideline_operator.testing.helm_chart import (
-    ChartRefused,
+    ChartRefusedError,
     helm_program,
     install_files,
     lint,
@@ -184,7 +184,7 @@ def test_metrics_can_be_kept_to_some_readers() -> None:
     ],
 )
 def test_wrong_values_are_refused_by_name(values: dict[str, Any], field: str) -> None:
-    with pytest.raises(ChartRefused) as refused:
+    with pytest.raises(ChartRefusedError) as refused:
         rendered(CHART, values)
     assert field in str(refused.value)
 

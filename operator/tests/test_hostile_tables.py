@@ -20,7 +20,7 @@ from tideline.testing.iceberg_model import IcebergModel
 from tideline.testing.iceberg_model_files import ModelFiles
 from tideline.testing.iceberg_row_delta import RowDelta
 from tideline.testing.small_table import SmallTable, batch
-from tideline_operator.observation import Observer
+from tideline_operator.observe.observation import Observer
 from tideline_operator.testing.table_states import EMPTY, resolved_iceberg
 
 _MIB = 1024 * 1024

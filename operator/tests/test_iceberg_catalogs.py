@@ -15,17 +15,17 @@ import pyarrow as pa
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.ingest.execute import execute_operation
-from tideline.ingest.operation import Operation
-from tideline.ingest.operation_result import OperationResult, Outcome
-from tideline_operator import planner
+from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.operation.operation import Operation
+from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline_operator.api_objects import SECRETS
 from tideline_operator.controller.catalog_secrets import catalog_properties
-from tideline_operator.due_services import needs_of
-from tideline_operator.launcher.driver_job import LaunchSettings, driver_job
-from tideline_operator.launcher.pod_template import engine_container
-from tideline_operator.observation import Observer
-from tideline_operator.planner import plan
+from tideline_operator.decide import planner
+from tideline_operator.decide.due_services import needs_of
+from tideline_operator.decide.planner import plan
+from tideline_operator.launch.driver_job import LaunchSettings, driver_job
+from tideline_operator.launch.pod_template import engine_container
+from tideline_operator.observe.observation import Observer
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.table_states import EMPTY, resolved_iceberg, starts

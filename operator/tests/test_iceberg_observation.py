@@ -10,19 +10,19 @@ import pytest
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.snapshot_producer import commit_snapshot, new_snapshot_id
 from tideline.iceberg.file_system_table import HINT_PATH
-from tideline.ingest.operation import Place
+from tideline.ingest.operation.operation import Place
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
 from tideline.testing.iceberg_model import IcebergModel
 from tideline.testing.iceberg_model_files import ModelFiles
 from tideline.testing.iceberg_row_delta import RowDelta
-from tideline_operator.due_services import needs_of
-from tideline_operator.iceberg_observation import COUNTING_FREE_MS
-from tideline_operator.observation import Observer
-from tideline_operator.observed import Observed
-from tideline_operator.observed_iceberg import ObservedIceberg
+from tideline_operator.decide.due_services import needs_of
+from tideline_operator.decide.observed import Observed
+from tideline_operator.decide.observed_iceberg import ObservedIceberg
+from tideline_operator.decide.service_triggers import ServiceNeed
+from tideline_operator.observe.iceberg_observation import COUNTING_FREE_MS
+from tideline_operator.observe.observation import Observer
 from tideline_operator.resources.resolved import ResolvedTable
-from tideline_operator.service_triggers import ServiceNeed
 from tideline_operator.testing.table_states import EMPTY, resolved_iceberg
 
 LOOK_AGAIN_CALLS_MAX = 8

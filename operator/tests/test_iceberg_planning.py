@@ -8,13 +8,19 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation import CatalogEntry, MaintainIceberg, Operation, OperationKind
-from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.ingest.operation.operation import (
+    CatalogEntry,
+    MaintainIceberg,
+    Operation,
+    OperationKind,
+)
+from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.testing.iceberg_model import IcebergModel
-from tideline_operator.actions import Action, Advise, Blocked, Wait, WaitKind
-from tideline_operator.observed import Observed, Problem
-from tideline_operator.observed_iceberg import IcebergFiles, ObservedIceberg, RewriteOutlook
-from tideline_operator.planner import OBSERVE_RETRY_MS, plan
+from tideline_operator.decide.actions import Action, Advise, Blocked, Wait, WaitKind
+from tideline_operator.decide.observed import Observed, Problem
+from tideline_operator.decide.observed_iceberg import IcebergFiles, ObservedIceberg, RewriteOutlook
+from tideline_operator.decide.planner import OBSERVE_RETRY_MS, plan
+from tideline_operator.report.status import observed_status, operation_finished, operation_started
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import (
     Condition,
@@ -25,7 +31,6 @@ from tideline_operator.resources.status import (
     TableStatus,
     Truth,
 )
-from tideline_operator.status import observed_status, operation_finished, operation_started
 from tideline_operator.testing.table_states import EMPTY, resolved_iceberg, starts
 
 DAY_MS = 86_400_000

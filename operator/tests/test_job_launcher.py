@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tideline.ingest.operation import CreateTable, Operation, Place, TableTarget
+from tideline.ingest.operation.operation import CreateTable, Operation, Place, TableTarget
 from tideline_operator.api_objects import (
     CONFIG_MAPS,
     JOBS,
@@ -16,8 +16,8 @@ from tideline_operator.api_objects import (
     Manifest,
 )
 from tideline_operator.kube import KubeApi
-from tideline_operator.launcher.driver_job import LaunchSettings, driver_job
-from tideline_operator.launcher.job_launcher import JobLauncher, Refused, Started
+from tideline_operator.launch.driver_job import LaunchSettings, driver_job
+from tideline_operator.launch.job_launcher import JobLauncher, Refused, Started
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.api_server import STRANGER, ApiServer
 from tideline_operator.testing.table_states import resolved

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline_operator.api_objects import Manifest
-from tideline_operator.launcher.job_outcome import Active, Ended, Lost, outcome_of
+from tideline_operator.launch.job_outcome import Active, Ended, Lost, outcome_of
 
 DONE = OperationResult("people-ingest-1", Outcome.SUCCEEDED, instant="20260101000000000")
 BROKEN = OperationResult("people-ingest-1", Outcome.FAILED, message="no Java", exit_code=1)

@@ -12,10 +12,10 @@ import pytest
 from tideline_operator.kube import (
     JOBS,
     LAKE_TABLES,
-    ApiRefused,
-    ApiUnavailable,
+    ApiRefusedError,
+    ApiUnavailableError,
     Exists,
-    Expired,
+    ExpiredError,
     KubeApi,
     Stale,
     WatchKind,
@@ -67,9 +67,9 @@ def test_creating_what_exists_is_an_answer_and_a_race_is_worth_a_retry(
         refusal(403, "Forbidden"),
     ]
     assert api.create(JOBS, job, "n") == Exists()
-    with pytest.raises(ApiUnavailable):
+    with pytest.raises(ApiUnavailableError):
         api.create(JOBS, job, "n")
-    with pytest.raises(ApiRefused, match="said the server") as refused:
+    with pytest.raises(ApiRefusedError, match="said the server") as refused:
         api.create(JOBS, job, "n")
     assert json.loads(server.seen[0][3]) == job
     assert (refused.value.status, refused.value.reason) == (403, "Forbidden")
@@ -99,7 +99,7 @@ def test_apply_sends_the_manifest_once_serialised(server: ScriptedServer, api: K
 @pytest.mark.parametrize("code", [401, 429, 500, 503, 504])
 def test_what_may_heal_is_unavailable(server: ScriptedServer, api: KubeApi, code: int) -> None:
     server.script = [refusal(code, "Busy")]
-    with pytest.raises(ApiUnavailable) as failed:
+    with pytest.raises(ApiUnavailableError) as failed:
         api.get(JOBS, "j", "n")
     assert failed.value.retry_after_s == (7.0 if code == 429 else None)
 
@@ -113,7 +113,7 @@ def test_a_server_that_is_gone_is_unavailable_and_every_request_is_counted(
     api.get(JOBS, "j", "n")
     server.stop()
     api.close()
-    with pytest.raises(ApiUnavailable):
+    with pytest.raises(ApiUnavailableError):
         api.create(JOBS, {"metadata": {"name": "j"}}, "n")
     assert counted == [("get", "jobs", 200), ("create", "jobs", 0)]
 
@@ -138,7 +138,7 @@ def test_a_version_too_old_to_watch_from_is_expired(server: ScriptedServer, api:
     gone = {"type": "ERROR", "object": {"code": 410, "reason": "Expired", "message": "too old"}}
     server.script = [(200, [gone]), refusal(410, "Expired")]
     for _ in range(2):
-        with pytest.raises(Expired):
+        with pytest.raises(ExpiredError):
             list(api.watch(LAKE_TABLES, "1", timeout_s=5))
 
 
@@ -148,7 +148,7 @@ def test_a_silent_watch_is_given_up(
     monkeypatch.setattr("tideline_operator.kube._WATCH_GRACE_S", -0.5)
     server.script = [(200, [3.0])]
     started = time.monotonic()
-    with pytest.raises(ApiUnavailable):
+    with pytest.raises(ApiUnavailableError):
         list(api.watch(LAKE_TABLES, "1", timeout_s=1))
     assert time.monotonic() - started < 2.5
 

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from tideline.ingest.operation import Operation, RollBack
-from tideline.ingest.operation_result import Outcome
-from tideline_operator.launcher.launcher import Died, Finished, LauncherEvent, Progressed
-from tideline_operator.launcher.local_process import WORKER_MODULE, LocalProcessLauncher
-from tideline_operator.operation import create_operation, rollback_operation
+from tideline.ingest.operation.operation import Operation, RollBack
+from tideline.ingest.operation.result import Outcome
+from tideline_operator.decide.operation import create_operation, rollback_operation
+from tideline_operator.launch.launcher import Died, Finished, LauncherEvent, Progressed
+from tideline_operator.launch.local_process import WORKER_MODULE, LocalProcessLauncher
+from tideline_operator.local.run_lock import RunLock
 from tideline_operator.resources.resolved import ResolvedTable
-from tideline_operator.run_lock import RunLock
 from tideline_operator.testing.table_states import resolved
 
 SCHEMA = [{"name": name, "type": "string"} for name in ("id", "city", "ts")]

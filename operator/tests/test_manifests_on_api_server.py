@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline_operator.kube import NAMESPACES, PODS, ApiRefused, KubeApi, Manifest
+from tideline_operator.kube import NAMESPACES, PODS, ApiRefusedError, KubeApi, Manifest
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.manifests import apply_all, manifests_in, resource_of
 
@@ -100,7 +100,7 @@ def test_its_pods_are_admitted_under_the_restricted_standard(
 
 def test_a_pod_that_asks_for_more_is_not(api: KubeApi, restricted: str) -> None:
     container = {"name": "shell", "image": "shell"}
-    with pytest.raises(ApiRefused, match="violates PodSecurity"):
+    with pytest.raises(ApiRefusedError, match="violates PodSecurity"):
         api.create(PODS, pod_of({"containers": [container]}), restricted)
 
 

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.ingest.checkpoint import INGEST_KEY, advance, checkpoint_metadata
-from tideline.ingest.landing import Landing, LandingFile
-from tideline.ingest.operation import Place, RollBack
-from tideline.ingest.plan import LOCAL_SETTLE_MS
+from tideline.hudi.table.create import TableDefinition, create_table
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.ingest.landing.checkpoint import INGEST_KEY, advance, checkpoint_metadata
+from tideline.ingest.landing.landed_file import Landing, LandingFile
+from tideline.ingest.landing.plan import LOCAL_SETTLE_MS
+from tideline.ingest.operation.operation import Place, RollBack
 from tideline.storage.heartbeat import heartbeat_path
 from tideline.storage.location import StoreLocation
-from tideline.table.create import TableDefinition, create_table
-from tideline.table.hoodie_table import HoodieTable
-from tideline.timeline.commit_metadata import CommitMetadata
-from tideline.timeline.instant import Action
-from tideline.timeline.instant_time import InstantTime
-from tideline_operator.observation import Observer
-from tideline_operator.observed import LOCATION_TAKEN
-from tideline_operator.planner import plan
+from tideline_operator.decide.observed import LOCATION_TAKEN
+from tideline_operator.decide.planner import plan
+from tideline_operator.observe.observation import Observer
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.testing.table_states import EMPTY, NOW_MS, resolved, starts

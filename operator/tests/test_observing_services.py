@@ -10,23 +10,23 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.formats.avro import encode_container
-from tideline.ingest.checkpoint import INGEST_KEY
-from tideline.ingest.operation import Place, RunService
-from tideline.services.savepoint.record import Savepoint
-from tideline.services.service import Service
+from tideline.hudi.services.savepoint.record import Savepoint
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.create import TableDefinition, create_table
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.ingest.landing.checkpoint import INGEST_KEY
+from tideline.ingest.operation.operation import Place, RunService
 from tideline.storage.heartbeat import heartbeat_path
 from tideline.storage.location import StoreLocation
-from tideline.table.create import TableDefinition, create_table
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import TableType
-from tideline.timeline.commit_metadata import CommitMetadata, WriteStat
-from tideline.timeline.instant import Action, Instant, State
-from tideline.timeline.instant_time import InstantTime
-from tideline_operator.observation import Observer
-from tideline_operator.observed import FileCounts, ObservedTable
-from tideline_operator.planner import plan
+from tideline_operator.decide.observed import FileCounts, ObservedTable
+from tideline_operator.decide.planner import plan
+from tideline_operator.decide.service_triggers import service_needs
+from tideline_operator.observe.observation import Observer
 from tideline_operator.resources.resolved import ResolvedTable
-from tideline_operator.service_triggers import service_needs
 from tideline_operator.testing.table_states import EMPTY, at, resolved, starts
 
 CLOCK = SystemClock()

@@ -10,7 +10,7 @@ OPTIONAL = ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "kubernetes", "mini
 
 def test_the_embedded_reconciler_needs_the_base_install_only() -> None:
     code = (
-        "import sys, tideline_operator.run, tideline_operator.__main__\n"
+        "import sys, tideline_operator.local.run, tideline_operator.__main__\n"
         f"print([name for name in {OPTIONAL} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -7,27 +7,28 @@ from typing import Any
 
 import pytest
 
-from tideline.ingest.checkpoint import Checkpoint, advance
-from tideline.ingest.landing import Landing, LandingFile
-from tideline.ingest.operation import CreateTable, IngestFiles, OperationKind, RollBack
-from tideline.ingest.operation_result import OperationResult, Outcome
-from tideline_operator.actions import Action, Blocked, Wait, WaitKind
-from tideline_operator.observed import (
+from tideline.ingest.landing.checkpoint import Checkpoint, advance
+from tideline.ingest.landing.landed_file import Landing, LandingFile
+from tideline.ingest.operation.operation import CreateTable, IngestFiles, OperationKind, RollBack
+from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline_operator.decide.actions import Action, Blocked, Wait, WaitKind
+from tideline_operator.decide.observed import (
     Observed,
     ObservedTable,
     Problem,
     WriterFate,
 )
-from tideline_operator.planner import CHANGED_PAUSE_MS, OBSERVE_RETRY_MS, plan
-from tideline_operator.resources.resolved import ResolvedTable
-from tideline_operator.resources.schedule import Timestamp
-from tideline_operator.resources.status import IngestStatus, LakeTableStatus
-from tideline_operator.status import (
+from tideline_operator.decide.planner import CHANGED_PAUSE_MS, OBSERVE_RETRY_MS, plan
+from tideline_operator.decide.triggers import due_ingests
+from tideline_operator.report.status import (
     observed_status,
     operation_finished,
     operation_started,
     retry_delay_ms,
 )
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.status import IngestStatus, LakeTableStatus
 from tideline_operator.testing.table_states import (
     EMPTY,
     FILES,
@@ -38,7 +39,6 @@ from tideline_operator.testing.table_states import (
     seen,
     starts,
 )
-from tideline_operator.triggers import due_ingests
 
 EVERY_MS = 30_000
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation import Place
+from tideline.ingest.operation.operation import Place
+from tideline_operator.local.table_files import TableFiles
 from tideline_operator.resources.loading import load_resources
-from tideline_operator.table_files import TableFiles
 
 TABLE = """
 apiVersion: tideline.dev/v1alpha1

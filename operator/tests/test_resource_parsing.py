@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.ingest.column_type import ColumnType
+from tideline.ingest.operation.column_type import ColumnType
 from tideline_operator.resources.documents import read_documents
 from tideline_operator.resources.field import rule_of
 from tideline_operator.resources.iceberg import CatalogType, OrphanMode, RewriteStrategy

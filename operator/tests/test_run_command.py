@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
+from tideline_operator.local.run_lock import RunLock
 from tideline_operator.resources.loading import load_resources
-from tideline_operator.run_lock import RunLock
 
 WAIT_S = 240.0
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tideline.ingest.landing import FileFormat, list_landing
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.ingest.landing.landed_file import FileFormat, list_landing
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
 
 WAIT_S = 300.0
 

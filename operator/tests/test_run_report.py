@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from tideline.ingest.operation import Operation, RestoreTable, RunService
-from tideline.ingest.operation_result import OperationResult, Outcome
-from tideline.services.service import Service
-from tideline_operator.actions import Advise, Wait, WaitKind
-from tideline_operator.operation import create_operation
-from tideline_operator.report import LineReporter, describe_result
+from tideline.hudi.services.service import Service
+from tideline.ingest.operation.operation import Operation, RestoreTable, RunService
+from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline_operator.decide.actions import Advise, Wait, WaitKind
+from tideline_operator.decide.operation import create_operation
+from tideline_operator.report.run_report import LineReporter, describe_result
 from tideline_operator.resources.status import ServiceStatus
 from tideline_operator.testing.table_states import NOW_MS, at, resolved
 

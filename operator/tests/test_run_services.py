@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant import Action
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
-from tideline.timeline.instant import Action
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -7,18 +7,20 @@ from typing import Any
 
 import pytest
 
-from tideline.ingest.operation import (
+from tideline.hudi.services.service import Service
+from tideline.ingest.operation.operation import (
     IngestFiles,
     MakeSavepoint,
     OperationKind,
     RestoreTable,
     RunService,
 )
-from tideline.ingest.operation_result import OperationResult, Outcome
-from tideline.services.service import Service
-from tideline_operator.actions import Action, Advise, Blocked, Priority, Wait, WaitKind
-from tideline_operator.observed import Observed, ObservedTable
-from tideline_operator.planner import plan
+from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline_operator.decide.actions import Action, Advise, Blocked, Priority, Wait, WaitKind
+from tideline_operator.decide.observed import Observed, ObservedTable
+from tideline_operator.decide.planner import plan
+from tideline_operator.decide.service_triggers import PATIENCE_COMMITS, service_needs
+from tideline_operator.report.status import observed_status, operation_finished, operation_started
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import (
     ConditionType,
@@ -26,8 +28,6 @@ from tideline_operator.resources.status import (
     ServiceStatus,
     Truth,
 )
-from tideline_operator.service_triggers import PATIENCE_COMMITS, service_needs
-from tideline_operator.status import observed_status, operation_finished, operation_started
 from tideline_operator.testing.table_states import (
     EMPTY,
     FILES,

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tideline.ingest.operation_result import WORKER_DIED, OperationResult, Outcome
+from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
 from tideline_operator.api_objects import JOBS, ApiResource, Manifest
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.settlement import Settlement, Settler
 from tideline_operator.kube import KubeApi
-from tideline_operator.launcher.driver_job import OPERATION_LABEL, TABLE_LABEL
+from tideline_operator.launch.driver_job import OPERATION_LABEL, TABLE_LABEL
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
 

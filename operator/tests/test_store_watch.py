@@ -11,10 +11,10 @@ import pytest
 from tideline.storage.probe.report import ProbeOutcome, ProbeResult, StorePromise, StoreReport
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import LAKE_STORES, SECRETS, Manifest
-from tideline_operator.observed import Problem
+from tideline_operator.decide.observed import Problem
+from tideline_operator.report.store_status import bucket_checked, bucket_looked_at, store_status
 from tideline_operator.resources.status import Truth
 from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus
-from tideline_operator.store_status import bucket_checked, bucket_looked_at, store_status
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tideline.hudi.table.table_config import TableType
 from tideline.storage.object_store import ObjectStore
-from tideline.table.table_config import TableType
 from tideline.testing.small_table import SmallTable, batch
 from tideline_operator.controller import table_removal
 from tideline_operator.controller.table_removal import TableRemoval

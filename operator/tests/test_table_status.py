@@ -7,16 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from tideline.ingest.checkpoint import advance
-from tideline.ingest.landing import Landing, RowsSetAside
-from tideline.ingest.operation_result import WORKER_DIED, OperationResult, Outcome
-from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.instant import Action, Instant, State
-from tideline.timeline.instant_time import InstantTime
-from tideline_operator.adoption import Adoption, AdoptionReason
-from tideline_operator.failures import unresolved_failures
-from tideline_operator.observed import Observed, ObservedLanding, Problem
-from tideline_operator.planner import plan
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.ingest.landing.checkpoint import advance
+from tideline.ingest.landing.landed_file import Landing, RowsSetAside
+from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
+from tideline_operator.decide.adoption import Adoption, AdoptionReason
+from tideline_operator.decide.observed import Observed, ObservedLanding, Problem
+from tideline_operator.decide.planner import plan
+from tideline_operator.local.status_file import read_status, write_status
+from tideline_operator.report.failures import unresolved_failures
+from tideline_operator.report.status import (
+    fresh_start,
+    not_looked_at,
+    observed_status,
+    operation_finished,
+    operation_started,
+)
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import (
     OPERATIONS_MAX,
@@ -25,14 +33,6 @@ from tideline_operator.resources.status import (
     OperationPhase,
     Truth,
 )
-from tideline_operator.status import (
-    fresh_start,
-    not_looked_at,
-    observed_status,
-    operation_finished,
-    operation_started,
-)
-from tideline_operator.status_file import read_status, write_status
 from tideline_operator.testing.table_states import (
     EMPTY,
     FILES,

@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.ingest.operation import Place, RunService
+from tideline.hudi.table.create import TableDefinition, create_table
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import TIMELINE_TIMEZONE, TIMEZONE
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.known_zone import AGE_UNKNOWN, KnownZone, ZoneBasis
+from tideline.hudi.timeline.zone import UTC_ZONE, TimelineZone
+from tideline.ingest.operation.operation import Place, RunService
 from tideline.storage.location import StoreLocation
-from tideline.table.create import TableDefinition, create_table
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import TIMELINE_TIMEZONE, TIMEZONE
-from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.commit_metadata import CommitMetadata
-from tideline.timeline.instant import Action, Instant, State
-from tideline.timeline.instant_time import InstantTime
-from tideline.timeline.known_zone import AGE_UNKNOWN, KnownZone, ZoneBasis
-from tideline.timeline.zone import UTC_ZONE, TimelineZone
-from tideline_operator.actions import Blocked
-from tideline_operator.observation import Observer
-from tideline_operator.observed import Observed, TableHistory
-from tideline_operator.planner import plan
-from tideline_operator.service_triggers import service_needs
-from tideline_operator.status import observed_status
+from tideline_operator.decide.actions import Blocked
+from tideline_operator.decide.observed import Observed, TableHistory
+from tideline_operator.decide.planner import plan
+from tideline_operator.decide.service_triggers import service_needs
+from tideline_operator.observe.observation import Observer
+from tideline_operator.report.status import observed_status
 from tideline_operator.testing.table_states import EMPTY, TABLE, resolved, starts
 
 CLOCK = SystemClock()

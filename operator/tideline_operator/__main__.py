@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from tideline.errors import TidelineError
-from tideline_operator.run import run_command
+from tideline_operator.local.run import run_command
 
 
 @click.group("tideline-operator")

@@ -101,7 +101,7 @@ class Stale:
     """Somebody changed or deleted the object since it was read; nothing changed."""
 
 
-class ApiUnavailable(TidelineError):
+class ApiUnavailableError(TidelineError):
     """The API server was out of reach, busy or failed; trying again may help.
 
     `retry_after_s` is what the server asked for, if it did.
@@ -114,7 +114,7 @@ class ApiUnavailable(TidelineError):
         self.retry_after_s = retry_after_s
 
 
-class ApiRefused(TidelineError):
+class ApiRefusedError(TidelineError):
     """The API server said no, and will again: `status` (403, 404, 422, ...) and `reason`.
 
     `message` is the server's own sentence, fit for people.
@@ -131,11 +131,11 @@ class ApiRefused(TidelineError):
         return self.status == 404
 
 
-class LeadershipLost(TidelineError):
+class LeadershipLostError(TidelineError):
     """Another controller may lead by now: this one must not write any more."""
 
     exit_code = 4
 
 
-class Expired(TidelineError):
+class ExpiredError(TidelineError):
     """The resource version is too old to watch from: list again."""

@@ -1,8 +1,9 @@
 """A small client for the Kubernetes API: plain JSON in and out, the only importer of the SDK.
 
 Every request has a time limit, and every write asks `before_write` first. A failure is
-`ApiUnavailable` when trying again may help, `ApiRefused` when it will not, and a value (`Exists`,
-`Stale`, None) where callers branch on it. Nothing is retried here: the work queue decides that.
+`ApiUnavailableError` when trying again may help, `ApiRefusedError` when it will not, and a value
+(`Exists`, `Stale`, None) where callers branch on it. Nothing is retried here: the work queue
+decides that.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from tideline_operator.api_objects import (
     ROLE_BINDINGS,
     SECRETS,
     SERVICE_ACCOUNTS,
-    ApiRefused,
+    ApiRefusedError,
     ApiResource,
-    ApiUnavailable,
+    ApiUnavailableError,
     Created,
     Exists,
-    Expired,
-    LeadershipLost,
+    ExpiredError,
+    LeadershipLostError,
     Manifest,
     Replaced,
     Stale,
@@ -62,14 +63,14 @@ __all__ = [
     "ROLE_BINDINGS",
     "SECRETS",
     "SERVICE_ACCOUNTS",
-    "ApiRefused",
+    "ApiRefusedError",
     "ApiResource",
-    "ApiUnavailable",
+    "ApiUnavailableError",
     "Created",
     "Exists",
-    "Expired",
+    "ExpiredError",
     "KubeApi",
-    "LeadershipLost",
+    "LeadershipLostError",
     "Manifest",
     "Replaced",
     "Stale",
@@ -137,7 +138,8 @@ class KubeApi:
         return twin
 
     def check_may_write(self) -> None:
-        """For writes that go elsewhere: raises LeadershipLost where one here would be refused."""
+        """For writes that go elsewhere: raises LeadershipLostError where one here would be refused.
+        For writes that go elsewhere: raises LeadershipLostError where one here would be refused."""
         if self.before_write is not None:
             self.before_write()
 
@@ -158,7 +160,7 @@ class KubeApi:
     ) -> tuple[list[Manifest], str]:
         """All objects that match `labels` and `fields` (selectors), and the version to watch from.
 
-        Reads in pages of `limit`. Raises Expired when the pages took too long.
+        Reads in pages of `limit`. Raises ExpiredError when the pages took too long.
         """
         items: list[Manifest] = []
         query = {
@@ -190,7 +192,7 @@ class KubeApi:
         """Changes since `resource_version`, as they happen, until the server ends the watch.
 
         The server ends it after `timeout_s`; a silent connection is given up soon after. Raises
-        Expired when the version is too old.
+        ExpiredError when the version is too old.
         """
         query = {
             "watch": "1",
@@ -211,7 +213,9 @@ class KubeApi:
             for line in _lines(response):
                 yield _watch_event(json.loads(line))
         except (HTTPError, OSError, ValueError) as error:
-            raise ApiUnavailable(f"The watch of {resource} broke off: {_words(error)}") from error
+            raise ApiUnavailableError(
+                f"The watch of {resource} broke off: {_words(error)}"
+            ) from error
         finally:
             # Closed, not released: an unread rest would spoil the connection for others.
             response.close()
@@ -224,7 +228,7 @@ class KubeApi:
             path = resource.path(namespace)
             query = {"fieldManager": FIELD_MANAGER}
             return Created(self._call("create", resource, path, "POST", query, manifest))
-        except ApiRefused as error:
+        except ApiRefusedError as error:
             if error.status == 409 and error.reason == "AlreadyExists":
                 return Exists()
             raise
@@ -259,7 +263,7 @@ class KubeApi:
         try:
             query = {"fieldManager": FIELD_MANAGER}
             return Replaced(self._call("replace", resource, path, "PUT", query, manifest))
-        except ApiRefused as error:
+        except ApiRefusedError as error:
             if error.status in (404, 409):
                 return Stale()
             raise
@@ -294,7 +298,7 @@ class KubeApi:
         path = resource.path(namespace, name)
         try:
             return self._or_none("delete", resource, path, "DELETE", None, options) is not None
-        except ApiRefused as error:
+        except ApiRefusedError as error:
             if error.status == 409:
                 return False
             raise
@@ -306,7 +310,7 @@ class KubeApi:
     def _or_none(self, *arguments: Any) -> Manifest | None:
         try:
             return self._call(*arguments)
-        except ApiRefused as error:
+        except ApiRefusedError as error:
             if error.is_missing:
                 return None
             raise
@@ -326,9 +330,9 @@ class KubeApi:
             content = json.loads(response.data)
         except (HTTPError, OSError, ValueError) as error:
             message = f"The answer to {verb} {resource} broke off: {_words(error)}"
-            raise ApiUnavailable(message) from error
+            raise ApiUnavailableError(message) from error
         if not isinstance(content, dict):
-            raise ApiUnavailable(f"The answer to {verb} {resource} is no JSON object")
+            raise ApiUnavailableError(f"The answer to {verb} {resource} is no JSON object")
         return content
 
     def _send(
@@ -366,7 +370,7 @@ class KubeApi:
                 raise _failure(response, verb, resource)
             return response
         except (HTTPError, OSError, ApiException) as error:
-            raise ApiUnavailable(f"No answer from {self.url}: {_words(error)}") from error
+            raise ApiUnavailableError(f"No answer from {self.url}: {_words(error)}") from error
         finally:
             if self.on_request is not None:
                 self.on_request(verb, resource.plural, status)
@@ -384,13 +388,13 @@ def _failure(response: Any, verb: str, resource: ApiResource) -> Exception:
     reason = str(content.get("reason") or response.reason or status)
     message = str(content.get("message") or f"{verb} {resource}: {status} {reason}")
     if status == 410:
-        return Expired(message)
+        return ExpiredError(message)
     is_race = status == 409 and verb == "create" and reason != "AlreadyExists"
     if status in _BUSY or status >= 500 or is_race:
         wait = str(response.headers.get("Retry-After", ""))
         seconds = float(wait) if wait.isdecimal() else None
-        return ApiUnavailable(f"{status} {reason}: {message}", retry_after_s=seconds)
-    return ApiRefused(status, reason, message)
+        return ApiUnavailableError(f"{status} {reason}: {message}", retry_after_s=seconds)
+    return ApiRefusedError(status, reason, message)
 
 
 def _watch_event(content: Any) -> WatchEvent:
@@ -399,8 +403,8 @@ def _watch_event(content: Any) -> WatchEvent:
         return WatchEvent(WatchKind(kind), thing)
     message = str(thing.get("message", "the watch ended with an error"))
     if thing.get("code") == 410:
-        raise Expired(message)
-    raise ApiUnavailable(f"{thing.get('code')} {thing.get('reason')}: {message}")
+        raise ExpiredError(message)
+    raise ApiUnavailableError(f"{thing.get('code')} {thing.get('reason')}: {message}")
 
 
 def _lines(response: Any) -> Iterator[bytes]:

@@ -64,9 +64,9 @@ def test_the_peak_of_a_worker_is_seen_and_other_processes_are_not(tmp_path: Path
     for package in (module.parent, module.parent.parent):
         (package / "__init__.py").touch()
     module.write_text("import sys; sys.stdin.readline(); x = b'x' * (200 << 20); sys.stdin.read()")
-    settings = "spark.python.daemon.module=tideline.spark.python_daemon"
+    settings = "spark.python.daemon.module=tideline.spark.session.python_daemon"
     larger = "import sys; x = b'x' * (500 << 20); sys.stdin.read()"
-    worker = _start([sys.executable, "-m", "tideline.spark.python_daemon"], tmp_path)
+    worker = _start([sys.executable, "-m", "tideline.spark.session.python_daemon"], tmp_path)
     other = _start([sys.executable, "-c", larger, settings], tmp_path)
     try:
         with watch_workers(os.getpid()) as peaks:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tideline.cli.main import run
+from tideline.hudi.table.properties import PROPERTIES_PATH, update_table_properties
+from tideline.hudi.table.table_config import BUCKET_COUNT, INDEX_TYPE, TableType
 from tideline.storage.location import StoreLocation
-from tideline.table.properties import PROPERTIES_PATH, update_table_properties
-from tideline.table.table_config import BUCKET_COUNT, INDEX_TYPE, TableType
 from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
 from tideline.testing.fixtures import all_expected, fixture_table
 from tideline.testing.small_table import SmallTable, batch

@@ -13,20 +13,20 @@ from pathlib import Path
 import pytest
 
 from tideline.cli.main import run
-from tideline.errors import Conflict, CorruptTable
+from tideline.errors import ConflictError, CorruptTableError
 from tideline.formats.avro import decode_container, encode_container
-from tideline.services.archival.config import ArchivalConfig, MergeConfig
-from tideline.services.archival.merge import MERGE_PLAN_NAME
-from tideline.services.service import Service
+from tideline.hudi.services.archival.config import ArchivalConfig, MergeConfig
+from tideline.hudi.services.archival.merge import MERGE_PLAN_NAME
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.instant import Action, Instant
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.table.table_config import TableType
 from tideline.testing.archival_process import run_archival
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
-from tideline.timeline.instant import Action, Instant
 
 Captured = pytest.CaptureFixture[str]
 
@@ -120,7 +120,7 @@ def test_what_nobody_can_run_is_given_up_by_the_command_that_check_names(
     (finding,) = check(table, capsys)
     assert finding["advice"] == "tideline execute rollback"
     if service is Service.CLUSTERING:
-        with pytest.raises(CorruptTable) as caught:
+        with pytest.raises(CorruptTableError) as caught:
             table.write("upsert", batch([0], 9))
         assert (caught.value.table, caught.value.instant) == (table.location.uri, instant)
         assert table.values() == table.merged_values() == before
@@ -142,7 +142,7 @@ def test_a_broken_compaction_plan_is_never_given_up(table: SmallTable, capsys: C
     table.store().put(path, whole[:100])
     assert run(["execute", "rollback", table.location.uri]) == 0
     assert "no writer died" in capsys.readouterr().out
-    with pytest.raises(CorruptTable) as caught:
+    with pytest.raises(CorruptTableError) as caught:
         table.values()
     assert caught.value.path == path
     table.store().put(path, whole)
@@ -219,7 +219,7 @@ def test_a_plan_whose_work_is_done_is_a_conflict_even_when_its_files_are_cleaned
     services.run_pending(Service.COMPACTION)
     table.write("upsert", batch([0], 9))
     services.run(Service.CLEANING)
-    with pytest.raises(Conflict, match="done already"):
+    with pytest.raises(ConflictError, match="done already"):
         services._execute(Service.COMPACTION, instant)
 
 

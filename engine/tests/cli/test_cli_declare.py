@@ -9,17 +9,17 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.cli.main import run
-from tideline.lake_table import LakeTable
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import (
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import (
     INDEX_TYPE,
     METADATA_PARTITIONS,
     TIMELINE_TIMEZONE,
     TIMEZONE,
 )
+from tideline.hudi.timeline.zone import TimelineZone
+from tideline.lake_table import LakeTable
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.small_table import SmallTable, batch
-from tideline.timeline.zone import TimelineZone
 
 Captured = pytest.CaptureFixture[str]
 KOLKATA = TimelineZone.parse("Asia/Kolkata")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tideline.cli.main import run
-from tideline.table.properties import TableType
+from tideline.hudi.table.properties import TableType
 from tideline.testing.hand_written_table import HandWrittenTable, instant_time
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]

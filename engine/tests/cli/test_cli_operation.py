@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.cli.main import run
-from tideline.ingest.column_type import Column, ColumnType
-from tideline.ingest.landing import FileFormat, list_landing
-from tideline.ingest.operation import (
+from tideline.ingest.landing.landed_file import FileFormat, list_landing
+from tideline.ingest.operation.column_type import Column, ColumnType
+from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
     Operation,

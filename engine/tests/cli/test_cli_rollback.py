@@ -11,11 +11,11 @@ import pytest
 
 import tideline
 from tideline.cli.main import run
+from tideline.hudi.table.markers import Marker, MarkerKind, create_marker
+from tideline.hudi.table.partition_metadata import write_partition_metadata
+from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.heartbeat import Heartbeat
-from tideline.table.markers import Marker, MarkerKind, create_marker
-from tideline.table.partition_metadata import write_partition_metadata
-from tideline.timeline.instant import Action
-from tideline.timeline.instant_time import InstantTime
 
 DEAD = InstantTime("20240102030405678")
 LEFTOVER = f"mon/0a1b2c3d-0000-4000-8000-000000000000-0_0-1-0_{DEAD}.parquet"

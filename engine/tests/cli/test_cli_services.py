@@ -11,8 +11,8 @@ import pytest
 
 import tideline
 from tideline.cli.main import run
+from tideline.hudi.write.operation import WriteOperation
 from tideline.testing.local_engine import LocalEngine
-from tideline.write.operation import WriteOperation
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("n", pa.int64())])
 

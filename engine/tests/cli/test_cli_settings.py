@@ -8,7 +8,7 @@ import pytest
 
 import tideline
 from tideline.cli.main import run
-from tideline.table.properties import update_table_properties
+from tideline.hudi.table.properties import update_table_properties
 
 
 @pytest.fixture

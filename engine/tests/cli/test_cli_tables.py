@@ -14,15 +14,15 @@ import pytest
 
 import tideline
 from tideline.cli.main import run
-from tideline.ingest.checkpoint import advance, checkpoint_metadata
-from tideline.ingest.landing import Landing, LandingFile
-from tideline.ingest.quarantine import quarantine, quarantine_rows
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import Action
+from tideline.hudi.write.operation import WriteOperation
+from tideline.ingest.landing.checkpoint import advance, checkpoint_metadata
+from tideline.ingest.landing.landed_file import Landing, LandingFile
+from tideline.ingest.landing.quarantine import quarantine, quarantine_rows
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
 from tideline.testing.local_engine import LocalEngine
-from tideline.timeline.commit_metadata import CommitMetadata
-from tideline.timeline.instant import Action
-from tideline.write.operation import WriteOperation
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("n", pa.int64())])
 

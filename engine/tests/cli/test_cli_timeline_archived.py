@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tideline.cli.main import run
-from tideline.services.archival.config import ArchivalConfig
-from tideline.services.archival.execute import execute_archival
+from tideline.hudi.services.archival.config import ArchivalConfig
+from tideline.hudi.services.archival.execute import execute_archival
 from tideline.storage.location import StoreLocation
 from tideline.testing.fixtures import fixture_table
 from tideline.testing.small_table import SmallTable, batch

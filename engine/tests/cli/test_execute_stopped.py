@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.ingest.column_type import Column, ColumnType
-from tideline.ingest.landing import FileFormat, list_landing
-from tideline.ingest.operation import (
+from tideline.ingest.landing.landed_file import FileFormat, list_landing
+from tideline.ingest.operation.column_type import Column, ColumnType
+from tideline.ingest.operation.operation import (
     IngestFiles,
     Operation,
     Place,
@@ -26,7 +26,7 @@ from tideline.ingest.operation import (
     TableTarget,
     Work,
 )
-from tideline.ingest.operation_result import STOPPED, OperationResult, Outcome
+from tideline.ingest.operation.result import STOPPED, OperationResult, Outcome
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 

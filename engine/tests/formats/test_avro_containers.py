@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.formats.avro import decode_container, encode_container, schema
 from tideline.testing.fixtures import fixture_table
 
@@ -172,13 +172,13 @@ def test_records_that_do_not_fit_are_refused(record: dict[str, Any]) -> None:
 def test_a_body_cut_anywhere_is_corrupt_and_names_the_path() -> None:
     body = encode_container("HoodieRollbackPlan", {})
     for length in range(len(body)):
-        with pytest.raises(CorruptTable) as corrupt:
+        with pytest.raises(CorruptTableError) as corrupt:
             decode_container(body[:length], path=".hoodie/1.rollback.requested")
         assert corrupt.value.path == ".hoodie/1.rollback.requested"
 
 
 def test_a_record_of_another_kind_is_corrupt() -> None:
-    with pytest.raises(CorruptTable):
+    with pytest.raises(CorruptTableError):
         decode_container(encode_container("HoodieRollbackPlan", {}), "HoodieCleanMetadata")
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.avro_container import encode_records_container, open_container
 
 longs = st.integers(-(2**63), 2**63 - 1)
@@ -191,7 +191,7 @@ def test_broken_bytes_are_reported_as_a_corrupt_file_whatever_they_are() -> None
     whole = metrics_container()
     header_ends = len(encode_records_container(METRICS, [], {}))
     for end in {*range(0, len(whole) - 1, 7)} - {header_ends}:
-        with pytest.raises((CorruptTable, UnsupportedTable)):
+        with pytest.raises((CorruptTableError, UnsupportedTableError)):
             read_wanted(whole[:end])
     chance = random.Random(7)
     for _ in range(300):
@@ -200,7 +200,7 @@ def test_broken_bytes_are_reported_as_a_corrupt_file_whatever_they_are() -> None
             broken[chance.randrange(len(broken))] = chance.randrange(256)
         try:
             read_wanted(bytes(broken))
-        except (CorruptTable, UnsupportedTable):
+        except (CorruptTableError, UnsupportedTableError):
             continue
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.bloom import BloomFilter
 from tideline.formats.parquet_footer import (
     BLOOM_FILTER_KEY,
@@ -75,13 +75,13 @@ def test_a_filter_without_type_code_is_still_read(tmp_path: Path) -> None:
 
 def test_an_unknown_type_code_is_refused_by_name(tmp_path: Path) -> None:
     metadata = {BLOOM_FILTER_KEY: "AAAA", BLOOM_FILTER_TYPE_KEY: "CUCKOO"}
-    with pytest.raises(UnsupportedTable, match="CUCKOO") as refused:
+    with pytest.raises(UnsupportedTableError, match="CUCKOO") as refused:
         footer_with(metadata, tmp_path / "f.parquet")
     assert refused.value.path == str(tmp_path / "f.parquet")
 
 
 def test_a_broken_filter_names_the_file(tmp_path: Path) -> None:
-    with pytest.raises(CorruptTable) as corrupt:
+    with pytest.raises(CorruptTableError) as corrupt:
         footer_with({BLOOM_FILTER_KEY: "AAAA"}, tmp_path / "f.parquet")
     assert corrupt.value.path == str(tmp_path / "f.parquet")
 
@@ -96,7 +96,7 @@ def with_undecodable_column_name() -> bytes:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CorruptTable, match="missing") as corrupt:
+    with pytest.raises(CorruptTableError, match="missing") as corrupt:
         read_footer(str(tmp_path / "f.parquet"))
     assert corrupt.value.path == str(tmp_path / "f.parquet")
 
@@ -107,6 +107,6 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 )
 def test_what_is_no_parquet_is_corrupt_and_named(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "f.parquet").write_bytes(content)
-    with pytest.raises(CorruptTable) as corrupt, (tmp_path / "f.parquet").open("rb") as stream:
+    with pytest.raises(CorruptTableError) as corrupt, (tmp_path / "f.parquet").open("rb") as stream:
         read_footer(stream, path="p/f.parquet")
     assert corrupt.value.path == "p/f.parquet"

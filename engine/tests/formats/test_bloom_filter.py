@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tideline.errors import CorruptTable, InvalidData, UnsupportedTable
+from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
 from tideline.formats.bloom import BloomFilter, BloomFilterType
 from tideline.formats.parquet_footer import BLOOM_FILTER_KEY
 from tideline.testing.fixtures import fixture_table
@@ -199,9 +199,9 @@ def test_no_keys_change_nothing(none: object) -> None:
 @pytest.mark.parametrize("keys", [["a", None], ["a", ""]])
 def test_null_and_empty_keys_are_refused(keys: list[str | None]) -> None:
     bloom = BloomFilter.create(10)
-    with pytest.raises(InvalidData):
+    with pytest.raises(InvalidDataError):
         bloom.add_keys(keys)
-    with pytest.raises(InvalidData):
+    with pytest.raises(InvalidDataError):
         bloom.might_contain(keys)
 
 
@@ -227,14 +227,14 @@ def test_broken_filters_are_corrupt() -> None:
     broken = [stored[:length] for length in range(len(stored))]
     broken += [stored + b"\0", stored[:21] + struct.pack(">i", 0) + stored[25:]]
     for content in broken:
-        with pytest.raises(CorruptTable):
+        with pytest.raises(CorruptTableError):
             BloomFilter.from_base64(base64.b64encode(content).decode(), BloomFilterType.DYNAMIC_V0)
-    with pytest.raises(CorruptTable):
+    with pytest.raises(CorruptTableError):
         BloomFilter.from_base64("no base64 at all")
 
 
 def test_another_hash_is_refused_by_name() -> None:
     stored = bytearray(base64.b64decode(BloomFilter.create(10).to_base64()))
     stored[8] = 0
-    with pytest.raises(UnsupportedTable, match="Murmur"):
+    with pytest.raises(UnsupportedTableError, match="Murmur"):
         BloomFilter.from_base64(base64.b64encode(stored).decode())

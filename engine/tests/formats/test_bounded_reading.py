@@ -17,7 +17,7 @@ import fastavro
 import pytest
 import zstandard
 
-from tideline.errors import CorruptTable, TidelineError, UnsupportedTable
+from tideline.errors import CorruptTableError, TidelineError, UnsupportedTableError
 from tideline.formats import snappy
 from tideline.formats.avro import decode_container, decode_records, encode_long
 from tideline.formats.avro_container import open_container
@@ -89,7 +89,7 @@ def test_decompression_stops_at_the_limit(codec: str) -> None:
     bomb = COMPRESS[codec](bytes(40 * _MIB))
 
     def read() -> None:
-        with pytest.raises(UnsupportedTable, match=f"{SETTING} higher") as raised:
+        with pytest.raises(UnsupportedTableError, match=f"{SETTING} higher") as raised:
             decompress_bounded(codec, bomb, path="some/path")
         assert raised.value.path == "some/path"
 
@@ -100,7 +100,7 @@ def test_decompression_stops_at_the_limit(codec: str) -> None:
 def test_cut_and_broken_streams_are_corrupt(codec: str) -> None:
     whole = COMPRESS[codec](bytes(range(256)) if codec != "snappy" else b"a" * 256)
     for broken in (whole[:-3], whole[:4], b"", b"\xff" + whole[1:]):
-        with pytest.raises(CorruptTable) as raised:
+        with pytest.raises(CorruptTableError) as raised:
             decompress_bounded(codec, broken, path="some/path")
         assert raised.value.path == "some/path"
 
@@ -124,7 +124,7 @@ def test_snappy_blocks_with_literals_and_overlapping_copies() -> None:
     ids=["brackets", "objects", "sound"],
 )
 def test_deep_json_is_corrupt(body: bytes) -> None:
-    with pytest.raises((CorruptTable, UnsupportedTable)) as raised:
+    with pytest.raises((CorruptTableError, UnsupportedTableError)) as raised:
         parse_json(body, path="some/path")
     assert raised.value.path == "some/path"
 
@@ -138,7 +138,7 @@ def test_brackets_in_strings_are_no_depth() -> None:
     "body", [b"9" * 30, b'{"a":1' + b"0" * 5000 + b"}", b"[1e999, NaN"], ids=["30", "5000", "cut"]
 )
 def test_numbers_that_no_field_can_hold_are_corrupt(body: bytes) -> None:
-    with pytest.raises(CorruptTable):
+    with pytest.raises(CorruptTableError):
         parse_json(body)
 
 
@@ -146,7 +146,7 @@ def test_json_of_many_small_values_is_refused_before_it_is_parsed() -> None:
     body = b"[" + b"{}," * (_MIB // 4) + b"{}]"
 
     def read() -> None:
-        with pytest.raises(UnsupportedTable):
+        with pytest.raises(UnsupportedTableError):
             parse_json(body)
 
     assert peak_bytes(read) < 4 * _MIB
@@ -257,7 +257,7 @@ def _snapped_literal(block: bytes) -> bytes:
 
 
 def test_recursive_schemas_of_log_blocks_are_refused() -> None:
-    with pytest.raises(CorruptTable):
+    with pytest.raises(CorruptTableError):
         decode_records(json.dumps(_record(["null", "r"])), [encode_long(1) * 500_000])
 
 
@@ -270,7 +270,7 @@ def _with_header_count(count: int) -> bytes:
 @pytest.mark.parametrize("count", [-1, -(2**31), 2**31 - 1])
 def test_a_log_block_with_an_impossible_number_of_headers_is_corrupt(count: int) -> None:
     body = _with_header_count(count)
-    with pytest.raises(CorruptTable) as raised:
+    with pytest.raises(CorruptTableError) as raised:
         read_frames(lambda offset, length: body[offset : offset + length], len(body), path="p")
     assert raised.value.path == "p"
 
@@ -285,5 +285,5 @@ def test_a_log_block_with_an_impossible_number_of_headers_is_corrupt(count: int)
     ],
 )
 def test_lengths_that_go_backwards_end_at_once(content: bytes) -> None:
-    with pytest.raises(CorruptTable):
+    with pytest.raises(CorruptTableError):
         split_avro_content(content, path="p")

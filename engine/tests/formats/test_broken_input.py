@@ -28,6 +28,24 @@ from tideline.formats.avro_container import open_container
 from tideline.formats.bloom import BloomFilter
 from tideline.formats.log_block import BlockKind, HeaderKey, read_frames
 from tideline.formats.parquet_footer import BaseFileFooter, read_footer
+from tideline.hudi.log.data_block import decode_data_block, encode_data_block
+from tideline.hudi.log.delete_block import decode_delete_block
+from tideline.hudi.log.log_format import LogFormat
+from tideline.hudi.recovery.plan import RollbackPlan
+from tideline.hudi.services.archival.config import ArchivalConfig
+from tideline.hudi.services.archival.execute import execute_archival
+from tideline.hudi.services.cleaning.plan import CleaningPlan
+from tideline.hudi.services.clustering.plan import ClusteringPlan
+from tideline.hudi.services.compaction.plan import CompactionPlan
+from tideline.hudi.services.log_compaction.plan import LogCompactionPlan
+from tideline.hudi.services.restore.plan import RestorePlan
+from tideline.hudi.services.savepoint.record import Savepoint
+from tideline.hudi.table.java_properties import parse_properties
+from tideline.hudi.table.pending_plan import planned_groups, planned_slices
+from tideline.hudi.table.table_config import TableConfig
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.iceberg.data.deletion_vector import (
     BLOB_TYPE,
     decode_deletion_vector,
@@ -38,28 +56,10 @@ from tideline.iceberg.maintenance.reachable_file import live_files
 from tideline.iceberg.manifest_file import read_manifest
 from tideline.iceberg.manifest_list import read_manifest_list
 from tideline.iceberg.table_metadata import TableMetadata
-from tideline.ingest.checkpoint import Checkpoint
-from tideline.log.data_block import decode_data_block, encode_data_block
-from tideline.log.delete_block import decode_delete_block
-from tideline.log.log_format import LogFormat
+from tideline.ingest.landing.checkpoint import Checkpoint
 from tideline.read_limits import SETTING
-from tideline.services.archival.config import ArchivalConfig
-from tideline.services.archival.execute import execute_archival
-from tideline.services.cleaning.plan import CleaningPlan
-from tideline.services.clustering.plan import ClusteringPlan
-from tideline.services.compaction.plan import CompactionPlan
-from tideline.services.log_compaction.plan import LogCompactionPlan
-from tideline.services.restore.plan import RestorePlan
-from tideline.services.rollback.plan import RollbackPlan
-from tideline.services.savepoint.record import Savepoint
-from tideline.table.java_properties import parse_properties
-from tideline.table.pending_plan import planned_groups, planned_slices
-from tideline.table.table_config import TableConfig
 from tideline.testing.iceberg_model import IcebergModel
 from tideline.testing.small_table import SmallTable, batch
-from tideline.timeline.commit_metadata import CommitMetadata
-from tideline.timeline.instant import Action
-from tideline.timeline.instant_time import InstantTime
 
 Parse = Callable[[bytes], object]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.log_block import (
     MAGIC,
     BlockFrame,
@@ -119,13 +119,13 @@ def test_damage_anywhere_is_found_or_named(content: bytes, place: int, byte: int
     body[place % len(body)] = byte
     try:
         found = frames_of(bytes(body))
-    except (CorruptTable, UnsupportedTable):
+    except (CorruptTableError, UnsupportedTableError):
         return
     assert sum(frame.size_bytes for frame in found) == len(body)
 
 
 def test_a_file_that_is_no_log_is_refused_naming_it() -> None:
-    with pytest.raises(CorruptTable, match=r"does not begin with a block.*path=p/\.x\.log\.1"):
+    with pytest.raises(CorruptTableError, match=r"does not begin with a block.*path=p/\.x\.log\.1"):
         read_frames(reader_of(b"PAR1PAR1"), 8, path="p/.x.log.1")
 
 
@@ -135,9 +135,9 @@ def test_an_empty_file_has_no_blocks() -> None:
 
 def test_other_format_versions_and_kinds_are_refused() -> None:
     body = block(b"one")
-    with pytest.raises(UnsupportedTable, match="format version"):
+    with pytest.raises(UnsupportedTableError, match="format version"):
         frames_of(body[:14] + (2).to_bytes(4, "big") + body[18:])
-    with pytest.raises(CorruptTable, match="no known kind"):
+    with pytest.raises(CorruptTableError, match="no known kind"):
         frames_of(body[:18] + (9).to_bytes(4, "big") + body[22:])
 
 
@@ -148,5 +148,5 @@ def test_avro_contents_come_apart_as_they_were_joined(datums: list[bytes]) -> No
 
 @pytest.mark.parametrize("content", [b"", b"\0\0\0\3", b"\0\0\0\3\0\0\0\1", b"\0\0\0\3\0\0\0\0x"])
 def test_avro_contents_that_do_not_add_up_are_corrupt(content: bytes) -> None:
-    with pytest.raises(CorruptTable):
+    with pytest.raises(CorruptTableError):
         split_avro_content(content, path="x")

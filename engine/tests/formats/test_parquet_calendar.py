@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.errors import UnsupportedTable
+from tideline.errors import UnsupportedTableError
 from tideline.formats.parquet_calendar import GREGORIAN_FOOTER, FileCalendar
 
 SPARK = "org.apache.spark."
@@ -74,12 +74,12 @@ def test_only_values_that_the_calendars_read_differently_are_refused(
     if not early:
         FileCalendar(old_datetimes=True).check_all(rows, "p/f.parquet")
         return
-    with pytest.raises(UnsupportedTable, match=r"column c .*path=p/f.parquet, value=1"):
+    with pytest.raises(UnsupportedTableError, match=r"column c .*path=p/f.parquet, value=1"):
         FileCalendar(old_datetimes=True).check_all(rows, "p/f.parquet")
 
 
 def test_where_only_int96_times_are_old_days_are_not() -> None:
     calendar = FileCalendar(old_int96=True)
     calendar.check_all(pa.table({"day": [EARLY_DAY]}), None)
-    with pytest.raises(UnsupportedTable, match="column at"):
+    with pytest.raises(UnsupportedTableError, match="column at"):
         calendar.check_all(pa.table({"at": [EARLY_TIME]}), None)

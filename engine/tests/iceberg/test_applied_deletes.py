@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.data.deletion_vector import (
     BLOB_TYPE,
     MAGIC,
@@ -83,14 +83,14 @@ def test_runs_in_a_vector_are_read() -> None:
 )
 def test_a_broken_vector_is_refused_naming_its_file(broken: slice, reason: str) -> None:
     blob = encode_deletion_vector(np.array([1, 5], np.int64))[broken]
-    with pytest.raises(CorruptTable, match=rf"({reason}).*x\.puffin"):
+    with pytest.raises(CorruptTableError, match=rf"({reason}).*x\.puffin"):
         decode_deletion_vector(blob, path="x.puffin")
 
 
 def test_a_flipped_bit_in_a_vector_is_noticed() -> None:
     blob = bytearray(encode_deletion_vector(np.array([1, 5], np.int64)))
     blob[-6] ^= 1
-    with pytest.raises(CorruptTable, match="checksum"):
+    with pytest.raises(CorruptTableError, match="checksum"):
         decode_deletion_vector(bytes(blob), path="x.puffin")
 
 
@@ -100,7 +100,7 @@ def test_blobs_lie_where_the_footer_says() -> None:
     assert read_blobs(body, path="x") == placed
     found = [body[one.offset : one.offset + one.length] for one in placed]
     assert found == [b"first", b"second"]
-    with pytest.raises(CorruptTable, match="Puffin"):
+    with pytest.raises(CorruptTableError, match="Puffin"):
         read_blobs(body[:-1], path="x")
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.errors import ConfigError, ObjectNotFound
+from tideline.errors import ConfigError, ObjectNotFoundError
 from tideline.iceberg.commit.manifest_reading import entries_of, manifests_of
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.manifest import DataFile
@@ -234,7 +234,7 @@ def test_summary_goes_on_from_pyicebergs(catalog: InterceptedCatalog) -> None:
 
 
 def test_a_missing_table_and_credentials_are_named(catalog: InterceptedCatalog) -> None:
-    with pytest.raises(ObjectNotFound, match="no such table"):
+    with pytest.raises(ObjectNotFoundError, match="no such table"):
         IcebergTable(CatalogTable(catalog, "lake.nothing"))
     with pytest.raises(ConfigError, match="environment"):
         open_catalog("test", {"token": "x"})

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tideline.errors import StorageUnavailable
+from tideline.errors import StorageUnavailableError
 from tideline.iceberg.commit.replacement import RewriteFiles
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
 from tideline.iceberg.table_operations import CommitOutcome, Committed, Conflicted, Unknown
@@ -113,7 +113,7 @@ def test_any_call_may_fail_once(prepared: tuple[IcebergModel, RewriteFiles]) -> 
         when = f"call {number} of {total} failed"
         try:
             outcome = commit(table, rewrite, store)
-        except StorageUnavailable:
+        except StorageUnavailableError:
             ends.add("raised")
             assert not is_rewritten(table, rewrite), when
             assert table.unreferenced() == set(), when
@@ -138,7 +138,7 @@ def test_a_store_that_goes_away_for_good_leaves_a_readable_table(
         when = f"no call from {number} on works"
         try:
             outcome = commit(table, rewrite, store)
-        except StorageUnavailable:
+        except StorageUnavailableError:
             ends.add("raised")
             assert not is_rewritten(table, rewrite), when
         else:
@@ -160,12 +160,12 @@ def test_what_a_commit_in_doubt_needs_is_not_removed(
 
     def stay_away(step: Step) -> None:
         if published and not step.method.startswith("delete"):
-            raise StorageUnavailable("away")
+            raise StorageUnavailableError("away")
 
     def lose_the_reply(step: Step) -> None:
         if step.method == "put_if_absent" and step.path.endswith(".metadata.json"):
             published.append(step.path)
-            raise StorageUnavailable("the reply was lost")
+            raise StorageUnavailableError("the reply was lost")
 
     store = SteppingStore(table.location.open(), stay_away, lose_the_reply)
     assert isinstance(commit(table, rewrite, store), Unknown)
@@ -186,7 +186,7 @@ def test_an_unknown_outcome_may_still_have_happened(
         plan = FaultPlan(lost_reply_of_conditional_write=1, unavailable_calls=outage)
         try:
             outcome = commit(table, rewrite, FaultyStore(table.location.open(), plan))
-        except StorageUnavailable:
+        except StorageUnavailableError:
             continue
         if isinstance(outcome, Unknown) and is_rewritten(table, rewrite):
             assert table.unreferenced() == set()

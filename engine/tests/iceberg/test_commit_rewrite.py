@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tideline.errors import ConfigError, InvalidData
+from tideline.errors import ConfigError, InvalidDataError
 from tideline.iceberg.commit.manifest_reading import entries_of, manifests_of
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.manifest import EntryStatus, FileContent, ManifestContent
@@ -231,12 +231,12 @@ def test_a_rewrite_that_could_change_rows_is_refused() -> None:
     model = IcebergModel.create()
     model.append(range(10))
     rewrite = model.plan_rewrite()
-    with pytest.raises(InvalidData, match="cannot add rows"):
+    with pytest.raises(InvalidDataError, match="cannot add rows"):
         grown = replace(rewrite.added_data[0], record_count=99)
         replace(rewrite, added_data=(grown,))
-    with pytest.raises(InvalidData, match="must replace files"):
+    with pytest.raises(InvalidDataError, match="must replace files"):
         replace(rewrite, removed_data=(), added_data=())
-    with pytest.raises(InvalidData, match="cannot replace itself"):
+    with pytest.raises(InvalidDataError, match="cannot replace itself"):
         replace(rewrite, added_data=rewrite.removed_data)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.field_type import NestedField, Primitive
 from tideline.iceberg.manifest import DataFile, FileContent
 from tideline.iceberg.partition_spec import IDENTITY, PartitionField, PartitionSpec, Transform
@@ -145,7 +145,7 @@ def test_a_deletion_vector_stands_for_all_position_deletes_of_its_file() -> None
 def test_deletes_that_contradict_the_data_file_are_refused(
     deletes: list[tuple[DataFile, int]], message: str
 ) -> None:
-    with pytest.raises(CorruptTable, match=message):
+    with pytest.raises(CorruptTableError, match=message):
         deletes_of(DATA, 4, *deletes)
 
 

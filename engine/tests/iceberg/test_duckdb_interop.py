@@ -17,7 +17,7 @@ from tideline.iceberg.table import IcebergTable
 from tideline.iceberg.table_operations import Committed
 from tideline.testing.iceberg_peer import IcebergPeer
 from tideline.testing.iceberg_peer_tables import PeerTable
-from tideline.testing.json_line_process import PeerLost
+from tideline.testing.json_line_process import PeerLostError
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -159,7 +159,7 @@ def test_equality_deletes_beside_a_null_partition_that_duckdb_cannot_read(
     table.delete_equal("id", [1, 4], partition="region=r1")
     before = spark_rows(table)
     assert len(before) == 6
-    with pytest.raises(PeerLost):
+    with pytest.raises(PeerLostError):
         duckdb_rows(table)
     rewrite(table, remove_dangling_deletes="true")
     assert spark_rows(table) == before == duckdb_rows(table)
@@ -174,7 +174,7 @@ def test_equality_deletes_of_a_dropped_column_that_duckdb_cannot_read(
     table.run("alter table {table} drop column count")
     before = spark_rows(table)
     assert len(before) == 4
-    with pytest.raises(PeerLost):
+    with pytest.raises(PeerLostError):
         duckdb_rows(table)
     rewrite(table, remove_dangling_deletes="true")
     assert spark_rows(table) == before == duckdb_rows(table)

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from tideline.errors import ConfigError, StorageUnavailable
+from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import (
@@ -216,7 +216,7 @@ def test_any_call_may_fail_once() -> None:
         plan = FaultPlan(unavailable_calls=frozenset([number]))
         try:
             run = expire(table, store=FaultyStore(table.location.open(), plan))
-        except StorageUnavailable:
+        except StorageUnavailableError:
             ends.add("raised")
             assert len(table.metadata().snapshots) == len(rows)
             assert stored(table) == stored(model)
@@ -239,7 +239,7 @@ def test_after_an_unknown_outcome_no_file_goes() -> None:
         plan = FaultPlan(lost_reply_of_conditional_write=1, unavailable_calls=outage)
         try:
             run = expire(table, store=FaultyStore(table.location.open(), plan))
-        except StorageUnavailable:
+        except StorageUnavailableError:
             continue
         seen.add(type(run.outcome))
         if isinstance(run.outcome, Unknown):

@@ -10,10 +10,10 @@ import pytest
 
 from tideline.errors import (
     ConfigError,
-    CorruptTable,
-    ObjectNotFound,
-    StorageUnavailable,
-    UnsupportedTable,
+    CorruptTableError,
+    ObjectNotFoundError,
+    StorageUnavailableError,
+    UnsupportedTableError,
 )
 from tideline.iceberg.file_system_table import HINT_PATH, FileSystemTable
 from tideline.iceberg.metadata_update import AssertRefSnapshotId, AssertTableUuid, SetProperties
@@ -150,7 +150,7 @@ def test_a_failing_hint_does_not_fail_a_commit() -> None:
 
     def before(step: Step) -> None:
         if step == Step("put", HINT_PATH):
-            raise StorageUnavailable("read-only")
+            raise StorageUnavailableError("read-only")
 
     store = model.location.open()
     operations = FileSystemTable(model.location, store=SteppingStore(store, before))
@@ -178,29 +178,29 @@ def test_metadata_that_goes_between_the_look_and_the_read_is_looked_for_again() 
 
 def test_what_is_no_such_table_is_named() -> None:
     empty = StoreLocation.of("memory://nothing-here/table")
-    with pytest.raises(ObjectNotFound, match="No Iceberg table"):
+    with pytest.raises(ObjectNotFoundError, match="No Iceberg table"):
         FileSystemTable(empty).load()
     operations, store = table()
     body = store.get("metadata/v1.metadata.json")
     store.delete("metadata/v1.metadata.json")
     store.put("metadata/00001-c0ffee.metadata.json", body)
-    with pytest.raises(UnsupportedTable, match="catalog"):
+    with pytest.raises(UnsupportedTableError, match="catalog"):
         operations.load()
     store.put("metadata/v2.metadata.json", body[:100])
-    with pytest.raises(CorruptTable, match=r"v2\.metadata\.json"):
+    with pytest.raises(CorruptTableError, match=r"v2\.metadata\.json"):
         operations.load()
 
 
 def test_a_metadata_folder_elsewhere_is_refused() -> None:
     operations, _ = table({"write.metadata.path": "memory://elsewhere/metadata"})
-    with pytest.raises(UnsupportedTable, match=r"write\.metadata\.path"):
+    with pytest.raises(UnsupportedTableError, match=r"write\.metadata\.path"):
         commit(operations, a="1")
 
 
 def test_an_unreachable_store_is_no_missing_table() -> None:
     model = IcebergModel.create()
     dead = FaultyStore(model.location.open(), FaultPlan(unavailable_calls=frozenset(range(9))))
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         FileSystemTable(model.location, store=dead).load()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.iceberg.data.arrow_schema import arrow_schema, as_stored, stored_schema
 from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.row_layout import RowLayout
@@ -135,7 +135,7 @@ def test_deleted_rows_stay_away(name: str, ids: list[int]) -> None:
 
 
 def test_avro_data_files_are_refused_by_name() -> None:
-    with pytest.raises(UnsupportedTable, match=r"parquet.*\.avro.*AVRO"):
+    with pytest.raises(UnsupportedTableError, match=r"parquet.*\.avro.*AVRO"):
         rows_of(*opened(AVRO))
 
 
@@ -148,5 +148,5 @@ def test_a_data_file_that_is_cut_short_is_named(tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(io.read(task.data_file.file_path)[:100])
     folder = task.data_file.file_path.rpartition("/")[0]
     broken = FileIO(StoreLocation.of(str(tmp_path)), folder)
-    with pytest.raises(CorruptTable, match=name):
+    with pytest.raises(CorruptTableError, match=name):
         list(FileRows(broken, RowLayout.of(metadata)).batches(task))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.iceberg.metadata_update import (
     AddSnapshot,
     AssertRefSnapshotId,
@@ -78,21 +78,21 @@ def test_every_version_of_a_table_of_sparks_is_written_back_with_the_same_conten
     ],
 )
 def test_what_the_specification_requires_is_missed_by_name(name: str, missing: str) -> None:
-    with pytest.raises(CorruptTable, match=missing) as caught:
+    with pytest.raises(CorruptTableError, match=missing) as caught:
         TableMetadata.parse(java_resource(name), path="v2.metadata.json")
     assert caught.value.path == "v2.metadata.json"
 
 
 @pytest.mark.fixtures
 def test_a_version_above_three_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedTable, match="versions 1 to 3") as caught:
+    with pytest.raises(UnsupportedTableError, match="versions 1 to 3") as caught:
         TableMetadata.parse(java_resource("TableMetadataUnsupportedVersion.json"))
     assert caught.value.value == "format-version 42"
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\x1f\x8b\x08\x00", b"[]", b'{"format-version": 2}'])
 def test_truncated_metadata_is_corrupt(body: bytes) -> None:
-    with pytest.raises(CorruptTable):
+    with pytest.raises(CorruptTableError):
         TableMetadata.parse(body)
 
 
@@ -106,7 +106,7 @@ def test_gzip_is_seen_by_content() -> None:
 def test_a_dangling_branch_is_corrupt() -> None:
     document = spark_table(9).json()
     document["refs"]["audit"] = {"snapshot-id": 12, "type": "branch"}
-    with pytest.raises(CorruptTable, match="does not list"):
+    with pytest.raises(CorruptTableError, match="does not list"):
         TableMetadata.of(document)
 
 
@@ -175,5 +175,5 @@ def test_requirements_say_what_moved() -> None:
 @pytest.mark.fixtures
 def test_a_current_schema_that_is_not_listed_is_corrupt() -> None:
     document = spark_table(9).json() | {"current-schema-id": 12}
-    with pytest.raises(CorruptTable, match="no schema of this id"):
+    with pytest.raises(CorruptTableError, match="no schema of this id"):
         TableMetadata.of(document)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.testing.iceberg_peer import DeleteFileOnDisk, IcebergPeer
-from tideline.testing.json_line_process import PeerFailure
+from tideline.testing.json_line_process import PeerFailureError
 
 pytestmark = pytest.mark.interop
 
@@ -68,7 +68,7 @@ def test_icebergs_own_rewrite_planner_answers(iceberg_peer: IcebergPeer) -> None
 
 
 def test_a_failure_names_javas_reason_and_the_peer_goes_on(iceberg_peer: IcebergPeer) -> None:
-    with pytest.raises(PeerFailure, match="TABLE_OR_VIEW_NOT_FOUND") as failure:
+    with pytest.raises(PeerFailureError, match="TABLE_OR_VIEW_NOT_FOUND") as failure:
         iceberg_peer.run("select * from lake.peer.absent")
     assert "\tat " not in str(failure.value)
     assert iceberg_peer.sql("select 1 as one").to_pylist() == [{"one": 1}]

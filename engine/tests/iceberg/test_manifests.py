@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.field_type import Decimal, FieldType, Fixed, NestedField, Primitive
 from tideline.iceberg.file_io import FileIO, normalised
 from tideline.iceberg.manifest import (
@@ -111,7 +111,7 @@ def test_broken_manifests_are_corrupt_and_named() -> None:
     _, io, manifests = manifests_of(WRITTEN_BY_OTHERS[0])
     body = io.read(manifests[0].path)
     for cut in (b"", body[:3], body[:200], body[:-20], b"PAR1" + body):
-        with pytest.raises(CorruptTable) as caught:
+        with pytest.raises(CorruptTableError) as caught:
             list(read_manifest(cut, manifests[0]))
         assert caught.value.path == manifests[0].path
 
@@ -227,7 +227,7 @@ def test_single_values_are_the_specifications_bytes(
 def test_bounds_from_before_a_promotion_are_read_as_the_new_type() -> None:
     assert decode_value(Primitive("long"), b"\x22\x00\x00\x00") == 34
     assert decode_value(Primitive("double"), b"\x00\x00\xc0?") == 1.5
-    with pytest.raises(CorruptTable):
+    with pytest.raises(CorruptTableError):
         decode_value(Primitive("long"), b"\x22")
 
 
@@ -281,5 +281,5 @@ def test_files_of_a_moved_table_are_found_where_it_is(tmp_path: Any) -> None:
     relative = FileIO(StoreLocation.of(tmp_path / "here"), "warehouse/t")
     assert relative.read("warehouse/t/data/a") == b"1"
     assert relative.read("some/other/here/data/a") == b"1"
-    with pytest.raises(CorruptTable):
+    with pytest.raises(CorruptTableError):
         relative.read("some/other/data/a")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.iceberg.commit.clean_up import remove_old_metadata
 from tideline.iceberg.commit.manifest_reading import manifests_of
 from tideline.iceberg.file_system_table import FileSystemTable
@@ -103,7 +103,7 @@ def test_folders_that_properties_declare_are_the_tables() -> None:
     around = model.location.uri.rpartition("/")[0]
     for uri in ("memory://data/of/table2/x", "memory://whole-bucket/x", f"{around}/other/x"):
         assert roots.refusal(uri) == "it lies outside of the table's folders"
-    with pytest.raises(CorruptTable, match="outside of the table's folders"):
+    with pytest.raises(CorruptTableError, match="outside of the table's folders"):
         roots.remove_many([f"{model.location.uri}/data/x", f"{around}/other/x"], "the test")
 
 
@@ -131,7 +131,7 @@ def test_a_hudi_table_in_the_folder_has_no_orphans() -> None:
     assert not [name for name in names if name.startswith("in/")]
     assert plan.left_alone["of other tables"] == 1
     store.put(".hoodie/hoodie.properties", b"")
-    with pytest.raises(UnsupportedTable, match="a Hudi table lies in the same folder"):
+    with pytest.raises(UnsupportedTableError, match="a Hudi table lies in the same folder"):
         plan_orphans(model.operations(), OrphanOptions(), clock=LATER)
 
 
@@ -144,6 +144,6 @@ def test_orphan_removal_does_not_follow_a_link_out_of_the_folder(tmp_path: Path)
         location.open().put(info.path, model.location.open().get(info.path))
     (tmp_path / "table" / "data" / "link").symlink_to(tmp_path / "outside")
     table = FileSystemTable(location)
-    with pytest.raises(UnsupportedTable, match="leads out of the folder"):
+    with pytest.raises(UnsupportedTableError, match="leads out of the folder"):
         execute_orphans(table, plan_orphans(table, OrphanOptions(), clock=LATER))
     assert outside.head("precious.parquet") is not None

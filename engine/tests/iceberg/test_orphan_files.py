@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tideline.errors import ConfigError, Conflict, StorageUnavailable
+from tideline.errors import ConfigError, ConflictError, StorageUnavailableError
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
 from tideline.iceberg.file_system_table import FileSystemTable
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
@@ -217,7 +217,7 @@ def test_another_table_at_the_same_place_is_a_conflict() -> None:
         if path.endswith(".metadata.json"):
             model.location.open().delete(path)
     model.location.open().put("metadata/v1.metadata.json", other.get("metadata/v1.metadata.json"))
-    with pytest.raises(Conflict, match="another table"):
+    with pytest.raises(ConflictError, match="another table"):
         execute_orphans(model.operations(), planned)
 
 
@@ -241,7 +241,7 @@ def test_nothing_goes_when_any_metadata_cannot_be_read() -> None:
     for number in range(1, counted.calls + 1):
         fault = FaultPlan(unavailable_calls=frozenset([number]))
         store = FaultyStore(model.location.open(), fault)
-        with pytest.raises(StorageUnavailable):
+        with pytest.raises(StorageUnavailableError):
             plan_orphans(FileSystemTable(model.location, store=store), OrphanOptions())
     assert set(STRAYS) <= stored(model)
 

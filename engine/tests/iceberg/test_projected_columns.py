@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.errors import CorruptTable, ObjectNotFound, UnsupportedTable
+from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.name_mapping import parse_name_mapping
 from tideline.iceberg.data.parquet_rows import ByteRange, ParquetSource
@@ -126,7 +126,7 @@ def test_what_no_evolution_allows_is_refused_by_column(
     tmp_path: Path, values: pa.Array, wanted: str
 ) -> None:
     table = pa.table([values], schema=pa.schema([stored(1, "old", values.type)]))
-    with pytest.raises(UnsupportedTable, match=r"'new'.*file\.parquet"):
+    with pytest.raises(UnsupportedTableError, match=r"'new'.*file\.parquet"):
         read(source(tmp_path, table), [field(1, "new", wanted)])
 
 
@@ -165,7 +165,7 @@ def test_a_partition_value_stands_in_for_a_column_and_null_for_any_other(tmp_pat
 
 def test_a_required_column_that_is_nowhere_is_an_error(tmp_path: Path) -> None:
     table = pa.table([pa.array([1])], schema=pa.schema([stored(1, "id", pa.int64())]))
-    with pytest.raises(CorruptTable, match="'gone' is missing"):
+    with pytest.raises(CorruptTableError, match="'gone' is missing"):
         read(source(tmp_path, table), [field(3, "gone", "long", required=True)])
 
 
@@ -242,7 +242,7 @@ def test_files_without_ids_are_read_by_the_names_the_mapping_knows(tmp_path: Pat
     wanted = [field(1, "id", "long"), field(2, "s", struct), field(4, "l", list_)]
     rows = read(source(tmp_path, table, mapping=mapping), wanted)
     assert rows == [{"id": 1, "s": {"b": "x"}, "l": [5]}]
-    with pytest.raises(UnsupportedTable, match=r"name-mapping.*file\.parquet"):
+    with pytest.raises(UnsupportedTableError, match=r"name-mapping.*file\.parquet"):
         read(source(tmp_path, table), wanted)
 
 
@@ -275,7 +275,7 @@ def test_a_broken_file_is_named(tmp_path: Path, place: str) -> None:
         case "end":
             del body[-4:]
     path.write_bytes(body)
-    with pytest.raises(CorruptTable, match=r"broken.*file\.parquet"):
+    with pytest.raises(CorruptTableError, match=r"broken.*file\.parquet"):
         read(found, [field(1, "id", "long")])
 
 
@@ -283,5 +283,5 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     table = pa.table([pa.array([1])], schema=pa.schema([stored(1, "id", pa.int64())]))
     found = source(tmp_path, table)
     (tmp_path / "file.parquet").unlink()
-    with pytest.raises(ObjectNotFound, match=r"file\.parquet"):
+    with pytest.raises(ObjectNotFoundError, match=r"file\.parquet"):
         read(found, [field(1, "id", "long")])

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from tideline.errors import StorageUnavailable
+from tideline.errors import StorageUnavailableError
 from tideline.iceberg.commit.manifest_reading import entries_of, manifests_of
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
@@ -205,7 +205,7 @@ def test_any_call_may_fail_once() -> None:
             outcome = rewrite(table, FaultyStore(table.location.open(), plan)).outcome
             assert isinstance(outcome, Committed), number
             ends.add("committed")
-        except StorageUnavailable:
+        except StorageUnavailableError:
             assert stored(table) == stored(model), number
             ends.add("raised")
         assert entries(table).keys() == entries(model).keys() == before.keys(), number

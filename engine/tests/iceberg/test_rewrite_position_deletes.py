@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from tideline.errors import ConfigError, StorageUnavailable, UnsupportedTable
+from tideline.errors import ConfigError, StorageUnavailableError, UnsupportedTableError
 from tideline.iceberg.maintenance.position_delete_plan import (
     delete_rewrite_options,
     plan_position_deletes,
@@ -183,7 +183,9 @@ def test_what_cannot_be_rewritten_is_named() -> None:
         other = replace(entry, data_file=replace(entry.data_file, **change))
         plan = plan_position_deletes([other], live, metadata, options)
         assert (plan.groups, plan.skipped) == ((), {reason: 1})
-    with pytest.raises(UnsupportedTable, match=f"deletion vectors.*{entry.data_file.file_path}"):
+    with pytest.raises(
+        UnsupportedTableError, match=f"deletion vectors.*{entry.data_file.file_path}"
+    ):
         plan_position_deletes([entry], live, replace(metadata, format_version=3), options)
     with pytest.raises(ConfigError, match="delete-ratio-threshold"):
         delete_rewrite_options({"delete-ratio-threshold": "0.1"}, {})
@@ -238,7 +240,7 @@ def test_any_call_may_fail_once() -> None:
             run = rewrite(twin, FaultyStore(twin.model.location.open(), plan))
             assert isinstance(run.outcomes[0], Committed), number
             ends.add("committed")
-        except StorageUnavailable:
+        except StorageUnavailableError:
             assert stored(twin.model) == stored(table.model), number
             ends.add("raised")
         assert twin.rows() == rows, number

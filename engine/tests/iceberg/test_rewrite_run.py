@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.errors import ConfigError, Conflict, CorruptTable, UnknownOutcome
+from tideline.errors import ConfigError, ConflictError, CorruptTableError, UnknownOutcomeError
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.rewrite.group_outcome import (
@@ -101,7 +101,7 @@ def failing(number: int) -> Engine:
         for outcome in write_groups_here(io, context, groups):
             if outcome.index == number and isinstance(outcome, GroupResult):
                 io.remove_written(file.file_path for file in outcome.added)
-                yield GroupFailed(number, CorruptTable("a page is broken"))
+                yield GroupFailed(number, CorruptTableError("a page is broken"))
             else:
                 yield outcome
 
@@ -188,7 +188,7 @@ def test_a_table_that_used_to_be_partitioned_becomes_one_of_few_files(
 
 def test_a_failed_group_ends_the_rewrite_and_leaves_nothing(lake: Lake) -> None:
     before, stored = lake.rows(), lake.stored()
-    with pytest.raises(CorruptTable, match="a page is broken"):
+    with pytest.raises(CorruptTableError, match="a page is broken"):
         lake.rewrite(failing(1))
     assert lake.rows() == before
     assert lake.stored() == stored
@@ -214,7 +214,7 @@ def test_partial_progress_commits_as_often_as_told(lake: Lake) -> None:
 def test_a_conflict_voids_the_rewrite_and_removes_its_files(lake: Lake) -> None:
     stored = lake.stored()
     engine = interrupted(2, lambda: lake.catalog.load_table(NAME).delete("id = 4"))
-    with pytest.raises(Conflict, match="gone"):
+    with pytest.raises(ConflictError, match="gone"):
         lake.rewrite(engine)
     assert [row["id"] for row in lake.rows()] == [*range(4), *range(5, 90)]
     assert len(lake.stored()) == len(stored) + 1  # what the delete wrote
@@ -234,7 +234,7 @@ def test_with_partial_progress_a_conflict_costs_one_commit(lake: Lake) -> None:
 
 def test_too_many_failed_commits_are_an_error(lake: Lake) -> None:
     engine = interrupted(0, lambda: lake.catalog.load_table(NAME).delete("id in (3, 4, 5)"))
-    with pytest.raises(Conflict, match="commits of a rewrite failed"):
+    with pytest.raises(ConflictError, match="commits of a rewrite failed"):
         lake.rewrite(
             engine,
             partial_progress__enabled="true",
@@ -250,7 +250,9 @@ def test_an_unknown_outcome_keeps_the_files(lake: Lake, monkeypatch: pytest.Monk
         raise CommitStateUnknownException("gateway timeout")
 
     monkeypatch.setattr(lake.catalog, "commit_table", never_answers)
-    with pytest.raises(UnknownOutcome, match=r"nothing was deleted.*show .* --snapshot [0-9]+"):
+    with pytest.raises(
+        UnknownOutcomeError, match=r"nothing was deleted.*show .* --snapshot [0-9]+"
+    ):
         lake.rewrite()
     assert len(lake.stored()) == len(stored) + 3
 
@@ -267,7 +269,7 @@ def test_groups_with_other_rows_than_the_metadata_says_are_not_committed(lake: L
                 outcome = GroupResult(1, ())
             yield outcome
 
-    with pytest.raises(CorruptTable, match="30 rows by its metadata, but 0 were read"):
+    with pytest.raises(CorruptTableError, match="30 rows by its metadata, but 0 were read"):
         lake.rewrite(forgetful)
     assert lake.rows() == before
     assert lake.stored() == stored

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.scan.filter_parser import parse_filter
 from tideline.iceberg.scan.plan import plan_files
@@ -129,5 +129,5 @@ def test_a_missing_manifest_list_is_named() -> None:
     path = next(
         one for one in all_expected() if one.startswith(f"{DUCKDB}hist.generated_spec1_0_01")
     )
-    with pytest.raises(CorruptTable, match=r"missing.*snap-25064456467094441"):
+    with pytest.raises(CorruptTableError, match=r"missing.*snap-25064456467094441"):
         plan(path)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.errors import ConfigError, CorruptTable
+from tideline.errors import ConfigError, CorruptTableError
 from tideline.iceberg.data import parquet_rows
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.column_metrics import cut_above, cut_below
@@ -184,9 +184,9 @@ def test_what_fails_leaves_no_file(tmp_path: Path) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         for start in range(0, 40_000, 5_000):
             yield batch(start, 5_000)
-        raise CorruptTable("the source ended early")
+        raise CorruptTableError("the source ended early")
 
-    with pytest.raises(CorruptTable, match="ended early"):
+    with pytest.raises(CorruptTableError, match="ended early"):
         write(tmp_path, batches(), size_bytes_max=100_000)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
@@ -194,7 +194,7 @@ def test_what_fails_leaves_no_file(tmp_path: Path) -> None:
 def test_a_null_in_a_required_column_is_an_error(tmp_path: Path) -> None:
     good = batch(0, 3)
     columns = [pa.array([1, None, 3]), *good.columns[1:]]
-    with pytest.raises(CorruptTable, match="null"):
+    with pytest.raises(CorruptTableError, match="null"):
         write(tmp_path, [pa.RecordBatch.from_arrays(columns, schema=good.schema)])
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tideline.ingest.checkpoint import advance
-from tideline.ingest.landing import Landing, LandingFile
-from tideline.ingest.plan import Batch, plan_batch
+from tideline.ingest.landing.checkpoint import advance
+from tideline.ingest.landing.landed_file import Landing, LandingFile
+from tideline.ingest.landing.plan import Batch, plan_batch
 
 NOW_MS = 1_000_000
 

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tideline.errors import CorruptTable
-from tideline.ingest.checkpoint import (
+from tideline.errors import CorruptTableError
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.ingest.landing.checkpoint import (
     CHECKPOINT_PREFIX,
     FLOOR_DISTANCE_MS,
     INGEST_KEY,
@@ -19,11 +22,8 @@ from tideline.ingest.checkpoint import (
     checkpoint_metadata,
     read_checkpoints,
 )
-from tideline.ingest.landing import Landing, LandingFile, Position
-from tideline.ingest.plan import plan_batch
-from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.instant import Action, Instant, State
-from tideline.timeline.instant_time import InstantTime
+from tideline.ingest.landing.landed_file import Landing, LandingFile, Position
+from tideline.ingest.landing.plan import plan_batch
 
 NOW_MS = 2_000_000_000_000
 
@@ -205,7 +205,7 @@ def test_a_checkpoint_reads_what_it_writes(checkpoint: Checkpoint) -> None:
      .encode().replace('"taken":""', '"taken":"AAAA"')],
 )  # fmt: skip
 def test_a_damaged_checkpoint_names_ingest_and_instant(text: str) -> None:
-    with pytest.raises(CorruptTable, match=r"ingest .landing.*instant=20260101000000000"):
+    with pytest.raises(CorruptTableError, match=r"ingest .landing.*instant=20260101000000000"):
         Checkpoint.decode(text, name="landing", instant="20260101000000000")
 
 

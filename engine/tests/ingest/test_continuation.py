@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from tideline.ingest.checkpoint import Checkpoint, advance
-from tideline.ingest.continuation import (
+from tideline.ingest.landing.checkpoint import Checkpoint, advance
+from tideline.ingest.landing.continuation import (
     Claim,
     GoesOn,
     Refused,
     continuation,
     landing_prefix,
 )
-from tideline.ingest.landing import Landing, LandingFile, Position
+from tideline.ingest.landing.landed_file import Landing, LandingFile, Position
 
 FILES = (LandingFile("1.csv", 10, 1), LandingFile("2.csv", 10, 2))
 HERE, THERE = "s3://lake/landing", "s3://lake/elsewhere"

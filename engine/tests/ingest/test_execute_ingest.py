@@ -14,13 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.index.uniqueness import described
-from tideline.ingest.checkpoint import Checkpoint
-from tideline.ingest.column_type import Column, ColumnType
-from tideline.ingest.execute import execute_operation
-from tideline.ingest.ingest_files import FILES_KEY
-from tideline.ingest.landing import FileFormat, Landing, list_landing
-from tideline.ingest.operation import (
+from tideline.hudi.index.uniqueness import described
+from tideline.ingest.execute.ingest_files import FILES_KEY
+from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.execute.table_access import locate, open_table
+from tideline.ingest.execute.table_checkpoints import current_checkpoints
+from tideline.ingest.landing.checkpoint import Checkpoint
+from tideline.ingest.landing.landed_file import FileFormat, Landing, list_landing
+from tideline.ingest.landing.plan import plan_batch
+from tideline.ingest.operation.column_type import Column, ColumnType
+from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
     Operation,
@@ -28,10 +31,7 @@ from tideline.ingest.operation import (
     RollBack,
     TableTarget,
 )
-from tideline.ingest.operation_result import OperationResult, Outcome
-from tideline.ingest.plan import plan_batch
-from tideline.ingest.table_access import locate, open_table
-from tideline.ingest.table_checkpoints import current_checkpoints
+from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.lake_table import LakeTable
 
 if TYPE_CHECKING:

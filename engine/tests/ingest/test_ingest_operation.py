@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.errors import ConfigError
+from tideline.hudi.services.service import Service
 from tideline.iceberg.service import IcebergService
-from tideline.ingest.column_type import Column, ColumnType
-from tideline.ingest.landing import FileFormat, LandingFile
-from tideline.ingest.operation import (
+from tideline.ingest.landing.landed_file import FileFormat, LandingFile
+from tideline.ingest.operation.column_type import Column, ColumnType
+from tideline.ingest.operation.operation import (
     CreateTable,
     IngestFiles,
     MaintainIceberg,
@@ -28,8 +29,7 @@ from tideline.ingest.operation import (
     Work,
     operation_id,
 )
-from tideline.ingest.operation_result import RESULT_BYTES_MAX, OperationResult, Outcome, SkippedFile
-from tideline.services.service import Service
+from tideline.ingest.operation.result import RESULT_BYTES_MAX, OperationResult, Outcome, SkippedFile
 
 TARGET = TableTarget(
     name="flights",

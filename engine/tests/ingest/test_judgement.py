@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.spark.bad_rows import explain_csv, explain_json
-from tideline.spark.judgement import narrow
-from tideline.spark.sources import SourceSettings, header_names
-from tideline.spark.text_lines import lines_of_rows
+from tideline.spark.landing.bad_rows import explain_csv, explain_json
+from tideline.spark.landing.judgement import narrow
+from tideline.spark.landing.sources import SourceSettings, header_names
+from tideline.spark.landing.text_lines import lines_of_rows
 from tideline.storage.location import StoreLocation
 
 FILES = [f"{number}.csv" for number in range(16)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.ingest.kubernetes_pods import (
+from tideline.ingest.executors.kubernetes_pods import (
     MEMORY_BYTES_MIN,
     SparkPods,
     ThisPod,

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tideline.ingest.landing import (
+from tideline.ingest.landing.landed_file import (
     FileFormat,
     Landing,
     LandingFile,
     list_landing,
 )
-from tideline.ingest.quarantine import note_path, quarantine, quarantine_rows, release_rows
+from tideline.ingest.landing.quarantine import note_path, quarantine, quarantine_rows, release_rows
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectInfo, ObjectStore
 

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 import pytest
 
 from tideline.iceberg.service import IcebergService
-from tideline.ingest.execute import execute_operation
-from tideline.ingest.operation import MaintainIceberg, Operation, Place, TableTarget
-from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.operation.operation import MaintainIceberg, Operation, Place, TableTarget
+from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.testing.iceberg_model import IcebergModel
 
 DAY_MS = 86_400_000

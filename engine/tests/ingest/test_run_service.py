@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.ingest.execute import execute_operation
-from tideline.ingest.operation import (
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.create import TableDefinition, create_table
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.operation.operation import (
     MakeSavepoint,
     Operation,
     Place,
@@ -19,14 +25,8 @@ from tideline.ingest.operation import (
     TableTarget,
     Work,
 )
-from tideline.ingest.operation_result import OperationResult, Outcome
-from tideline.services.service import Service
+from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation
-from tideline.table.create import TableDefinition, create_table
-from tideline.table.hoodie_table import HoodieTable
-from tideline.timeline.commit_metadata import CommitMetadata
-from tideline.timeline.instant import Action
-from tideline.timeline.instant_time import InstantTime
 
 CLOCK = SystemClock()
 FIRST, SECOND = InstantTime("20260101000000001"), InstantTime("20260101000000002")

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.errors import ConfigError, InvalidData
-from tideline.spark.intake import Intake
-from tideline.spark.judgement import judge
-from tideline.spark.landed_rows import (
+from tideline.errors import ConfigError, InvalidDataError
+from tideline.spark.landing.intake import Intake
+from tideline.spark.landing.judgement import judge
+from tideline.spark.landing.landed_rows import (
     column_types,
     fit_to_table,
     known_types,
@@ -24,9 +24,9 @@ from tideline.spark.landed_rows import (
     struct_of,
     transform_rows,
 )
-from tideline.spark.sources import (
+from tideline.spark.landing.sources import (
     SourceSettings,
-    UnreadableFiles,
+    UnreadableFilesError,
     find_sources,
     read_files,
     types_of,
@@ -111,7 +111,7 @@ def test_nanoseconds_become_microseconds_rounded_down(spark: SparkSession, tmp_p
     assert [tuple(row) for row in micros.collect()] == [(1_700_000_000_000_000,) * 2, (-1, -1)]
     pq.write_table(pa.table({"s": pa.array([[nanos[0]]], pa.list_(pa.timestamp("ns")))}),
                    tmp_path / "2.parquet")  # fmt: skip
-    with pytest.raises(UnreadableFiles, match="column s holds times in nanoseconds inside"):
+    with pytest.raises(UnreadableFilesError, match="column s holds times in nanoseconds inside"):
         read_files(spark, ["2.parquet"], settings(tmp_path, "parquet"))
 
 
@@ -120,7 +120,7 @@ def test_parquet_files_whose_types_clash_are_refused_naming_the_column(
 ) -> None:
     pq.write_table(pa.table({"id": [1]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"id": ["x"]}), tmp_path / "2.parquet")
-    with pytest.raises(UnreadableFiles, match="column id cannot change") as raised:
+    with pytest.raises(UnreadableFilesError, match="column id cannot change") as raised:
         read_files(spark, ["1.parquet", "2.parquet"], settings(tmp_path, "parquet"))
     assert set(raised.value.reasons) == {"2.parquet"}, "the file that came first decides"
 
@@ -252,7 +252,7 @@ def test_parquet_files_at_fault_are_found_by_footer_or_by_page(
     (tmp_path / "torn.parquet").write_bytes(whole[:4] + b"\x55" * 5_000 + whole[5_004:])
     (tmp_path / "text.parquet").write_text("hello")
     paths = ["good.parquet", "cut.parquet", "torn.parquet", "text.parquet"]
-    with pytest.raises(UnreadableFiles) as raised:
+    with pytest.raises(UnreadableFilesError) as raised:
         read_files(spark, paths, settings(tmp_path, "parquet"))
     assert set(raised.value.reasons) == {"cut.parquet", "text.parquet"}
     bad = find_bad_files(spark, paths, settings(tmp_path, "parquet"))
@@ -347,5 +347,5 @@ def test_a_file_or_a_folder_is_one_source(tmp_path: Path) -> None:
     folder = StoreLocation.of(str(tmp_path / "in"))
     assert find_sources(folder) == (folder, ["a.csv", "b.csv"])
     assert find_sources(StoreLocation.of(str(tmp_path / "in/b.csv"))) == (folder, ["b.csv"])
-    with pytest.raises(InvalidData, match="no source file"):
+    with pytest.raises(InvalidDataError, match="no source file"):
         find_sources(StoreLocation.of(str(tmp_path / "none")))

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from tideline.errors import Conflict, UnknownOutcome
-from tideline.ingest.checkpoint import Checkpoint, advance, checkpoint_metadata
-from tideline.ingest.execute import failed_result
-from tideline.ingest.ingest_files import INGEST_KEY, current_checkpoints, require_generation
-from tideline.ingest.landing import FileFormat, Landing, LandingFile
-from tideline.ingest.operation import IngestFiles, Place
+from tideline.errors import ConflictError, UnknownOutcomeError
+from tideline.hudi.write.operation import WriteOperation
+from tideline.ingest.execute.ingest_files import INGEST_KEY, current_checkpoints, require_generation
+from tideline.ingest.execute.operation import failed_result
+from tideline.ingest.landing.checkpoint import Checkpoint, advance, checkpoint_metadata
+from tideline.ingest.landing.landed_file import FileFormat, Landing, LandingFile
+from tideline.ingest.operation.operation import IngestFiles, Place
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.going_away_store import GoingAway
 from tideline.testing.local_engine import LocalEngine
 from tideline.testing.small_table import SmallTable, batch
-from tideline.write.operation import WriteOperation
 
 LONG_S = 3600.0
 NAME = "landing"
@@ -52,7 +52,7 @@ def ingest(table: SmallTable, generation: int, store: ObjectStore | None = None)
 
 @pytest.mark.parametrize("takes_place", [True, False])
 def test_it_is_never_doubled(table: SmallTable, takes_place: bool) -> None:
-    with pytest.raises(UnknownOutcome) as caught:
+    with pytest.raises(UnknownOutcomeError) as caught:
         ingest(table, 0, GoingAway(table.store(), takes_place=takes_place))
     result = failed_result("feed-ingest-1", caught.value)
     assert (result.exit_code, result.is_safe_to_retry) == (5, True)
@@ -64,6 +64,6 @@ def test_it_is_never_doubled(table: SmallTable, takes_place: bool) -> None:
     if found is None:
         ingest(table, 0)
     else:
-        with pytest.raises(Conflict, match="committed meanwhile"):
+        with pytest.raises(ConflictError, match="committed meanwhile"):
             ingest(table, 0)
     assert [key for key, _ in table.values()] == ["k000", "k010", "k011"]

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.cli.schema_file import read_schema_file
-from tideline.errors import ConfigError, UnsupportedTable
+from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.formats.parquet_footer import check_columns, read_schema
 from tideline.read_limits import COLUMNS_SETTING, columns_max
-from tideline.spark.parquet_source import read_parquet_schemas
+from tideline.spark.landing.parquet_source import read_parquet_schemas
 from tideline.storage.local import LocalStore
 
 
@@ -35,7 +35,7 @@ def test_the_limit_is_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     path = str(tmp_path / "w.parquet")
     pq.write_table(pa.table({"a": [1], "b": [{"c": 1, "d": 2}]}), path)
     monkeypatch.setenv(COLUMNS_SETTING, "2")
-    with pytest.raises(UnsupportedTable, match=f"set {COLUMNS_SETTING} higher") as raised:
+    with pytest.raises(UnsupportedTableError, match=f"set {COLUMNS_SETTING} higher") as raised:
         check_columns(pq.read_metadata(path), path="w.parquet")
     assert raised.value.path == "w.parquet"
     monkeypatch.setenv(COLUMNS_SETTING, "3")

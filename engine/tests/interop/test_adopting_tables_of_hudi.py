@@ -13,7 +13,7 @@ import pytest
 
 from tideline.cli.main import run
 from tideline.testing.hudi_peer import HudiPeer, HudiPeerIn
-from tideline.testing.json_line_process import PeerFailure
+from tideline.testing.json_line_process import PeerFailureError
 from tideline.testing.small_table import batch
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -125,7 +125,7 @@ def state(peer: HudiPeer, statement: str) -> None:
     """Run a statement that answers nothing, which the peer cannot hand over as a file."""
     try:
         peer.run_statement(statement)
-    except PeerFailure as failure:
+    except PeerFailureError as failure:
         if "nested empty schemas" not in str(failure):
             raise
 

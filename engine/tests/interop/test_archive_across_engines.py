@@ -7,15 +7,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tideline.services.archival.config import ArchivalConfig
-from tideline.services.archival.execute import execute_archival
+from tideline.hudi.services.archival.config import ArchivalConfig
+from tideline.hudi.services.archival.execute import execute_archival
+from tideline.hudi.timeline.archived import ArchivedTimeline
+from tideline.hudi.timeline.instant import State
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
-from tideline.timeline.archived import ArchivedTimeline
-from tideline.timeline.instant import State
-from tideline.timeline.instant_time import InstantTime
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tideline.errors import ConfigError
-from tideline.index.bucket import file_ids_by_bucket
+from tideline.hudi.index.bucket import file_ids_by_bucket
 from tideline.lake_table import LakeTable
 from tideline.testing.hudi_peer import VERSION_6, HudiPeer
-from tideline.testing.json_line_process import PeerFailure
+from tideline.testing.json_line_process import PeerFailureError
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]
 
@@ -85,7 +85,7 @@ class HudisTable:
         }
         try:
             self.peer.write(str(self.folder), written, operation=operation, options=options)
-        except PeerFailure as failure:
+        except PeerFailureError as failure:
             # Tasks of Hudi race for one map when they first read the rules of partitions.
             if "ConcurrentModificationException" not in str(failure):
                 raise
@@ -113,7 +113,10 @@ class HudisTable:
         }
 
     def buckets(self) -> dict[str, list[int]]:
-        """The buckets of every partition. Raises CorruptTable where one has two file groups."""
+        """The buckets of every partition.
+
+        Raises CorruptTableError where one has two file groups.
+        """
         return {
             partition: sorted(file_ids_by_bucket(partition, ids))
             for partition, ids in self.file_ids().items()

@@ -17,17 +17,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tideline.hudi.services.restore.execute import restore_table
+from tideline.hudi.services.savepoint.execute import create_savepoint, delete_savepoint
+from tideline.hudi.table.file_group import LogFile
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.lake_table import LakeTable
-from tideline.services.restore.execute import restore_table
-from tideline.services.savepoint.execute import create_savepoint, delete_savepoint
 from tideline.storage.location import StoreLocation
-from tideline.table.file_group import LogFile
-from tideline.table.hoodie_table import HoodieTable
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.small_table import SCHEMA, SmallTable, batch
 from tideline.testing.table_audit import open_fresh
-from tideline.timeline.instant import Action
-from tideline.timeline.instant_time import InstantTime
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

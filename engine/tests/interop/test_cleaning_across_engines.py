@@ -12,24 +12,24 @@ import pyarrow as pa
 import pytest
 
 from tideline.formats.avro import decode_container
-from tideline.services.cleaning.config import CleaningConfig
-from tideline.services.cleaning.execute import (
+from tideline.hudi.services.cleaning.config import CleaningConfig
+from tideline.hudi.services.cleaning.execute import (
     CleaningDone,
     clean_table,
     execute_cleaning,
     schedule_cleaning,
 )
-from tideline.services.cleaning.history import read_cleaning_plan, read_last_clean
-from tideline.services.explanation import NotDue
-from tideline.services.restore.execute import restore_table, schedule_restore
-from tideline.services.savepoint.execute import create_savepoint, list_savepoints
+from tideline.hudi.services.cleaning.history import read_cleaning_plan, read_last_clean
+from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.restore.execute import restore_table, schedule_restore
+from tideline.hudi.services.savepoint.execute import create_savepoint, list_savepoints
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import TableType
 from tideline.testing.hudi_peer import VERSION_6, HudiPeer
 from tideline.testing.small_table import SmallTable, batch
-from tideline.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
-from tideline.timeline.instant_time import InstantTime
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from tideline.formats.parquet_calendar import GREGORIAN_FOOTER
 from tideline.lake_table import LakeTable
 from tideline.testing.hudi_peer import HudiPeer
-from tideline.testing.json_line_process import PeerFailure
+from tideline.testing.json_line_process import PeerFailureError
 from tideline.testing.table_model import TableModel
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.spark]
@@ -153,7 +153,7 @@ def test_settings_of_services_are_each_engine_s_own(
     table.write("upsert", rows(range(4), 3))
     table.check()
     contradicted = {"hoodie.simple.index.update.partition.path": "true"}
-    with pytest.raises(PeerFailure, match="Config conflict"):
+    with pytest.raises(PeerFailureError, match="Config conflict"):
         table.write_with_hudi("upsert", rows([1], 9), **contradicted)
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tideline.hudi.table.markers import Marker, MarkerKind, create_marker
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.lake_table import LakeTable
-from tideline.table.markers import Marker, MarkerKind, create_marker
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.interop_rows import SCHEMA, typed_rows
 from tideline.testing.interop_table import (
@@ -17,7 +18,6 @@ from tideline.testing.interop_table import (
     InteropLayout,
     InteropTable,
 )
-from tideline.timeline.commit_metadata import CommitMetadata
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]
 

@@ -9,7 +9,7 @@ import pytest
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.interop_rows import typed_rows
 from tideline.testing.interop_table import InteropLayout
-from tideline.testing.json_line_process import PeerFailure
+from tideline.testing.json_line_process import PeerFailureError
 from tideline.testing.table_model import TableModel, canonical_with_meta
 
 pytestmark = pytest.mark.interop
@@ -41,7 +41,7 @@ def test_hudi_and_hudi_rs_read_back_every_type_at_version_6(
 def test_a_failure_names_javas_reason_and_the_peer_goes_on(
     tmp_path: Path, hudi_peer: HudiPeer
 ) -> None:
-    with pytest.raises(PeerFailure, match="TableNotFoundException") as failure:
+    with pytest.raises(PeerFailureError, match="TableNotFoundException") as failure:
         hudi_peer.read(str(tmp_path / "absent"))
     assert "\tat " not in str(failure.value)
     assert hudi_peer.sql("select 1 as one").to_pylist() == [{"one": 1}]

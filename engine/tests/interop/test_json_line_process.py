@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tideline.testing.json_line_server
-from tideline.testing.json_line_process import JsonLineProcess, PeerFailure, PeerLost
+from tideline.testing.json_line_process import JsonLineProcess, PeerFailureError, PeerLostError
 
 CHILD = """
 import os, subprocess, sys, time
@@ -64,7 +64,7 @@ def test_replies_survive_whatever_else_is_printed(process: JsonLineProcess) -> N
 def test_a_failure_is_told_with_its_causes_and_without_stack_frames(
     process: JsonLineProcess,
 ) -> None:
-    with pytest.raises(PeerFailure) as failure:
+    with pytest.raises(PeerFailureError) as failure:
         process.request("fail")
     assert "outer" in str(failure.value)
     assert "Caused by: inner reason" in str(failure.value)
@@ -75,14 +75,14 @@ def test_a_failure_is_told_with_its_causes_and_without_stack_frames(
 def test_a_process_that_ends_is_reported_with_the_end_of_its_log(
     process: JsonLineProcess,
 ) -> None:
-    with pytest.raises(PeerLost, match="last words"):
+    with pytest.raises(PeerLostError, match="last words"):
         process.request("exit")
-    with pytest.raises(PeerLost):
+    with pytest.raises(PeerLostError):
         process.request("add", first=1, second=2)
 
 
 def test_a_silent_process_is_given_up_after_the_time_limit(process: JsonLineProcess) -> None:
-    with pytest.raises(PeerLost, match=r"no answer within 0 s"):
+    with pytest.raises(PeerLostError, match=r"no answer within 0 s"):
         process.request("sleep", timeout_s=0.2, seconds=5)
 
 
@@ -96,7 +96,7 @@ def test_closing_ends_the_children_too(process: JsonLineProcess) -> None:
 
 
 def test_a_command_that_cannot_start_says_why(tmp_path: Path) -> None:
-    with pytest.raises(PeerLost, match="No module named"):
+    with pytest.raises(PeerLostError, match="No module named"):
         JsonLineProcess(
             [sys.executable, "-c", "import no_such_module"],
             log_path=tmp_path / "child.log",

@@ -8,15 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tideline.hudi.table.file_group import LogFile, split_path
+from tideline.hudi.table.markers import Marker, MarkerKind, create_marker
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.table.file_group import LogFile, split_path
-from tideline.table.markers import Marker, MarkerKind, create_marker
-from tideline.table.table_config import TableType
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
-from tideline.timeline.instant import Action
-from tideline.timeline.instant_time import InstantTime
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

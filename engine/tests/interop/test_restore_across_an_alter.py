@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.services.restore.execute import restore_table
-from tideline.services.savepoint.execute import create_savepoint, delete_savepoint
+from tideline.hudi.services.restore.execute import restore_table
+from tideline.hudi.services.savepoint.execute import create_savepoint, delete_savepoint
 from tideline.testing.altered_table import (
     COPY_ON_WRITE,
     MERGE_ON_READ,

@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from tideline.services.clustering.config import ClusteringConfig
-from tideline.services.clustering.execute import execute_clustering, schedule_clustering
-from tideline.services.compaction.config import CompactionConfig
-from tideline.services.compaction.execute import execute_compaction, schedule_compaction
-from tideline.services.config import ServiceConfig
-from tideline.services.explanation import NotDue
-from tideline.services.log_compaction.execute import (
+from tideline.hudi.services.clustering.config import ClusteringConfig
+from tideline.hudi.services.clustering.execute import execute_clustering, schedule_clustering
+from tideline.hudi.services.compaction.config import CompactionConfig
+from tideline.hudi.services.compaction.execute import execute_compaction, schedule_compaction
+from tideline.hudi.services.config import ServiceConfig
+from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.log_compaction.execute import (
     execute_log_compaction,
     schedule_log_compaction,
 )
-from tideline.services.log_compaction.plan import LogCompactionConfig
+from tideline.hudi.services.log_compaction.plan import LogCompactionConfig
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.instant import Action, Instant
+from tideline.hudi.write.config import WriteConfig
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import TableType
 from tideline.testing.hudi_peer import VERSION_6, HudiPeer
 from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
-from tideline.timeline.instant import Action, Instant
-from tideline.write.config import WriteConfig
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

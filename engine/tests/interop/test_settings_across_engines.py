@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tideline.errors import InvalidData
+from tideline.errors import InvalidDataError
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer
-from tideline.testing.json_line_process import PeerFailure
+from tideline.testing.json_line_process import PeerFailureError
 from tideline.testing.small_table import SmallTable, batch
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -38,9 +38,9 @@ def test_an_insert_of_stored_keys_ends_as_in_hudi(
     ours.write("insert", first)
     options = {**DESCRIPTION, POLICY: policy}
     if policy == "fail":
-        with pytest.raises(PeerFailure):
+        with pytest.raises(PeerFailureError):
             hudi_peer.write(uri, second, operation="insert", options=options)
-        with pytest.raises(InvalidData, match="2 rows whose key is stored"):
+        with pytest.raises(InvalidDataError, match="2 rows whose key is stored"):
             ours.write("insert", second, options={POLICY: policy})
     else:
         hudi_peer.write(uri, second, operation="insert", options=options)

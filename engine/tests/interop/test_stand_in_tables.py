@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.errors import UnsupportedTable
+from tideline.errors import UnsupportedTableError
 from tideline.formats.avro import decode_container, encode_container
 from tideline.formats.bloom import BloomFilter
 from tideline.formats.log_block import (
@@ -19,22 +19,22 @@ from tideline.formats.log_block import (
     rollback_command_block,
 )
 from tideline.formats.parquet_footer import BaseFileFooter, read_footer
+from tideline.hudi.log.data_block import decode_data_block, encode_data_block
+from tideline.hudi.log.delete_block import decode_delete_block, encode_delete_block
+from tideline.hudi.log.log_format import LogFormat
+from tideline.hudi.metadata.disable import disable_metadata_table
+from tideline.hudi.services.clustering.plan import ClusteringPlan
+from tideline.hudi.services.compaction.plan import CompactionPlan
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
+from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
 from tideline.lake_table import LakeTable
-from tideline.log.data_block import decode_data_block, encode_data_block
-from tideline.log.delete_block import decode_delete_block, encode_delete_block
-from tideline.log.log_format import LogFormat
-from tideline.metadata.disable import disable_metadata_table
-from tideline.services.clustering.plan import ClusteringPlan
-from tideline.services.compaction.plan import CompactionPlan
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import TableType
 from tideline.testing.log_blocks import blocks_of, content_of, frames_of
 from tideline.testing.stand_in_tables import answer, recipes, stand_in
 from tideline.testing.table_audit import open_fresh, read_rows
-from tideline.timeline.commit_metadata import CommitMetadata
-from tideline.timeline.instant_time import InstantTime, is_instant_time
-from tideline.timeline.layout_v1 import LAYOUT_V1
 
 pytestmark = pytest.mark.interop
 
@@ -303,6 +303,6 @@ def test_other_table_versions_are_refused_by_name(version: str, tmp_path: Path) 
         properties = folder / ".hoodie" / "hoodie.properties"
         text = properties.read_text().replace("table.version=6", f"table.version={version}")
         properties.write_text(text)
-    with pytest.raises(UnsupportedTable, match=f"table version {version} ") as caught:
+    with pytest.raises(UnsupportedTableError, match=f"table version {version} ") as caught:
         HoodieTable.open(StoreLocation.of(folder))
     assert str(folder) in str(caught.value)

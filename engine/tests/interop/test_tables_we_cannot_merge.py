@@ -10,25 +10,25 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tideline.errors import UnsupportedTable
+from tideline.errors import UnsupportedTableError
+from tideline.hudi.nature.look import look_at
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.services.clustering.config import ClusteringConfig
+from tideline.hudi.services.clustering.execute import execute_clustering, schedule_clustering
+from tideline.hudi.services.config import ServiceConfig
+from tideline.hudi.services.restore.execute import restore_table
+from tideline.hudi.services.savepoint.execute import create_savepoint, delete_savepoint
+from tideline.hudi.table.file_group import LogFile
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant import Instant
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.config import WriteConfig
 from tideline.lake_table import LakeTable
-from tideline.nature.look import look_at
-from tideline.nature.operation import Operation
-from tideline.services.clustering.config import ClusteringConfig
-from tideline.services.clustering.execute import execute_clustering, schedule_clustering
-from tideline.services.config import ServiceConfig
-from tideline.services.restore.execute import restore_table
-from tideline.services.savepoint.execute import create_savepoint, delete_savepoint
 from tideline.storage.location import StoreLocation
-from tideline.table.file_group import LogFile
-from tideline.table.hoodie_table import HoodieTable
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
-from tideline.timeline.instant import Instant
-from tideline.timeline.instant_time import InstantTime
-from tideline.write.config import WriteConfig
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -131,10 +131,10 @@ def cluster(theirs: Theirs) -> None:
 
 
 def refuses_writes(theirs: Theirs, reason: str) -> None:
-    with pytest.raises(UnsupportedTable, match=reason):
+    with pytest.raises(UnsupportedTableError, match=reason):
         theirs.small.write("upsert", batch([0], 99))
     for service in ("compaction", "logcompaction"):
-        with pytest.raises(UnsupportedTable, match=reason):
+        with pytest.raises(UnsupportedTableError, match=reason):
             theirs.lake.run(service)
         assert reason in str(theirs.lake.plan(service).outcome)
 
@@ -193,7 +193,7 @@ def test_a_table_with_a_payload_of_its_own_is_cared_for_without_merging(
 ) -> None:
     own = theirs(**OWN_PAYLOAD, **{"hoodie.datasource.write.table.type": "MERGE_ON_READ"})
     refuses_writes(own, "merged in a custom way")
-    with pytest.raises(UnsupportedTable, match="no log is merged"):
+    with pytest.raises(UnsupportedTableError, match="no log is merged"):
         own.small.values()
     rows = own.read()
     assert rows == [(f"k{n:03d}", 3) for n in range(8)]

@@ -15,25 +15,25 @@ import pyarrow as pa
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.services.cleaning.config import CleaningConfig
-from tideline.services.cleaning.execute import clean_table
-from tideline.services.compaction.config import CompactionConfig
-from tideline.services.compaction.execute import execute_compaction, schedule_compaction
-from tideline.services.config import ServiceConfig
-from tideline.services.explanation import NotDue
+from tideline.hudi.services.cleaning.config import CleaningConfig
+from tideline.hudi.services.cleaning.execute import clean_table
+from tideline.hudi.services.compaction.config import CompactionConfig
+from tideline.hudi.services.compaction.execute import execute_compaction, schedule_compaction
+from tideline.hudi.services.config import ServiceConfig
+from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.settings import Settings
+from tideline.hudi.table.table_config import TIMEZONE, TableType
+from tideline.hudi.timeline.instant import Instant
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.known_zone import ZoneBasis
+from tideline.hudi.timeline.zone import TimelineZone
+from tideline.hudi.write.config import WriteConfig
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.settings import Settings
-from tideline.table.table_config import TIMEZONE, TableType
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.hudi_peer import HudiPeer, HudiPeerIn
 from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
-from tideline.timeline.instant import Instant
-from tideline.timeline.instant_time import InstantTime
-from tideline.timeline.known_zone import ZoneBasis
-from tideline.timeline.zone import TimelineZone
-from tideline.write.config import WriteConfig
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

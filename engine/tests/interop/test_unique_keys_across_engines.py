@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.check.finding import Severity
+from tideline.hudi.check.finding import Severity
+from tideline.hudi.table.table_config import INDEX_TYPE
 from tideline.lake_table import LakeTable
-from tideline.table.table_config import INDEX_TYPE
 from tideline.testing.hudi_peer import HudiPeer
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from tideline.services.archival.config import ArchivalConfig
-from tideline.services.cleaning.config import CleaningConfig
-from tideline.services.clustering.config import ClusteringConfig
-from tideline.services.compaction.config import CompactionConfig
-from tideline.services.config import ServiceConfig
-from tideline.services.partition_ttl.config import PartitionTtlConfig
-from tideline.services.scheduler import SchedulerConfig
+from tideline.hudi.services.archival.config import ArchivalConfig
+from tideline.hudi.services.cleaning.config import CleaningConfig
+from tideline.hudi.services.clustering.config import ClusteringConfig
+from tideline.hudi.services.compaction.config import CompactionConfig
+from tideline.hudi.services.config import ServiceConfig
+from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig
+from tideline.hudi.services.scheduler import SchedulerConfig
+from tideline.hudi.table.settings import Settings
+from tideline.hudi.table.table_config import TableConfig
+from tideline.hudi.write.config import FailedWritesPolicy, WriteConfig
+from tideline.hudi.write.planned_write import table_write_config
 from tideline.settings.registry import all_settings, find_setting
 from tideline.settings.setting import Standing, Touches
-from tideline.table.settings import Settings
-from tideline.table.table_config import TableConfig
-from tideline.write.config import FailedWritesPolicy, WriteConfig
-from tideline.write.planned_write import table_write_config
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = (ROOT / "engine" / "tideline", ROOT / "operator" / "tideline_operator")

@@ -7,11 +7,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tideline.formats.avro import encode_container
-from tideline.table.table_config import TableType
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.instant import Action
 from tideline.testing.history_model import PARTITIONS, after_write
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import missing_files, open_fresh, unexplained_objects
-from tideline.timeline.instant import Action
 
 KEYS = st.lists(st.integers(0, 9), min_size=1, max_size=5, unique=True)
 OPERATIONS = st.sampled_from(

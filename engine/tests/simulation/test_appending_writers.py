@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tideline.errors import Conflict
+from tideline.errors import ConflictError
 from tideline.formats.avro import encode_container
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.instant import Action, State
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.object_store import ObjectStore
-from tideline.table.file_group import FileSlice
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import TableType
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh, unexplained_objects
-from tideline.timeline.instant import Action, State
-from tideline.timeline.instant_time import InstantTime
 
 APPENDS = {"hoodie.parquet.small.file.limit": "0"}
 STRATEGY = "hoodie.clustering.updates.strategy"
@@ -98,7 +98,7 @@ def test_of_two_appends_to_one_file_group_the_later_one_loses(table: SmallTable)
     def other() -> None:
         table.write("upsert", batch([2], 5))
 
-    with pytest.raises(Conflict, match="got in the way"):
+    with pytest.raises(ConflictError, match="got in the way"):
         table.write("upsert", batch([0, 2], 3), before_files=other)
     assert dict(table.values())["k000"] == 2
     assert dict(table.values())["k002"] == 5
@@ -121,7 +121,7 @@ def test_two_first_writes_of_one_bucket_conflict() -> None:
     def other() -> None:
         table.write("upsert", batch([0], 5))
 
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         table.write("upsert", batch([2], 3), before_files=other)
     table.write("upsert", batch([2], 3))
     table.write("delete", batch([0], 3))
@@ -148,7 +148,7 @@ def test_an_append_loses_to_a_compaction_scheduled_meanwhile(table: SmallTable) 
     def other() -> None:
         schedule_compaction(table)
 
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         table.write("upsert", batch([0], 3), after_files=other)
     table.write("upsert", batch([0], 3))
     assert dict(table.values())["k000"] == 3
@@ -167,7 +167,7 @@ def test_a_file_group_under_compaction_takes_no_inserts(table: SmallTable) -> No
 
 def test_a_partition_under_compaction_is_not_deleted(table: SmallTable) -> None:
     compaction = schedule_compaction(table)
-    with pytest.raises(Conflict, match="pending compaction") as raised:
+    with pytest.raises(ConflictError, match="pending compaction") as raised:
         table.write("delete_partition", batch([0], 0))
     assert str(compaction) in str(raised.value)
     table.write("delete_partition", batch([1], 0))
@@ -183,7 +183,7 @@ def test_a_write_on_what_a_pending_clustering_holds_is_refused(
 ) -> None:
     clustering = schedule_clustering(table)
     before = table.values()
-    with pytest.raises(Conflict, match="pending clustering") as raised:
+    with pytest.raises(ConflictError, match="pending clustering") as raised:
         table.write(operation, batch([0], 3))
     assert str(clustering) in str(raised.value)
     assert table.values() == before
@@ -219,7 +219,7 @@ def test_a_clustering_scheduled_meanwhile_makes_the_update_lose_unless_allowed(
     def other() -> None:
         schedule_clustering(table)
 
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         table.write("upsert", batch([0], 3), after_files=other)
     table.write("upsert", batch([1], 3), options=ALLOW)
     table.write("upsert", batch([0], 4), options=ALLOW)

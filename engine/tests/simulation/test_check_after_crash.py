@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tideline.check.finding import Severity
-from tideline.services.archival.config import ArchivalConfig, MergeConfig
-from tideline.services.archival.execute import execute_archival
+from tideline.hudi.check.finding import Severity
+from tideline.hudi.services.archival.config import ArchivalConfig, MergeConfig
+from tideline.hudi.services.archival.execute import execute_archival
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.small_table import SmallTable, batch

@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from tideline.services.archival.config import ArchivalConfig, MergeConfig
-from tideline.services.archival.execute import archive_table
-from tideline.services.archival.merge import has_unfinished_merge
+from tideline.hudi.services.archival.config import ArchivalConfig, MergeConfig
+from tideline.hudi.services.archival.execute import archive_table
+from tideline.hudi.services.archival.merge import has_unfinished_merge
+from tideline.hudi.timeline.archived import ArchivedTimeline
+from tideline.hudi.timeline.instant import Instant, State
+from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing import writer_process
@@ -23,9 +26,6 @@ from tideline.testing.archival_process import run_archival
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
-from tideline.timeline.archived import ArchivedTimeline
-from tideline.timeline.instant import Instant, State
-from tideline.timeline.layout_v1 import LAYOUT_V1
 
 LONG_S = 3600.0
 CONFIG = ArchivalConfig(commits_min=2, commits_max=3)

@@ -16,17 +16,17 @@ import pytest
 
 from tideline.errors import (
     ConfigError,
-    Conflict,
-    ObjectNotFound,
-    StorageUnavailable,
+    ConflictError,
+    ObjectNotFoundError,
+    StorageUnavailableError,
     TidelineError,
-    UnknownOutcome,
+    UnknownOutcomeError,
 )
+from tideline.hudi.table.create import TableDefinition, create_table
+from tideline.hudi.table.table_config import TableType
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
-from tideline.table.create import TableDefinition, create_table
-from tideline.table.table_config import TableType
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
 from tideline.testing.small_table import SCHEMA, SmallTable, batch, memory_place
 from tideline.testing.stepping_store import Step, SteppingStore
@@ -277,7 +277,7 @@ def test_dying_while_creating_a_table() -> None:
             with pytest.raises(ConfigError):
                 create_table(inner, definition, clock)
         else:
-            with pytest.raises(ObjectNotFound):
+            with pytest.raises(ObjectNotFoundError):
                 open_fresh(location, clock=clock)
             create_table(inner, definition, clock)
         table = SmallTable(location, clock)
@@ -306,7 +306,7 @@ def test_losing_the_reply_to_any_conditional_write(
         when = f"{operation} lost the reply to its {number}. conditional write"
         try:
             write(table, store)
-        except (Conflict, StorageUnavailable):
+        except (ConflictError, StorageUnavailableError):
             assert table.values() == expected.old, when
         else:
             assert table.values() == expected.new, when
@@ -332,7 +332,7 @@ def test_the_store_being_away_for_one_call(prepared: SmallTable, operation: str)
         when = f"the store was away for call {number} of {operation}"
         try:
             write(table, store)
-        except StorageUnavailable:
+        except StorageUnavailableError:
             assert table.values() == expected.old, when
         else:
             assert table.values() == expected.new, when
@@ -364,8 +364,8 @@ def test_the_store_staying_away_from_some_call_on(prepared: SmallTable) -> None:
         try:
             write(table, FaultyStore(table.store(), FaultPlan(unavailable_calls=away)))
         except TidelineError as error:
-            assert isinstance(error, StorageUnavailable | UnknownOutcome), when
-            if isinstance(error, StorageUnavailable):
+            assert isinstance(error, StorageUnavailableError | UnknownOutcomeError), when
+            if isinstance(error, StorageUnavailableError):
                 assert table.values() == expected.old, when
         else:
             assert table.values() == expected.new, when
@@ -387,12 +387,12 @@ def losing_the_reply(table: SmallTable, away_for_calls: int) -> SteppingStore:
     def before(_step: Step) -> None:
         if left[0]:
             left[0] -= 1
-            raise StorageUnavailable("away")
+            raise StorageUnavailableError("away")
 
     def after(step: Step) -> None:
         if step.method == "put_if_absent" and step.path.endswith(COMPLETING):
             left[0] = away_for_calls
-            raise StorageUnavailable("reply lost")
+            raise StorageUnavailableError("reply lost")
 
     return SteppingStore(table.store(), before, after)
 
@@ -412,7 +412,7 @@ def test_a_visible_commit_is_a_success_once_the_store_is_back(
 def test_a_commit_whose_fate_is_unknown_is_not_undone(prepared: SmallTable) -> None:
     """The store takes it and stays away: undoing it would leave a commit without files."""
     table = prepared.copy()
-    with pytest.raises(UnknownOutcome, match="tideline timeline"):
+    with pytest.raises(UnknownOutcomeError, match="tideline timeline"):
         table.write("upsert", OPERATIONS["upsert"], store=losing_the_reply(table, 1000))
     seen = table.values()
     assert ("k012", 2) in seen
@@ -428,10 +428,10 @@ def test_a_commit_that_may_still_arrive_keeps_its_heartbeat(prepared: SmallTable
 
     def refuse(step: Step) -> None:
         if step.method == "put_if_absent" and step.path.endswith(COMPLETING):
-            raise StorageUnavailable("no answer")
+            raise StorageUnavailableError("no answer")
 
     before = table.values()
-    with pytest.raises(UnknownOutcome, match="tideline timeline"):
+    with pytest.raises(UnknownOutcomeError, match="tideline timeline"):
         table.write("upsert", OPERATIONS["upsert"], store=SteppingStore(table.store(), refuse))
     assert table.write("insert", batch([30], 3)).rolled_back == ()
     table.fake_clock.advance(LONG_S)
@@ -463,9 +463,9 @@ def test_a_full_disk_is_no_reason_to_wait(tmp_path: Path) -> None:
 
     def refuse(step: Step) -> None:
         if step.method == "put_if_absent" and step.path.endswith(COMPLETING):
-            raise StorageUnavailable("no space left on device")
+            raise StorageUnavailableError("no space left on device")
 
-    with pytest.raises(StorageUnavailable, match="no space left"):
+    with pytest.raises(StorageUnavailableError, match="no space left"):
         table.write("upsert", batch([1, 9], 2), store=SteppingStore(table.store(), refuse))
     assert table.values() == before
     assert_sound(table, "after the refused commit")

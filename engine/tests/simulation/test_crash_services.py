@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tideline.services.runs import ServiceRun, TableServices
-from tideline.services.service import Service
+from tideline.hudi.services.runs import ServiceRun, TableServices
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.table_config import TableType
 from tideline.storage.object_store import ObjectStore
-from tideline.table.table_config import TableType
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch

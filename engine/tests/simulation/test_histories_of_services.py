@@ -9,9 +9,9 @@ import os
 
 import pytest
 
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.testing.service_history import ServiceHistory
 from tideline.testing.small_table import SmallTable
-from tideline.timeline.instant_time import InstantTime
 
 # 17 reads a savepoint made while a clustering was pending, after a clean.
 SEEDS = (*range(10), 17)

@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from tideline.services.service import Service
-from tideline.table.table_config import TableType
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SCHEMA, SmallTable, batch
 from tideline.testing.table_audit import open_fresh
-from tideline.timeline.instant import COMMIT_ACTIONS
-from tideline.timeline.instant_time import InstantTime
-from tideline.write.file_slice_merge import SliceContext, read_file_slice
 
 SETTINGS = {
     "hoodie.clean.commits.retained": "2",

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 
 from tideline.clock import SystemClock
+from tideline.hudi.services.archival.config import ArchivalConfig
+from tideline.hudi.services.archival.execute import archive_table
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.table_config import TableType
 from tideline.lake_table import LakeTable
-from tideline.services.archival.config import ArchivalConfig
-from tideline.services.archival.execute import archive_table
-from tideline.services.service import Service
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
-from tideline.table.table_config import TableType
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.power_loss import Names, PowerLoss, Remains
 from tideline.testing.service_process import local_services

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tideline.check.finding import Severity
-from tideline.services.service import Service
+from tideline.hudi.check.finding import Severity
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.table_config import TableType
 from tideline.storage.location import StoreLocation
-from tideline.table.table_config import TableType
 from tideline.testing import writer_process
 from tideline.testing.reporting_writer import (
     WriterJob,

@@ -16,6 +16,7 @@ from random import Random
 import pytest
 
 from tideline.clock import SystemClock
+from tideline.hudi.timeline.instant import Instant
 from tideline.storage.location import StoreLocation
 from tideline.testing import writer_process
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, RecordedWrite
@@ -27,7 +28,6 @@ from tideline.testing.table_audit import (
     unexplained_objects,
 )
 from tideline.testing.writer_process import WriterTask, hold_a_write_open, run_writer
-from tideline.timeline.instant import Instant
 
 OLD = [(f"k{number:03d}", 1) for number in range(8)]
 NEW = sorted({**dict(OLD), **{f"k{number:03d}": 2 for number in range(6, 12)}}.items())

@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.services.service import Service
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.storage.location import StoreLocation
-from tideline.table.table_config import TableType
 from tideline.testing import writer_process
 from tideline.testing.faulty_store import FaultPlan, RecordedWrite
 from tideline.testing.service_process import (
@@ -28,8 +30,6 @@ from tideline.testing.service_process import (
 )
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh, unexplained_objects
-from tideline.timeline.commit_metadata import CommitMetadata
-from tideline.timeline.instant import COMMIT_ACTIONS, Instant
 
 DUE = {
     "hoodie.compact.inline.max.delta.commits": "1",

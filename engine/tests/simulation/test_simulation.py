@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from tideline.errors import StorageUnavailable
+from tideline.errors import StorageUnavailableError
 from tideline.storage.memory import MemoryStore
 from tideline.testing.fault_counts import FaultClass
 from tideline.testing.faulty_store import SimulatedCrash
@@ -52,7 +52,7 @@ def wandering(process: SimulatedProcess) -> None:
     for number in range(20):
         try:
             store.put(f"{process.name}/{number}", b"")
-        except StorageUnavailable:
+        except StorageUnavailableError:
             process.clock.sleep(5)
 
 

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 import pyarrow as pa
 import pytest
 
-from tideline.errors import Conflict
+from tideline.errors import ConflictError
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.operation import WriteOperation
 from tideline.lake_table import LakeTable
 from tideline.testing.faulty_store import SimulatedCrash
 from tideline.testing.local_engine import LocalEngine
@@ -23,8 +25,6 @@ from tideline.testing.table_audit import (
     traces_of,
     unexplained_objects,
 )
-from tideline.timeline.instant_time import InstantTime
-from tideline.write.operation import WriteOperation
 
 LONG_S = 3600.0
 NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
@@ -65,7 +65,7 @@ def pending_instants(table: SmallTable) -> list[InstantTime]:
 def test_updates_of_one_file_group_conflict_and_the_loser_writes_again(table: SmallTable) -> None:
     """Different keys: without the check the second base file would forget the first one's row."""
     mine, theirs = batch([0], 2), batch([2], 3)
-    with pytest.raises(Conflict, match="write again"):
+    with pytest.raises(ConflictError, match="write again"):
         table.write("upsert", mine, after_files=lambda: table.write("upsert", theirs))
     assert_holds(table, OLD | {"k002": 3})
     table.write("upsert", mine)
@@ -85,7 +85,7 @@ def test_a_key_that_is_new_to_both_is_stored_once(table: SmallTable, theirs: str
     def insert_meanwhile() -> None:
         table.write(theirs, batch([20], 3), options=NEW_FILES)
 
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         table.write("upsert", batch([20], 2), options=NEW_FILES, after_files=insert_meanwhile)
     assert_holds(table, OLD | {"k020": 3})
     table.write("upsert", batch([20], 2))
@@ -108,7 +108,7 @@ def test_inserts_that_must_not_double_conflict(table: SmallTable) -> None:
     def insert_meanwhile() -> None:
         table.write("upsert", batch([20], 3), options=NEW_FILES)
 
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         table.write("insert", batch([20], 2), options=strict, after_files=insert_meanwhile)
     assert_holds(table, OLD | {"k020": 3})
 
@@ -125,7 +125,7 @@ def test_with_a_global_index_new_keys_conflict_across_partitions() -> None:
     """The same key could have gone to another partition."""
     table = SmallTable.in_memory({"hoodie.index.type": "GLOBAL_SIMPLE", **NEW_FILES})
     table.write("insert", batch(range(8), 1))
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         table.write(
             "upsert",
             batch([20], 2),
@@ -148,7 +148,7 @@ def test_with_a_bucket_index_only_the_same_bucket_conflicts() -> None:
                 batch([0], 2),
                 after_files=lambda copy=copy, key=key: copy.write("upsert", batch([key], 3)),
             )
-        except Conflict:
+        except ConflictError:
             same += 1
             copy.write("upsert", batch([0], 2))
         else:
@@ -219,7 +219,7 @@ def test_every_pair_of_operations_ends_as_one_after_the_other(
     table = prepared.copy()
     try:
         write(table, mine, before_commit(table, lambda: write(table, theirs)))
-    except Conflict:
+    except ConflictError:
         assert conflicts
         write(table, mine)
     else:
@@ -261,7 +261,7 @@ def test_a_column_that_a_later_instant_would_hide_is_written_again(table: SmallT
     """The other one began after us and completed before us, without the column."""
     mine = with_note(batch([0], 2), "mine")
     store = before_commit(table, lambda: table.write("upsert", batch([1], 3)))
-    with pytest.raises(Conflict, match="schema"):
+    with pytest.raises(ConflictError, match="schema"):
         table.write("upsert", mine, store=store)
     assert_holds(table, OLD | {"k001": 3})
     table.write("upsert", mine)
@@ -273,7 +273,7 @@ def test_a_batch_prepared_before_a_column_was_added_is_refused(table: SmallTable
     lake = table.lake()
     prepared_batch = LocalEngine(lake.hoodie_table.store, batch([0], 2), "id", "part")
     table.write("upsert", with_note(batch([0], 3), "keep"))
-    with pytest.raises(Conflict, match="schema changed"):
+    with pytest.raises(ConflictError, match="schema changed"):
         lake.write_with(prepared_batch, WriteOperation.UPSERT, lake.write_config(None), {})
     (row,) = (row for row in read_rows(open_fresh(table.location)) if row["id"] == "k000")
     assert row["note"] == "keep"
@@ -284,7 +284,7 @@ def test_two_writers_that_add_the_same_column_in_different_types_conflict(
 ) -> None:
     mine = batch([0], 2).append_column("note", pa.array([1.5]))
     theirs = with_note(batch([1], 3), "text")
-    with pytest.raises(Conflict, match="schema"):
+    with pytest.raises(ConflictError, match="schema"):
         table.write(
             "upsert", mine, store=before_commit(table, lambda: table.write("upsert", theirs))
         )
@@ -324,7 +324,7 @@ def test_a_writer_rolled_back_in_its_sleep_gives_up_and_leaves_nothing(
         assert report.rolled_back == tuple(map(str, asleep))
 
     hook = {"before_files" if wakes == "before its files" else "after_files": sleep}
-    with pytest.raises(Conflict, match="heartbeat expired"):
+    with pytest.raises(ConflictError, match="heartbeat expired"):
         table.write("upsert", batch([0, 20], 2), options=NEW_FILES, **hook)  # type: ignore[arg-type]
     assert_holds(table, OLD | {"k001": 3})
     assert traces_of(table.store(), asleep[0]) == []
@@ -360,7 +360,7 @@ def test_an_eager_writer_rolls_a_live_one_back_which_then_gives_up(table: SmallT
     def roll_back() -> None:
         killed.extend(table.write("upsert", batch([1], 3), options=eager).rolled_back)
 
-    with pytest.raises(Conflict, match="rolled back by another writer"):
+    with pytest.raises(ConflictError, match="rolled back by another writer"):
         table.write("upsert", batch([0, 20], 2), before_files=roll_back)
     assert len(killed) == 1
     assert_holds(table, OLD | {"k001": 3})
@@ -380,7 +380,7 @@ def test_a_rollback_of_us_that_is_only_planned_makes_us_give_up(table: SmallTabl
     def crash() -> None:
         raise SimulatedCrash("rolling back")
 
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         table.write("upsert", batch([0], 2), after_files=die_rolling_back)
     table.write("upsert", batch([3], 4))
     assert_holds(table, OLD | {"k003": 4})
@@ -394,7 +394,7 @@ def test_losing_the_lease_during_the_commit_gives_up(table: SmallTable) -> None:
         table.write("upsert", batch([1], 3))
 
     store = stepping(table, _is_reconciling, pause)
-    with pytest.raises(Conflict, match="lease"):
+    with pytest.raises(ConflictError, match="lease"):
         table.write("upsert", batch([0], 2), store=store)
     assert_holds(table, OLD | {"k001": 3})
     table.write("upsert", batch([0], 2))
@@ -411,7 +411,7 @@ def test_losing_the_lease_at_the_start_gives_up(table: SmallTable) -> None:
         table.write("upsert", batch([1], 3))
 
     store = stepping(table, lambda step: step.path.startswith(".hoodie/.heartbeat/"), pause)
-    with pytest.raises(Conflict, match="lease"):
+    with pytest.raises(ConflictError, match="lease"):
         table.write("upsert", batch([0], 2), store=store)
     assert_holds(table, OLD | {"k001": 3})
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tideline.spark.data_source import register
-from tideline.spark.snapshot import snapshot
-from tideline.table.stored_value import converted_array
+from tideline.hudi.table.stored_value import converted_array
+from tideline.spark.read.data_source import register
+from tideline.spark.read.snapshot import snapshot
 from tideline.testing.fixtures import fixture_table
 from tideline.testing.hand_written_table import HandWrittenTable
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.data_file_writer import FileLayout
 from tideline.iceberg.data.metrics_mode import MetricsConfig
@@ -31,7 +31,7 @@ from tideline.iceberg.rewrite.plan import FileGroup, Reason
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.schema import Schema
 from tideline.iceberg.sort_order import SortField, SortOrder
-from tideline.spark.iceberg_rewrite import execute_groups
+from tideline.spark.iceberg.rewrite import execute_groups
 from tideline.storage.location import StoreLocation
 
 pytestmark = pytest.mark.spark
@@ -179,7 +179,7 @@ def test_a_group_that_fails_takes_its_files_along_and_no_other_group(
     failed, written = execute_groups(
         spark, lake.io, lake.context(order), groups, part_bytes_max=limit
     )
-    assert isinstance(failed, GroupFailed) and isinstance(failed.error, CorruptTable)
+    assert isinstance(failed, GroupFailed) and isinstance(failed.error, CorruptTableError)
     assert broken.name in str(failed.error)
     assert isinstance(written, GroupResult)
     assert lake.new_files() == {file.file_path for file in written.added}

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.errors import ConfigError, UnsupportedTable
+from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.formats.avro import encode_container
-from tideline.spark.incremental import incremental, plan_incremental
+from tideline.hudi.timeline.instant import Action
+from tideline.spark.read.incremental import incremental, plan_incremental
 from tideline.testing.hand_written_table import HandWrittenTable, instant_time
-from tideline.timeline.instant import Action
 
 pytestmark = pytest.mark.spark
 
@@ -218,5 +218,5 @@ def test_tables_that_cannot_be_read_incrementally_say_so(
     spark: SparkSession, table: HandWrittenTable
 ) -> None:
     table.set_properties({"hoodie.populate.meta.fields": "false"})
-    with pytest.raises(UnsupportedTable, match="without meta columns"):
+    with pytest.raises(UnsupportedTableError, match="without meta columns"):
         incremental(spark, table.open(), "0")

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tideline.errors import ConfigError
-from tideline.spark.keys import partition_path_column, record_key_column
-from tideline.write.key_generator import KeyGenerator, PartitionField, TimestampFormat
+from tideline.hudi.write.key_generator import KeyGenerator, PartitionField, TimestampFormat
+from tideline.spark.write.keys import partition_path_column, record_key_column
 
 pytestmark = pytest.mark.spark
 

@@ -14,11 +14,15 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from tideline.errors import CorruptTable, InvalidData
+from tideline.errors import CorruptTableError, InvalidDataError
 from tideline.formats.bloom import BloomFilter
 from tideline.formats.parquet_footer import BaseFileFooter, read_footer
-from tideline.spark import key_lookup
-from tideline.spark.key_lookup import (
+from tideline.hudi.table.file_group import BaseFile, FileSlice
+from tideline.hudi.write.lookup_candidate import LookupCandidate
+from tideline.hudi.write.stored_keys import some_stored_keys
+from tideline.spark.task_errors import carried_errors, raised_errors
+from tideline.spark.write import key_lookup
+from tideline.spark.write.key_lookup import (
     CHUNK,
     IS_GONE,
     LOCATED_FILE,
@@ -26,12 +30,8 @@ from tideline.spark.key_lookup import (
     LookupSettings,
     locate_keys,
 )
-from tideline.spark.task_errors import carried_errors, raised_errors
 from tideline.storage.location import StoreLocation
-from tideline.table.file_group import BaseFile, FileSlice
 from tideline.testing.handle_case import HandleCase, base_file
-from tideline.write.lookup_candidate import LookupCandidate
-from tideline.write.stored_keys import some_stored_keys
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int32())])
 INCOMING = pa.schema(
@@ -198,12 +198,12 @@ def test_a_missing_or_broken_file_is_named_on_the_driver(stored: Stored) -> None
     broken = [whole[:middle], whole[:4] + b"\0" * (len(whole) - 4_000) + whole[-3_996:], b""]
     for body in broken:
         path.write_bytes(body)
-        with pytest.raises(CorruptTable, match="base file cannot be read") as caught:
+        with pytest.raises(CorruptTableError, match="base file cannot be read") as caught:
             as_on_the_driver(stored)
         assert caught.value.path == stored.files[0].path
         assert caught.value.table == stored.location.uri
     path.unlink()
-    with pytest.raises(CorruptTable, match="base file is missing"):
+    with pytest.raises(CorruptTableError, match="base file is missing"):
         as_on_the_driver(stored)
 
 
@@ -217,10 +217,10 @@ def as_on_the_driver(stored: Stored) -> None:
 
 
 def test_errors_cross_from_task_to_driver_as_they_are() -> None:
-    with pytest.raises(InvalidData, match="two") as caught, raised_errors():
+    with pytest.raises(InvalidDataError, match="two") as caught, raised_errors():
         try:
             with carried_errors():
-                raise InvalidData("two\nlines ü", path="p", value='{"a": 1}')
+                raise InvalidDataError("two\nlines ü", path="p", value='{"a": 1}')
         except RuntimeError as error:
             raise PythonException(f"Traceback\n  RuntimeError: {error}\n\n end") from error
     assert (caught.value.message, caught.value.path) == ("two\nlines ü", "p")

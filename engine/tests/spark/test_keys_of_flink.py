@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tideline.hudi.table.table_config import TableType
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
-from tideline.table.table_config import TableType
 from tideline.testing.flink_append import append_as_flink
 from tideline.testing.small_table import SmallTable, batch
 

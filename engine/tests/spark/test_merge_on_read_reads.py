@@ -12,20 +12,20 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tideline.errors import ConfigError, CorruptTable
+from tideline.errors import ConfigError, CorruptTableError
 from tideline.formats.avro import encode_container
+from tideline.hudi.log.log_format import LogFormat
+from tideline.hudi.table.properties import TableType
+from tideline.hudi.timeline.instant import Action
+from tideline.hudi.write.file_slice_merge import SliceContext
 from tideline.lake_table import LakeTable
-from tideline.log.log_format import LogFormat
 from tideline.spark.arrow_types import arrow_to_spark, spark_to_arrow
-from tideline.spark.data_source import register
-from tideline.spark.file_slice_scan import slice_reader, slice_task
-from tideline.spark.incremental import plan_incremental
-from tideline.spark.snapshot import plan_read_optimized, plan_snapshot
+from tideline.spark.read.data_source import register
+from tideline.spark.read.file_slice_scan import slice_reader, slice_task
+from tideline.spark.read.incremental import plan_incremental
+from tideline.spark.read.snapshot import plan_read_optimized, plan_snapshot
 from tideline.spark.task_errors import raised_errors
-from tideline.table.properties import TableType
 from tideline.testing.hand_written_table import HandWrittenTable, instant_time
-from tideline.timeline.instant import Action
-from tideline.write.file_slice_merge import SliceContext
 
 pytestmark = pytest.mark.spark
 
@@ -211,11 +211,11 @@ def test_filters_on_partition_columns_leave_slices_unread(
     (damaged,) = (tmp_path / "d1").glob(".*.log.*")
     reader = lake(table)
     damaged.write_bytes(b"no log at all")
-    with pytest.raises(CorruptTable, match=r"does not begin with a block.*path=d1/\."):
+    with pytest.raises(CorruptTableError, match=r"does not begin with a block.*path=d1/\."):
         collect(reader.snapshot(spark))
     for condition in ("day = 'd3'", "day > 'd2'", "day in ('d3', 'd9')", "day like '%3'"):
         assert values(reader.snapshot(spark).where(condition)) == ["d3:a=1", "d3:b=1"]
-    with pytest.raises(CorruptTable):
+    with pytest.raises(CorruptTableError):
         collect(reader.snapshot(spark).where("n = 1"))
 
 
@@ -329,7 +329,7 @@ def test_a_broken_plan_of_a_clean_matters_once_it_may_have_deleted_files(
     instant = timelines.create_requested(instant_time("4"), Action.CLEAN, b"not a plan")
     if started:
         timelines.to_inflight(instant)
-        with pytest.raises(CorruptTable, match="clean cannot be read"):
+        with pytest.raises(CorruptTableError, match="clean cannot be read"):
             plan_snapshot(table.open(), str(instant_time("3")))
     else:
         assert len(plan_snapshot(table.open(), str(instant_time("3"))).slices) == 2
@@ -350,7 +350,7 @@ def test_a_broken_plan_of_a_clustering_stops_no_reader(tmp_path: Path, body: byt
     scan = plan_incremental(opened, str(instant_time("1")))
     assert scan.commits is not None
     assert scan.commits.until == instant_time("3")
-    with pytest.raises(CorruptTable, match=r"path=\.hoodie/"):
+    with pytest.raises(CorruptTableError, match=r"path=\.hoodie/"):
         opened.file_system_view(opened.timeline())
 
 

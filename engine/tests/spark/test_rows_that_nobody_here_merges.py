@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.errors import UnsupportedTable
-from tideline.spark.data_source import register
+from tideline.errors import UnsupportedTableError
+from tideline.hudi.table.properties import update_table_properties
+from tideline.hudi.table.table_config import TableType
+from tideline.spark.read.data_source import register
 from tideline.storage.location import StoreLocation
-from tideline.table.properties import update_table_properties
-from tideline.table.table_config import TableType
 from tideline.testing.small_table import SmallTable, batch
 
 pytestmark = pytest.mark.spark
@@ -27,14 +27,14 @@ def test_reads_that_would_merge_are_refused_by_name(spark: SparkSession, tmp_pat
     first = table.write("upsert", batch([0], 2)).instant
     update_table_properties(table.store(), {"hoodie.compaction.payload.class": "com.acme.Own"})
     lake = table.lake()
-    with pytest.raises(UnsupportedTable, match="merged in a custom way"):
+    with pytest.raises(UnsupportedTableError, match="merged in a custom way"):
         lake.snapshot(spark)
-    with pytest.raises(UnsupportedTable, match="merged in a custom way"):
+    with pytest.raises(UnsupportedTableError, match="merged in a custom way"):
         lake.incremental(spark, after=str(int(first) - 1))
     register(spark)
     with pytest.raises(Exception, match="merged in a custom way"):
         spark.read.format("tideline").load(str(tmp_path / "own")).collect()
-    with pytest.raises(UnsupportedTable, match="merged in a custom way"):
+    with pytest.raises(UnsupportedTableError, match="merged in a custom way"):
         lake.write(spark.createDataFrame(batch([0], 3)))
     rows = lake.read_optimized(spark).select("id", "v").collect()
     assert sorted((row["id"], row["v"]) for row in rows) == [(f"k{n:03d}", 1) for n in range(4)]

@@ -13,10 +13,15 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tideline.cache_directory import cache_directory
 from tideline.errors import ConfigError
-from tideline.spark.cache_directory import cache_directory
-from tideline.spark.s3a_connector import connect_s3a, s3a_settings, trust_ca_bundle
-from tideline.spark.session import get_session, is_local, local_cores, spark_configuration
+from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings, trust_ca_bundle
+from tideline.spark.session.spark_session import (
+    is_local,
+    local_cores,
+    spark_configuration,
+    spark_session,
+)
 from tideline.storage.location import StoreLocation
 
 MINIO = StoreLocation.of("s3://lake/t", {"endpoint": "http://127.0.0.1:9000", "allow_http": "true"})
@@ -30,7 +35,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.spark
 def test_a_running_session_is_returned_as_it_is(spark: SparkSession) -> None:
-    assert get_session("another", master="local[7]") is spark
+    assert spark_session("another", master="local[7]") is spark
 
 
 @pytest.mark.spark
@@ -59,7 +64,7 @@ def test_python_workers_come_from_the_daemon_with_arrow_imported(spark: SparkSes
 
     row = spark.range(1).mapInArrow(parents, "command string").first()
     assert row is not None
-    assert "tideline.spark.python_daemon" in row["command"]
+    assert "tideline.spark.session.python_daemon" in row["command"]
 
 
 @pytest.mark.spark

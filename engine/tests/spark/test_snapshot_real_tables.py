@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.errors import UnsupportedTable
-from tideline.spark.data_source import register
-from tideline.spark.incremental import incremental
-from tideline.spark.snapshot import read_optimized, snapshot
+from tideline.errors import UnsupportedTableError
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.spark.read.data_source import register
+from tideline.spark.read.incremental import incremental
+from tideline.spark.read.snapshot import read_optimized, snapshot
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
 from tideline.testing.fixtures import FIXTURES, expected, fixture_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.fixtures, pytest.mark.slow]
@@ -87,7 +87,7 @@ def test_an_incremental_read_from_the_beginning_is_the_snapshot(
 ) -> None:
     table = open_table(path)
     if not table.config.populate_meta_fields:
-        with pytest.raises(UnsupportedTable, match="without meta columns"):
+        with pytest.raises(UnsupportedTableError, match="without meta columns"):
             incremental(spark, table, "0")
         return
     _, whole = canonical_rows().rows(snapshot(spark, table).toArrow(), meta=True)
@@ -129,7 +129,7 @@ def test_logical_types_that_hudi_labelled_wrongly_are_repaired(spark: SparkSessi
 )
 def test_other_table_versions_are_refused_by_name(path: str) -> None:
     version = str(expected(path)["table_version"])
-    with pytest.raises(UnsupportedTable, match=rf"version {version}\b"):
+    with pytest.raises(UnsupportedTableError, match=rf"version {version}\b"):
         open_table(path)
 
 

@@ -6,12 +6,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.errors import UnsupportedTable
-from tideline.spark.data_source import register
-from tideline.spark.incremental import incremental
-from tideline.spark.snapshot import read_optimized, snapshot
+from tideline.errors import UnsupportedTableError
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.spark.read.data_source import register
+from tideline.spark.read.incremental import incremental
+from tideline.spark.read.snapshot import read_optimized, snapshot
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
 from tideline.testing.stand_in_tables import answer, recipes, stand_in
 from tideline.testing.table_model import canonical_with_meta
 
@@ -42,7 +42,7 @@ def test_an_incremental_read_from_the_beginning_is_the_snapshot(spark: SparkSess
 
 
 def test_without_meta_columns_there_is_no_incremental_read(spark: SparkSession) -> None:
-    with pytest.raises(UnsupportedTable, match="without meta columns"):
+    with pytest.raises(UnsupportedTableError, match="without meta columns"):
         incremental(spark, open_table("without_meta_columns"), "0")
 
 

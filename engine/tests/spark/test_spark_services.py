@@ -10,15 +10,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tideline
-from tideline.errors import Conflict
+from tideline.errors import ConflictError
+from tideline.hudi.services.clustering.execute import read_clustering_plan
+from tideline.hudi.services.engine import ServiceWork
+from tideline.hudi.services.explanation import Explanation
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.lake_table import LakeTable
-from tideline.services.clustering.execute import read_clustering_plan
-from tideline.services.engine import ServiceWork
-from tideline.services.explanation import Explanation
-from tideline.spark.clustering import cluster_groups
-from tideline.timeline.instant import Action, Instant, State
-from tideline.timeline.instant_time import InstantTime
-from tideline.write.file_slice_merge import SliceContext, read_file_slice
+from tideline.spark.services.clustering import cluster_groups
 
 pytestmark = pytest.mark.spark
 
@@ -170,7 +170,7 @@ def test_a_service_that_takes_too_long_is_given_up_and_keeps_its_plan(
     table = create(spark, tmp_path / "t", "MERGE_ON_READ")
     before = stored(table)
     options = {**DUE, "tideline.service.timeout.seconds": "0.001"}
-    with pytest.raises(Conflict, match="not done after"):
+    with pytest.raises(ConflictError, match="not done after"):
         table.run("compaction", options=options, spark=spark)
     assert stored(table) == before
     (pending,) = table.timeline().pending()

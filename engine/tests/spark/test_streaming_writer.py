@@ -19,14 +19,14 @@ from pyspark.sql.streaming import StreamingQuery
 
 import tideline
 from tideline.commit_report import CommitReport
-from tideline.services.service import Service
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.instant import Action
 from tideline.storage.location import StoreLocation
-from tideline.table.table_config import TableType
 from tideline.testing import writer_process
 from tideline.testing.service_process import local_services, run_services_until
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
-from tideline.timeline.instant import Action
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.errors import Conflict
+from tideline.errors import ConflictError
+from tideline.hudi.write.operation import WriteOperation
 from tideline.lake_table import LakeTable
-from tideline.spark.write import open_engine
-from tideline.spark.write_engine import SparkWriteEngine
+from tideline.spark.write.engine import SparkWriteEngine
+from tideline.spark.write.run import open_engine
 from tideline.testing.plain_reader import (
     completed_commits,
     leftovers,
@@ -25,7 +26,6 @@ from tideline.testing.plain_reader import (
     stored_rows,
 )
 from tideline.testing.written_table import WrittenTable
-from tideline.write.operation import WriteOperation
 
 pytestmark = pytest.mark.spark
 
@@ -166,7 +166,7 @@ def test_of_two_writes_to_one_file_group_the_later_to_commit_conflicts(
         table.lake.write(table.frame([("b", "north", 9, "other")]), "upsert")
         seen.append({p: d for p, d in objects(table.folder).items() if p.endswith(".parquet")})
 
-    with pytest.raises(Conflict, match="another write got in the way") as caught:
+    with pytest.raises(ConflictError, match="another write got in the way") as caught:
         write_while(table, [("a", "north", 9, "mine"), ("c", "south", 9, "mine")], other_write)
     assert caught.value.exit_code == 3 and str(caught.value.instant) in str(caught.value)
     assert table.rows("id", "v") == [("a", "1"), ("b", "other"), ("c", "1")]

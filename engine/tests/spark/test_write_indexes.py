@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.errors import ConfigError, CorruptTable
-from tideline.index.bucket import bucket_id_of_record_key
+from tideline.errors import ConfigError, CorruptTableError
+from tideline.hudi.index.bucket import bucket_id_of_record_key
 from tideline.testing.plain_reader import live_files, stored_rows
 from tideline.testing.written_table import WrittenTable
 
@@ -118,7 +118,7 @@ def test_a_record_index_has_one_place_for_a_key(create: Create) -> None:
     report = table.write(rows("an", "south", 2, "2"))
     assert (report.rows_updated, report.rows_inserted, report.keys_unique_in) == (1, 1, "table")
     doubled = r"'b' is stored in 2 partitions \('north', 'south'\).*tideline check --keys"
-    with pytest.raises(CorruptTable, match=doubled):
+    with pytest.raises(CorruptTableError, match=doubled):
         table.write(rows("abc", "south", 3, "3"))
     found = table.rows("id", "_hoodie_partition_path", "v")
     assert found == [

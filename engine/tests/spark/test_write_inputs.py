@@ -14,13 +14,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tideline.errors import InvalidData
+from tideline.errors import InvalidDataError
+from tideline.hudi.write.operation import WriteOperation
 from tideline.lake_table import LakeTable
-from tideline.spark.write import is_cheap_to_repeat, open_engine
+from tideline.spark.write.run import is_cheap_to_repeat, open_engine
 from tideline.testing.fixtures import fixture_table
 from tideline.testing.plain_reader import newest_commit, objects, stored_rows
 from tideline.testing.written_table import SMALL_BLOOM, WrittenTable
-from tideline.write.operation import WriteOperation
 
 pytestmark = pytest.mark.spark
 
@@ -134,7 +134,7 @@ def test_an_input_that_changes_while_it_is_read_loses_no_row_unnoticed(
     engine = open_engine(parquet, lake.hoodie_table, WriteOperation.INSERT, config)
     whole = pq.read_table(tmp_path / "in" / "1.parquet")
     pq.write_table(whole.slice(0, 3), tmp_path / "in" / "1.parquet")
-    with pytest.raises(InvalidData, match="the input had 40 rows when inspected and 23 when"):
+    with pytest.raises(InvalidDataError, match="the input had 40 rows when inspected and 23 when"):
         lake.write_with(engine, WriteOperation.INSERT, config, {})
     assert table.rows() == []
 
@@ -187,7 +187,7 @@ def test_a_table_whose_commits_name_no_schema_is_known_by_its_files(
         del metadata["extraMetadata"]["schema"]
         path.write_text(json.dumps(metadata))
     frame = table.frame([("k0", "r0", 2, "new")])
-    with pytest.raises(InvalidData, match=r"the input lacks columns of the table .*value=v"):
+    with pytest.raises(InvalidDataError, match=r"the input lacks columns of the table .*value=v"):
         table.lake.write(frame.drop("v"), "upsert")
     table.write(frame.withColumn("ts", F.col("ts").cast("double")))
     assert table.rows() == [("k0", "r0", 2.0, "new"), ("k1", "r1", 1.0, "v1")]

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tideline.hudi.timeline.instant import Action
 from tideline.storage.location import StoreLocation
 from tideline.testing.table_audit import open_fresh, read_rows, unexplained_objects
 from tideline.testing.written_table import WrittenTable
-from tideline.timeline.instant import Action
 
 pytestmark = pytest.mark.spark
 

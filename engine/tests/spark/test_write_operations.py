@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tideline.errors import ConfigError, InvalidData
+from tideline.errors import ConfigError, InvalidDataError
 from tideline.testing.plain_reader import completed_commits, live_files, newest_commit, stored_rows
 from tideline.testing.table_model import TableModel
 from tideline.testing.written_table import WrittenTable
@@ -208,7 +208,7 @@ def test_delete_partition_goes_by_path_or_by_the_rows_of_a_frame(table: WrittenT
     assert metadata["partitionToWriteStats"] == {}
     table.write([(9, "north", 1, "again")])
     assert {row[0] for row in table.rows("region")} == {"north", "south/east"}
-    with pytest.raises(InvalidData, match="1 of the partitions to delete do not exist"):
+    with pytest.raises(InvalidDataError, match="1 of the partitions to delete do not exist"):
         table.lake.delete_partitions(["north", "nowhere"])
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tideline.errors import ConfigError, CorruptTable, InvalidData, TidelineError
+from tideline.errors import ConfigError, CorruptTableError, InvalidDataError, TidelineError
 from tideline.testing.plain_reader import live_files, objects, stored_rows
 from tideline.testing.written_table import WrittenTable
 
@@ -67,11 +67,11 @@ def test_rows_without_a_key_are_refused_with_their_number_and_the_key_columns_of
     # The key columns say which row it is; the rest of a row is nobody's business in a message.
     message = r"2 incoming rows have a null or empty record key.*'id': \S+, 'region': '\w+'\}\]"
     for operation in ("upsert", "insert", "insert_overwrite"):
-        with refused(table, InvalidData, message):
+        with refused(table, InvalidDataError, message):
             table.lake.write(table.frame(rows), operation)
-    with refused(table, InvalidData, message, started=True):
+    with refused(table, InvalidDataError, message, started=True):
         table.lake.write(table.frame(rows), "bulk_insert")
-    with refused(table, InvalidData, "2 incoming rows have a null or empty record key"):
+    with refused(table, InvalidDataError, "2 incoming rows have a null or empty record key"):
         table.lake.write(table.frame(rows), "delete")
     assert table.rows("id") == [("a",)]
 
@@ -79,7 +79,7 @@ def test_rows_without_a_key_are_refused_with_their_number_and_the_key_columns_of
 def test_rows_without_an_ordering_value_are_refused(table: WrittenTable) -> None:
     shown = r"value=\{'id': 'c', 'region': 'p', 'ts': None\}\]"
     message = rf"1 incoming row has a null ordering value \(ts\).*{shown}"
-    with refused(table, InvalidData, message):
+    with refused(table, InvalidDataError, message):
         table.lake.write(table.frame([("b", "p", 1, ""), ("c", "p", None, "")]), "upsert")
 
 
@@ -88,7 +88,9 @@ def test_key_and_ordering_columns_have_to_be_there(table: WrittenTable) -> None:
     for name, role in (("id", "record key"), ("region", "partition"), ("ts", "ordering")):
         with refused(table, ConfigError, f"{role} field '{name}' is not a column of the input"):
             table.lake.write(frame.drop(name), "upsert")
-    with refused(table, InvalidData, "column _hoodie_is_deleted must be boolean .*value=string"):
+    with refused(
+        table, InvalidDataError, "column _hoodie_is_deleted must be boolean .*value=string"
+    ):
         table.lake.write(frame.withColumn("_hoodie_is_deleted", F.lit("true")), "upsert")
     with pytest.raises(ConfigError, match=r"expected one of insert, upsert, .*value=merge"):
         table.lake.write(frame, "merge")
@@ -97,10 +99,10 @@ def test_key_and_ordering_columns_have_to_be_there(table: WrittenTable) -> None:
 def test_partition_values_that_leave_the_table_are_refused(table: WrittenTable) -> None:
     message = "a partition value makes no path inside the table"
     for region in ("../up", "a/../b", "/top", "a//b", "a/", ".", ".hoodie/x", "a\nb", "a\x00b"):
-        with refused(table, InvalidData, message):
+        with refused(table, InvalidDataError, message):
             table.lake.write(table.frame([("b", region, 1, "")]), "upsert")
     for region in ("../up", ".hoodie/x"):
-        with refused(table, InvalidData, message, started=True):
+        with refused(table, InvalidDataError, message, started=True):
             table.lake.write(table.frame([("b", region, 1, "")]), "bulk_insert")
     assert list(table.folder.parent.iterdir()) == [table.folder]
 
@@ -108,18 +110,18 @@ def test_partition_values_that_leave_the_table_are_refused(table: WrittenTable) 
 def test_partitions_inside_partitions_are_refused(table: WrittenTable) -> None:
     message = "partition 'x/y' lies inside partition 'x', where readers do not look"
     rows = table.frame([("b", "x/y", 1, ""), ("c", "x", 1, ""), ("d", "x-", 1, "")])
-    with refused(table, InvalidData, message):
+    with refused(table, InvalidDataError, message):
         table.lake.write(rows, "insert")
-    with refused(table, InvalidData, message, started=True):
+    with refused(table, InvalidDataError, message, started=True):
         table.lake.write(rows, "bulk_insert")
     table.write([("e", "up/down", 1, "")])
     inner, outer = table.frame([("b", "north/pole", 1, "")]), table.frame([("f", "up", 1, "")])
     for operation in ("upsert", "bulk_insert", "insert_overwrite"):
         message = "partition 'north/pole' lies inside partition 'north'"
-        with refused(table, InvalidData, message, started=True):
+        with refused(table, InvalidDataError, message, started=True):
             table.lake.write(inner, operation)
         message = "partition 'up/down' lies inside partition 'up'"
-        with refused(table, InvalidData, message, started=True):
+        with refused(table, InvalidDataError, message, started=True):
             table.lake.write(outer, operation)
     assert table.rows("id") == [("a",), ("e",)]
 
@@ -144,9 +146,9 @@ def test_partition_values_that_are_no_time_are_refused(spark: SparkSession, tmp_
     }
     message = "1 incoming row has a partition value that cannot be read as a time.*'junk'"
     rows = table.frame([("c", "junk", 1, ""), ("d", "20240105", 1, "")])
-    with refused(table, InvalidData, message):
+    with refused(table, InvalidDataError, message):
         table.lake.write(rows, "upsert")
-    with refused(table, InvalidData, message, started=True):
+    with refused(table, InvalidDataError, message, started=True):
         table.lake.write(rows, "bulk_insert")
 
 
@@ -158,10 +160,10 @@ def test_a_broken_base_file_is_named(table: WrittenTable) -> None:
     try:
         path.write_bytes(whole[: len(whole) // 2])
         for operation in ("upsert", "insert", "delete"):
-            with refused(table, CorruptTable, f"base file .*path={name}",
+            with refused(table, CorruptTableError, f"base file .*path={name}",
                          started=True):  # fmt: skip
                 table.lake.write(table.frame(rows), operation)
-        with refused(table, CorruptTable, "base file", started=True):
+        with refused(table, CorruptTableError, "base file", started=True):
             table.lake.write(table.frame(rows), "upsert", options={"hoodie.index.type": "BLOOM"})
     finally:
         path.write_bytes(whole)

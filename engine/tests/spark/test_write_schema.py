@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tideline.errors import InvalidData
+from tideline.errors import InvalidDataError
 from tideline.lake_table import LakeTable
 from tideline.testing.interop_rows import SCHEMA as TYPED
 from tideline.testing.interop_rows import typed_rows
@@ -88,7 +88,7 @@ def test_changes_that_lose_something_are_refused_with_column_and_types(
         "a column name holds a backtick": good.withColumnRenamed("f", "a`b"),
     }
     for message, frame in refused.items():
-        with pytest.raises(InvalidData, match=message) as caught:
+        with pytest.raises(InvalidDataError, match=message) as caught:
             table.lake.write(frame, "upsert")
         assert uri in str(caught.value) and caught.value.exit_code == 1
     assert objects(table.folder) == before

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.errors import ConfigError, InvalidData
+from tideline.errors import ConfigError, InvalidDataError
 from tideline.lake_table import LakeTable
 from tideline.testing.plain_reader import live_files, newest_commit
 from tideline.testing.written_table import WrittenTable
@@ -34,7 +34,7 @@ def test_an_insert_leaves_stored_keys_out_or_is_refused(table: WrittenTable) -> 
     # The same key of another partition is another row, and copies within the batch stay.
     batch = [(1, "north", 9, "b"), (2, "north", 9, "b"), (3, "north", 9, "b"), (3, "north", 9, "c")]
     kept = [(1, "a"), (2, "a"), (2, "b"), (3, "b"), (3, "c")]
-    with pytest.raises(InvalidData, match="1 row whose key is stored"):
+    with pytest.raises(InvalidDataError, match="1 row whose key is stored"):
         table.write(batch, "insert", {DUPLICATES: "fail"})
     assert len(table.rows()) == 2
     report = table.write(batch, "insert", {DUPLICATES: "drop"})
@@ -86,7 +86,7 @@ def test_columns_that_the_input_lacks_are_null_when_asked_for(
     lacking = spark.createDataFrame(
         [(1, "north", 2), (2, "north", 2)], "id long, region string, ts long"
     )
-    with pytest.raises(InvalidData, match="lacks columns"):
+    with pytest.raises(InvalidDataError, match="lacks columns"):
         table.write(lacking)
     table.write(lacking, options={name: "true"})
     assert table.rows("id", "ts", "v") == [(1, 2, None), (2, 2, None)]

@@ -10,19 +10,19 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tideline.index.bucket import bucket_id_of_record_key
-from tideline.spark.bucket_hash import with_bucket_id
-from tideline.spark.write_engine import insert_bucket_column
-from tideline.testing.plain_reader import live_files, stored_rows
-from tideline.testing.written_table import WrittenTable
-from tideline.timeline.instant_time import InstantTime
-from tideline.write.upsert_partitioner import (
+from tideline.hudi.index.bucket import bucket_id_of_record_key
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.upsert_partitioner import (
     Sizing,
     SmallFile,
     bucket_of,
     plan_buckets,
 )
-from tideline.write.workload_profile import PartitionWorkload, WorkloadProfile
+from tideline.hudi.write.workload_profile import PartitionWorkload, WorkloadProfile
+from tideline.spark.write.bucket_hash import with_bucket_id
+from tideline.spark.write.engine import insert_bucket_column
+from tideline.testing.plain_reader import live_files, stored_rows
+from tideline.testing.written_table import WrittenTable
 
 pytestmark = pytest.mark.spark
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tideline.errors import StorageUnavailable
+from tideline.errors import StorageUnavailableError
 from tideline.storage.object_store import AlreadyExists, Changed, Written
 from tideline.storage.s3 import S3Store
 from tideline.storage.s3_client import RequestLimits, S3Endpoint
@@ -53,14 +53,14 @@ def every_request_fails(store: S3Store, reason: str) -> None:
         lambda: store.delete("x"),
         lambda: store.open_reader("x"),
     ):
-        with pytest.raises(StorageUnavailable, match=reason) as caught:
+        with pytest.raises(StorageUnavailableError, match=reason) as caught:
             action()
         assert store.endpoint_url in str(caught.value)
         assert store.uri in str(caught.value)
         assert "some-" not in str(caught.value)
     # obstore does not tell transport failures of its streams apart.
     reason = f"{reason}|the request was not answered"
-    with pytest.raises(StorageUnavailable, match=reason), store.open_writer("x") as writer:
+    with pytest.raises(StorageUnavailableError, match=reason), store.open_writer("x") as writer:
         writer.write(b"x")
 
 
@@ -81,7 +81,7 @@ def test_a_busy_server_is_retried_and_then_named(
 ) -> None:
     proxy.inject_always(ProxyFault.ANSWER_503)
     store = store_at(proxy.endpoint)
-    with pytest.raises(StorageUnavailable, match="503 SlowDown"):
+    with pytest.raises(StorageUnavailableError, match="503 SlowDown"):
         store.get("x")
     assert proxy.count("GET") == 2
     every_request_fails(store, "503")
@@ -102,9 +102,9 @@ def test_a_silent_server_times_out(
     proxy.inject_always(ProxyFault.STALL)
     store = store_at(proxy.endpoint)
     started_s = time.monotonic()
-    with pytest.raises(StorageUnavailable, match="timed out"):
+    with pytest.raises(StorageUnavailableError, match="timed out"):
         store.get("x")
-    with pytest.raises(StorageUnavailable, match="timed out"):
+    with pytest.raises(StorageUnavailableError, match="timed out"):
         store.put_if_absent("x", b"", token="T")
     assert time.monotonic() - started_s < 8
 
@@ -116,7 +116,7 @@ def test_an_unreachable_endpoint_fails_in_time_by_default(
         unused.bind(("127.0.0.1", 0))
         endpoint = f"http://127.0.0.1:{unused.getsockname()[1]}"
     started_s = time.monotonic()
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         store_at(endpoint, limits=RequestLimits()).get("x")
     assert time.monotonic() - started_s < 20
 
@@ -183,7 +183,7 @@ class TestLostReplies:
             proxy.inject(fault)
             assert store.put_if_absent(fault.name, b"1") == AlreadyExists()
         proxy.inject(ProxyFault.APPLY_AND_STALL)
-        with pytest.raises(StorageUnavailable, match="timed out"):
+        with pytest.raises(StorageUnavailableError, match="timed out"):
             store.put_if_absent("x", b"1")
         assert store.get("x") == b"1"
 
@@ -196,7 +196,7 @@ class TestLostReplies:
             assert store.put_if_match("x", b"2", version=version) == Changed()
         version = store.get_versioned("x").version
         proxy.inject(ProxyFault.APPLY_AND_STALL)
-        with pytest.raises(StorageUnavailable, match="timed out"):
+        with pytest.raises(StorageUnavailableError, match="timed out"):
             store.put_if_match("x", b"3", version=version)
         assert store.get("x") == b"3"
 
@@ -212,7 +212,7 @@ class TestLostReplies:
     def test_a_failed_upload_leaves_no_object(self, store: S3Store, proxy: FaultyS3Proxy) -> None:
         proxy.inject(ProxyFault.ANSWER_503, times=100)
         with (
-            pytest.raises(StorageUnavailable, match="503"),
+            pytest.raises(StorageUnavailableError, match="503"),
             store.open_writer("big") as writer,
         ):
             for _ in range(4):

@@ -6,11 +6,11 @@ import secrets
 
 import pytest
 
-from tideline.errors import ConfigError, StorageUnavailable
+from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.lake_table import LakeTable
 from tideline.storage.bucket import create_missing_bucket
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3_errors import MissingBucket
+from tideline.storage.s3_errors import MissingBucketError
 from tideline.testing.minio_server import MinioServer
 
 pytestmark = [pytest.mark.minio, pytest.mark.usefixtures("minio_credentials")]
@@ -43,7 +43,7 @@ def test_without_leave_the_missing_bucket_is_a_usage_error_that_says_what_to_do(
 ) -> None:
     location = new_bucket(minio_server)
     assert not create_missing_bucket(location)
-    with pytest.raises(MissingBucket, match="createBuckets of the LakeStore") as caught:
+    with pytest.raises(MissingBucketError, match="createBuckets of the LakeStore") as caught:
         LakeTable.create(location.uri, record_key=["id"], storage_options=dict(location.options))
     assert caught.value.exit_code == ConfigError.exit_code
 
@@ -67,12 +67,12 @@ def test_which_of_the_credentials_is_wrong_is_told(
 ) -> None:
     monkeypatch.setenv(variable, "wrong-credential-0123")
     location = new_bucket(minio_server, create_bucket="true")
-    with pytest.raises(StorageUnavailable, match=words) as caught:
+    with pytest.raises(StorageUnavailableError, match=words) as caught:
         create_missing_bucket(location)
     assert "wrong-credential-0123" not in str(caught.value)
 
 
 def test_no_server_is_an_unavailable_store(minio_credentials: None) -> None:  # noqa: ARG001
     options = {"endpoint": "http://127.0.0.1:1", "allow_http": "true", "create_bucket": "true"}
-    with pytest.raises(StorageUnavailable, match="connection refused"):
+    with pytest.raises(StorageUnavailableError, match="connection refused"):
         create_missing_bucket(StoreLocation.of("s3://bucket/table", options))

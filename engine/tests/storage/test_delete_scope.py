@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.local import LocalStore
 from tideline.storage.memory import MemoryStore
@@ -49,12 +49,12 @@ def test_a_refusal_names_path_and_reason_and_nothing_goes(
         store.put(one, b"")
     guard = scope(store)
     assert list(guard.refusals(["a/old", path])) == [path]
-    with pytest.raises(CorruptTable) as refused:
+    with pytest.raises(CorruptTableError) as refused:
         guard.remove_many(iter(["a/old", path]))
     assert refused.value.path == path
     assert reason in refused.value.message
     assert "clean 7 would delete 1 file that must stay" in refused.value.message
-    with pytest.raises(CorruptTable):
+    with pytest.raises(CorruptTableError):
         guard.remove(path)
     assert [info.path for info in store.list()] == sorted(("a/old", *KEPT))
 
@@ -72,7 +72,7 @@ def test_an_operation_is_entitled_to_its_own_part_of_the_control_folder(store: O
         store.put(one, b"")
     guard = scope(store, control=(".hoodie/.temp/1",))
     for refused in (".hoodie", ".hoodie/.temp", ".hoodie/.temp/11", "a"):
-        with pytest.raises(CorruptTable):
+        with pytest.raises(CorruptTableError):
             guard.remove_below(refused)
     guard.remove_below(".hoodie/.temp/1")
     assert [info.path for info in store.list()] == [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.errors import StorageUnavailable
+from tideline.errors import StorageUnavailableError
 from tideline.storage.local import LocalStore
 from tideline.storage.memory import MemoryStore
 from tideline.storage.object_store import AlreadyExists, Changed, ObjectStore, Written
@@ -123,7 +123,7 @@ def test_a_crash_is_not_cleaned_up_after(local: LocalStore) -> None:
 def test_a_lost_reply_hides_a_write_that_took_place() -> None:
     inner = MemoryStore("faulty-lost")
     store = FaultyStore(inner, FaultPlan(lost_reply_of_conditional_write=1))
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         store.put_if_absent("x", b"1")
     assert inner.get("x") == b"1"
     store = FaultyStore(
@@ -141,7 +141,7 @@ def test_a_lost_reply_hides_a_write_that_took_place() -> None:
 def test_calls_fail_by_their_number() -> None:
     store = FaultyStore(MemoryStore("faulty-calls"), FaultPlan(unavailable_calls=frozenset({2})))
     store.put("x", b"1")
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         store.get("x")
     assert store.get("x") == b"1"
     MemoryStore.forget("faulty-calls")
@@ -149,7 +149,7 @@ def test_calls_fail_by_their_number() -> None:
 
 def test_an_unavailable_close_aborts_the_upload(local: LocalStore) -> None:
     store = FaultyStore(local, FaultPlan(unavailable_calls=frozenset({2})))
-    with pytest.raises(StorageUnavailable), store.open_writer("x") as writer:
+    with pytest.raises(StorageUnavailableError), store.open_writer("x") as writer:
         writer.write(b"1")
     assert state(local) == {}
 

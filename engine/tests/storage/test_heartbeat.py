@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.errors import StorageUnavailable
+from tideline.errors import StorageUnavailableError
 from tideline.heartbeat_limits import HeartbeatLimits
 from tideline.storage.heartbeat import (
     Heartbeat,
@@ -135,7 +135,7 @@ def test_a_machine_that_slept_notices(store: FaultyStore, clock: FakeClock) -> N
 def test_starting_without_a_store_fails(store: FaultyStore, clock: FakeClock) -> None:
     store.plan = FaultPlan(unavailable_calls=frozenset({1}))
     heartbeat = Heartbeat(store, INSTANT, clock, LIMITS)
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         heartbeat.start()
     assert heartbeat.is_expired()
 

@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tideline.errors import InvalidData, ObjectNotFound, StorageUnavailable, UnsupportedTable
+from tideline.errors import (
+    InvalidDataError,
+    ObjectNotFoundError,
+    StorageUnavailableError,
+    UnsupportedTableError,
+)
 from tideline.storage.local import LocalStore
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import Written
@@ -66,7 +71,7 @@ def test_delete_leaves_the_directory(store: LocalStore, tmp_path: Path) -> None:
 def test_a_directory_is_not_an_object(store: LocalStore, tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     assert store.head("d") is None
-    with pytest.raises(ObjectNotFound):
+    with pytest.raises(ObjectNotFoundError):
         store.get("d")
     store.delete("d")
     assert (tmp_path / "d").is_dir()
@@ -108,7 +113,7 @@ def test_a_link_out_of_the_folder_is_refused_by_name(tmp_path: Path, place: str)
     store = LocalStore(str(tmp_path / "table"))
     store.put("p/y", b"2")
     (tmp_path / "table" / place).symlink_to(tmp_path / "outside")
-    with pytest.raises(UnsupportedTable, match=f"leads out of the folder.*{place}.*outside"):
+    with pytest.raises(UnsupportedTableError, match=f"leads out of the folder.*{place}.*outside"):
         list(store.list())
     refused: list[Callable[[], object]] = [
         lambda: store.list_directory(place),
@@ -119,7 +124,7 @@ def test_a_link_out_of_the_folder_is_refused_by_name(tmp_path: Path, place: str)
         lambda: store.delete_prefix(f"{place}/sub"),
     ]
     for request in refused:
-        with pytest.raises(UnsupportedTable, match="leads out of the folder"):
+        with pytest.raises(UnsupportedTableError, match="leads out of the folder"):
             request()
     store.delete_prefix("")
     assert [info.path for info in outside.list()] == ["x"]
@@ -187,7 +192,7 @@ def test_a_full_disk_while_streaming_is_named_and_leaves_nothing(
 ) -> None:
     (tmp_path / "full").symlink_to("/dev/full")
     with (
-        pytest.raises(StorageUnavailable, match=r"No space left.*/full"),
+        pytest.raises(StorageUnavailableError, match=r"No space left.*/full"),
         store.open_writer("full") as writer,
     ):
         writer.write(b"x" * 5_000_000)
@@ -199,7 +204,7 @@ def test_a_full_disk_at_close_is_named_and_leaves_nothing(
 ) -> None:
     (tmp_path / "full").symlink_to("/dev/full")
     with (
-        pytest.raises(StorageUnavailable, match="No space left"),
+        pytest.raises(StorageUnavailableError, match="No space left"),
         store.open_writer("full") as writer,
     ):
         writer.write(b"fits the buffer")
@@ -212,9 +217,9 @@ def test_a_put_that_does_not_fit_leaves_the_old_body(store: LocalStore, tmp_path
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-        with pytest.raises(StorageUnavailable, match=r"File too large.*/x"):
+        with pytest.raises(StorageUnavailableError, match=r"File too large.*/x"):
             store.put("x", b"n" * 5000)
-        with pytest.raises(StorageUnavailable):
+        with pytest.raises(StorageUnavailableError):
             store.put_if_absent("y", b"n" * 5000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -227,7 +232,7 @@ def test_a_folder_without_permission_is_named() -> None:
     """In a process of its own, because root may write anywhere."""
     program = """if True:
         import os, sys
-        from tideline.errors import StorageUnavailable
+        from tideline.errors import StorageUnavailableError
         from tideline.storage.local import LocalStore
         if os.getuid() == 0:
             os.setgid(65534); os.setuid(65534)
@@ -238,7 +243,7 @@ def test_a_folder_without_permission_is_named() -> None:
         ):
             try:
                 action()
-            except StorageUnavailable as error:
+            except StorageUnavailableError as error:
                 assert "Permission denied" in str(error) and sys.argv[1] in str(error), error
             else:
                 raise SystemExit("not refused")
@@ -257,10 +262,10 @@ def test_a_folder_without_permission_is_named() -> None:
 
 def test_a_file_where_a_directory_must_be_is_named(store: LocalStore) -> None:
     store.put("a", b"x")
-    with pytest.raises(StorageUnavailable, match="a/b"):
+    with pytest.raises(StorageUnavailableError, match="a/b"):
         store.put("a/b", b"y")
 
 
 def test_a_name_too_long_for_the_file_system_is_the_callers_fault(store: LocalStore) -> None:
-    with pytest.raises(InvalidData, match="cannot hold this name"):
+    with pytest.raises(InvalidDataError, match="cannot hold this name"):
         store.put("n" * 300, b"x")

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from tideline.errors import StorageUnavailable
+from tideline.errors import StorageUnavailableError
 from tideline.storage.location import StoreLocation
 from tideline.storage.s3_client import S3Connection, S3Credentials
 from tideline.testing.minio_server import MinioServer
@@ -37,7 +37,7 @@ def test_each_connection_uses_its_own_credentials(
     right = S3Connection(S3Credentials(minio_server.access_key, minio_server.secret_key))
     wrong = S3Connection(S3Credentials(minio_server.access_key, "wrong"))
     location.open(right).put("a", b"1")
-    with pytest.raises(StorageUnavailable, match="access denied"):
+    with pytest.raises(StorageUnavailableError, match="access denied"):
         location.open(wrong).get("a")
     assert location.open(right).get("a") == b"1"
 

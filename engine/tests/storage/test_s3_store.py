@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tideline.errors import ConfigError, ObjectNotFound, StorageUnavailable
+from tideline.errors import ConfigError, ObjectNotFoundError, StorageUnavailableError
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import AlreadyExists, Written
 from tideline.testing.minio_server import MinioServer
@@ -97,7 +97,7 @@ def test_wrong_credentials_are_named_but_never_shown(
         lambda: store.delete("x"),
         lambda: store.open_reader("x"),
     ):
-        with pytest.raises(StorageUnavailable, match="access denied") as caught:
+        with pytest.raises(StorageUnavailableError, match="access denied") as caught:
             action()
         text = str(caught.value)
         assert s3_location.uri in text
@@ -129,7 +129,7 @@ def test_a_missing_bucket_is_a_configuration_error(
 
 
 def test_a_missing_object_is_named_with_its_endpoint(s3_location: StoreLocation) -> None:
-    with pytest.raises(ObjectNotFound, match=rf"http://127.*{s3_location.uri}/a/b") as caught:
+    with pytest.raises(ObjectNotFoundError, match=rf"http://127.*{s3_location.uri}/a/b") as caught:
         s3_location.open().get("a/b")
     assert "Debug source" not in str(caught.value)
 

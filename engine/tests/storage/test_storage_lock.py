@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tideline.errors import ConfigError, Conflict, CorruptTable, StorageUnavailable
+from tideline.errors import ConfigError, ConflictError, CorruptTableError, StorageUnavailableError
+from tideline.hudi.table.settings import Settings
 from tideline.lock_timing import LockTiming
 from tideline.storage.memory import MemoryStore
 from tideline.storage.object_store import VersionedBody
 from tideline.storage.storage_lock import STORAGE_LOCK_PATH, StorageLock
-from tideline.table.settings import Settings
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply
 from tideline.testing.small_table import SmallTable, batch
@@ -75,7 +75,7 @@ def test_a_silent_holder_is_taken_over_only_after_the_drift(
 ) -> None:
     somebody_else(memory, valid_until_ms=clock.now_ms() + 10_000)
     clock.advance(10.5)
-    with pytest.raises(Conflict, match=f"held by {OTHER_OWNER}"):
+    with pytest.raises(ConflictError, match=f"held by {OTHER_OWNER}"):
         lock.acquire(timeout_s=0)
     clock.advance(0.001)
     lock.acquire(timeout_s=0).release()
@@ -98,7 +98,7 @@ def test_a_holder_that_died_is_taken_over_after_its_validity(
     dead.plan = FaultPlan(crash_before_write=len(dead.writes) + 1)
     other = StorageLock(memory, clock, HUDIS)
     clock.advance(290)
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         other.acquire(timeout_s=5)
     taken = other.acquire(timeout_s=10)
     assert taken.is_held()
@@ -111,7 +111,7 @@ def test_a_lock_that_cannot_be_read_is_named(
     lock: StorageLock, memory: MemoryStore, body: bytes
 ) -> None:
     memory.put(STORAGE_LOCK_PATH, body)
-    with pytest.raises(CorruptTable, match=r"table_lock\.json"):
+    with pytest.raises(CorruptTableError, match=r"table_lock\.json"):
         lock.acquire(timeout_s=5)
 
 
@@ -128,11 +128,11 @@ def test_a_lost_reply_to_acquiring_is_never_taken_for_a_lock(
     if exists:
         somebody_else(memory, valid_until_ms=0, expired=True)
     store.plan = FaultPlan(lost_reply_of_conditional_write=1, lost_reply=lost_reply)
-    with pytest.raises((Conflict, StorageUnavailable)):
+    with pytest.raises((ConflictError, StorageUnavailableError)):
         lock.acquire(timeout_s=0)
     ghost = stored(memory)["owner"]
     assert stored(memory)["expired"] is False
-    with pytest.raises(Conflict, match=f"held by {ghost}"):
+    with pytest.raises(ConflictError, match=f"held by {ghost}"):
         lock.acquire(timeout_s=0)
     assert stored(memory) == {"expired": True, "validUntil": 1_300_000, "owner": ghost}
     lease = lock.acquire(timeout_s=0)
@@ -156,7 +156,7 @@ def test_a_lost_reply_to_releasing_a_ghost_is_got_past(
     lock: StorageLock, store: FaultyStore, memory: MemoryStore, lost_reply: LostReply
 ) -> None:
     store.plan = FaultPlan(lost_reply_of_conditional_write=1)
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         lock.acquire(timeout_s=0)
     store.plan = FaultPlan(lost_reply_of_conditional_write=2, lost_reply=lost_reply)
     with lock.acquire(timeout_s=60) as lease:
@@ -268,7 +268,7 @@ def test_a_store_that_stays_away_ends_the_wait(
 ) -> None:
     store.plan = FaultPlan(unavailable_calls=frozenset(range(1, 1000)))
     before_s = clock.monotonic_s()
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         lock.acquire(timeout_s=600)
     assert clock.monotonic_s() - before_s < 60
 
@@ -321,7 +321,9 @@ def test_a_holder_that_renews_is_waited_for_no_longer_than_its_next_renewal(
     memory: MemoryStore, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     began_s = clock.monotonic_s()
-    with pytest.raises(Conflict, match=rf"held by {OTHER_OWNER} until 1970-01-01T00:2.*waited"):
+    with pytest.raises(
+        ConflictError, match=rf"held by {OTHER_OWNER} until 1970-01-01T00:2.*waited"
+    ):
         StorageLock(RenewingStore(memory, clock, 30), clock).acquire(timeout_s=60)
     assert 60 <= clock.monotonic_s() - began_s < 60 + 30 + 2
     assert f"Waiting for the table lock of {memory.uri}, held by {OTHER_OWNER}" in caplog.text
@@ -332,7 +334,7 @@ def test_a_lease_without_an_end_in_sight_is_not_waited_for(
 ) -> None:
     somebody_else(memory, valid_until_ms=clock.now_ms() + 86_400_000)
     began_s = clock.monotonic_s()
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         StorageLock(memory, clock).acquire(timeout_s=60)
     assert clock.monotonic_s() - began_s < 62
 

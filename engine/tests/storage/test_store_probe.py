@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tideline.errors import ConfigError, InvalidData, StorageUnavailable
+from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableError
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
 from tideline.storage.object_store import (
@@ -20,7 +20,7 @@ from tideline.storage.object_store import (
     Changed,
     Listing,
     ObjectInfo,
-    UnsupportedRequest,
+    UnsupportedRequestError,
     Written,
 )
 from tideline.storage.probe.race import THOROUGH
@@ -218,7 +218,7 @@ class SaysNo(Careless):
     """An honest server without conditional replacement."""
 
     def put_if_match(self, path: str, body: bytes, *, version: str) -> Written | Changed:  # noqa: ARG002
-        raise UnsupportedRequest("cannot replace: the server answered 501 NotImplemented")
+        raise UnsupportedRequestError("cannot replace: the server answered 501 NotImplemented")
 
 
 @pytest.fixture
@@ -287,7 +287,7 @@ def test_a_server_without_a_function_is_no_reason_to_retry() -> None:
     failure = S3Failure.of(answer)
     assert not failure.outcome_unknown
     error = failure.error("replace", uri="s3://b/t", endpoint="https://host")
-    assert isinstance(error, UnsupportedRequest)
+    assert isinstance(error, UnsupportedRequestError)
     assert "501 NotImplemented" in str(error)
 
 
@@ -299,7 +299,7 @@ def test_a_report_survives_json(name: str) -> None:
     assert StoreReport.from_json_object(document) == report
     document["checks"].append({"name": "of a later version", "outcome": "passed"})
     assert StoreReport.from_json_object(document) == report
-    with pytest.raises(InvalidData, match="not the report"):
+    with pytest.raises(InvalidDataError, match="not the report"):
         StoreReport.from_json_object({"checks": [{"name": "counter", "outcome": "perhaps"}]})
 
 
@@ -335,7 +335,7 @@ def test_replies_lost_in_a_race_are_no_reason_to_refuse(name: str) -> None:
             store = FaultyStore(MemoryStore(name), plan)
             try:
                 probe_conditional_writes(store)
-            except StorageUnavailable:
+            except StorageUnavailableError:
                 assert how is LostReply.UNAVAILABLE
             assert store.conditional_writes >= lost
 
@@ -343,7 +343,7 @@ def test_replies_lost_in_a_race_are_no_reason_to_refuse(name: str) -> None:
 def test_a_store_that_is_away_is_not_called_wrong(name: str) -> None:
     calls = frozenset(range(1, 9))
     store = FaultyStore(MemoryStore(name), FaultPlan(unavailable_calls=calls))
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         probe_conditional_writes(store)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.errors import Conflict
+from tideline.errors import ConflictError
 from tideline.lock_timing import LockTiming
 from tideline.storage.fcntl_lock import FcntlLock
 from tideline.storage.location import StoreLocation
@@ -39,9 +39,9 @@ class LockContract:
         lease = first.acquire(timeout_s=5)
         assert lease.is_held()
         assert lease.remaining_s() > 50
-        with pytest.raises(Conflict, match="lock"):
+        with pytest.raises(ConflictError, match="lock"):
             second.acquire(timeout_s=0.2)
-        with pytest.raises(Conflict):
+        with pytest.raises(ConflictError):
             first.acquire(timeout_s=0)
         lease.release()
         assert not lease.is_held()
@@ -153,7 +153,7 @@ def test_a_killed_process_lets_go_of_a_local_lock_at_once(
     location = StoreLocation.of(str(tmp_path))
     holder = hold_in_another_process(location)
     lock = open_table_lock(location.open(), SystemClock(), STRICT)
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         lock.acquire(timeout_s=0.1)
     holder.send_signal(signal.SIGKILL)
     holder.wait()
@@ -169,7 +169,7 @@ def test_a_killed_process_keeps_a_storage_lock_until_its_lease_ends(
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     clock = FakeClock(now_ms=SystemClock().now_ms())
-    with pytest.raises(Conflict, match="is held by"):
+    with pytest.raises(ConflictError, match="is held by"):
         open_table_lock(s3_location.open(), clock, STRICT).acquire(timeout_s=20)
     with open_table_lock(s3_location.open(), clock).acquire(timeout_s=20) as lease:
         assert lease.is_held()
@@ -183,7 +183,7 @@ def test_a_child_forked_while_the_lock_is_held_does_not_hold_it(tmp_path: Path) 
     if child == 0:
         try:
             lock.acquire(timeout_s=0)
-        except Conflict:
+        except ConflictError:
             os.write(asking, b"1")
             time.sleep(30)
         finally:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tideline.hudi.table.table_config import TableType
 from tideline.storage.location import StoreLocation
-from tideline.table.table_config import TableType
 from tideline.testing.faulty_s3_proxy import FaultyS3Proxy, ProxyFault
 from tideline.testing.kill_storm import KillStorm
 from tideline.testing.minio_server import MinioServer

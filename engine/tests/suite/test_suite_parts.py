@@ -44,7 +44,7 @@ def test_a_worker_turns_to_what_no_other_has_and_then_to_what_takes_longest() ->
     [
         ("engine/tests/spark/test_write_merge.py", Kind.SPARK),
         ("operator/tests/test_kubectl.py", Kind.KUBERNETES),
-        ("engine/tests/index/test_bucket_index.py", Kind.OTHER),
+        ("engine/tests/hudi/index/test_bucket_index.py", Kind.OTHER),
     ],
 )
 def test_what_a_file_starts_is_seen_in_its_source(file: str, kind: Kind) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 import click
 from click.core import ParameterSource
 
-from tideline.adoption.dossier import Dossier, read_dossier
 from tideline.cli.adopt_buckets import with_bucket_count
 from tideline.cli.adopt_page import hudi_page, iceberg_page
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
-from tideline.errors import ObjectNotFound, UnsupportedTable
+from tideline.errors import ObjectNotFoundError, UnsupportedTableError
+from tideline.hudi.adoption.dossier import Dossier, read_dossier
 from tideline.iceberg.adoption import IcebergDossier, read_iceberg_dossier
 from tideline.storage.location import StoreLocation
 
@@ -35,7 +35,7 @@ def adopt_command(context: click.Context, uri: str, storage: dict[str, str], as_
     repeated = (uri, *_given_storage(context, storage))
     try:
         dossier: Dossier | IcebergDossier = with_bucket_count(read_dossier(location), location)
-    except ObjectNotFound:
+    except ObjectNotFoundError:
         dossier = _iceberg(location)
     if as_json:
         print_json(dossier.as_json())
@@ -44,14 +44,14 @@ def adopt_command(context: click.Context, uri: str, storage: dict[str, str], as_
     else:
         _print(hudi_page(dossier, repeated))
     if dossier.is_refused:
-        raise click.exceptions.Exit(UnsupportedTable.exit_code)
+        raise click.exceptions.Exit(UnsupportedTableError.exit_code)
 
 
 def _iceberg(location: StoreLocation) -> IcebergDossier:
     try:
         return read_iceberg_dossier(location)
-    except ObjectNotFound as nothing:
-        raise ObjectNotFound(
+    except ObjectNotFoundError as nothing:
+        raise ObjectNotFoundError(
             "there is no Hudi table here, nor an Iceberg table that is a folder of its own",
             table=location.uri,
         ) from nothing

@@ -8,13 +8,18 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib.util import find_spec
 
-from tideline.adoption.dossier import Dossier
-from tideline.errors import ConfigError, CorruptTable, ObjectNotFound, UnsupportedTable
-from tideline.index.bucket_layout import BucketEngine, KnownFrom
-from tideline.nature.operation import Operation
+from tideline.errors import (
+    ConfigError,
+    CorruptTableError,
+    ObjectNotFoundError,
+    UnsupportedTableError,
+)
+from tideline.hudi.adoption.dossier import Dossier
+from tideline.hudi.index.bucket_layout import BucketEngine, KnownFrom
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.write.index_choice import IndexChoice
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
-from tideline.write.index_choice import IndexChoice
 
 
 def with_bucket_count(dossier: Dossier, location: StoreLocation) -> Dossier:
@@ -30,7 +35,7 @@ def with_bucket_count(dossier: Dossier, location: StoreLocation) -> Dossier:
         return dossier
     try:
         count = IndexChoice(HoodieTable.open(location)).for_rows(None).index.num_buckets
-    except (ConfigError, CorruptTable, ObjectNotFound, UnsupportedTable) as unknown:
+    except (ConfigError, CorruptTableError, ObjectNotFoundError, UnsupportedTableError) as unknown:
         notes = (*nature.unreadable, unknown.message)
         return replace(dossier, nature=replace(nature, unreadable=notes))
     index = replace(nature.index, buckets=replace(layout, num_buckets=count))

@@ -10,14 +10,14 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 
-from tideline.adoption.dossier import Dossier
-from tideline.adoption.table_state import TableState
+from tideline.hudi.adoption.dossier import Dossier
+from tideline.hudi.adoption.table_state import TableState
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.refusal import Refusal
+from tideline.hudi.nature.table_nature import TableNature, key_generator_text
+from tideline.hudi.timeline.known_zone import KnownZone, ZoneBasis
 from tideline.iceberg.adoption import IcebergDossier
 from tideline.iceberg.service import IcebergService
-from tideline.nature.operation import Operation
-from tideline.nature.refusal import Refusal
-from tideline.nature.table_nature import TableNature, key_generator_text
-from tideline.timeline.known_zone import KnownZone, ZoneBasis
 from tideline.wording import counted, size_text
 
 WIDTH = 80

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import click
 
-from tideline.check.finding import Finding, Repair, Severity
-from tideline.check.repair import plan_repairs
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.errors import ConfigError
+from tideline.hudi.check.finding import Finding, Repair, Severity
+from tideline.hudi.check.repair import plan_repairs
 from tideline.lake_table import LakeTable
 from tideline.wording import counted
 

@@ -7,14 +7,14 @@ import click
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.errors import ConfigError
-from tideline.index.declaration import require_declarable
-from tideline.index.index_type import IndexType
-from tideline.index.uniqueness import IN_PARTITION, IN_TABLE
+from tideline.hudi.index.declaration import require_declarable
+from tideline.hudi.index.index_type import IndexType
+from tideline.hudi.index.uniqueness import IN_PARTITION, IN_TABLE
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import INDEX_TYPE, TIMEZONE
+from tideline.hudi.timeline.known_zone import doubt_of
+from tideline.hudi.timeline.zone import TimelineZone
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import INDEX_TYPE, TIMEZONE
-from tideline.timeline.known_zone import doubt_of
-from tideline.timeline.zone import TimelineZone
 
 _INDEXES = [kind.value for kind in IndexType if not kind.places_by_hash]
 

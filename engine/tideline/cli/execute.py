@@ -12,14 +12,14 @@ from tideline.cli.operation import run_operation
 from tideline.cli.options import complete_settings, json_option, parse_pairs, storage_options
 from tideline.cli.output import print_json, print_line
 from tideline.errors import ConfigError
-from tideline.index.uniqueness import described
+from tideline.hudi.index.uniqueness import described
+from tideline.hudi.recovery.plan import RollbackPlan
+from tideline.hudi.services.explanation import Explanation, NotDue
+from tideline.hudi.services.runs import ServicePlan, ServiceRun
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.lake_table import LakeTable
-from tideline.services.explanation import Explanation, NotDue
-from tideline.services.rollback.plan import RollbackPlan
-from tideline.services.runs import ServicePlan, ServiceRun
-from tideline.services.service import Service
 from tideline.settings.setting import Place
-from tideline.table.hoodie_table import HoodieTable
 from tideline.wording import counted, size_text
 
 _OPTIONS = click.option(

@@ -8,10 +8,10 @@ import click
 
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line, print_table
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.table.file_group import FileSlice
-from tideline.table.hoodie_table import HoodieTable
-from tideline.timeline.instant_time import InstantTime
 from tideline.wording import size_text
 
 

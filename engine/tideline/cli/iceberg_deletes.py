@@ -7,7 +7,7 @@ import click
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.options import parse_pairs
 from tideline.cli.output import print_json, print_line
-from tideline.errors import Conflict
+from tideline.errors import ConflictError
 from tideline.iceberg.maintenance.position_delete_plan import DeletePlan, delete_rewrite_options
 from tideline.iceberg.maintenance.position_delete_search import prepare_position_deletes
 from tideline.iceberg.maintenance.rewrite_position_deletes import (
@@ -65,13 +65,13 @@ def rewrite_deletes_command(
 
 
 def _refuse_failure(run: DeleteRewriteRun, table: str) -> None:
-    """Raises Conflict or UnknownOutcome when nothing at all was certainly committed."""
+    """Raises ConflictError or UnknownOutcomeError when nothing at all was certainly committed."""
     if not run.failures or run.files_removed:
         return
     unknown = next((one for one in run.outcomes if isinstance(one, Unknown)), None)
     if unknown is not None:
         raise unknown_error(unknown, table=table, what="the deletes are rewritten")
-    raise Conflict(f"Not committed: {run.failures[0]}", table=table)
+    raise ConflictError(f"Not committed: {run.failures[0]}", table=table)
 
 
 def _print_plan(plan: DeletePlan, *, as_json: bool) -> None:

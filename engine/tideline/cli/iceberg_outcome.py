@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideline.errors import Conflict
+from tideline.errors import ConflictError
 from tideline.iceberg.table_operations import (
     CommitOutcome,
     Committed,
@@ -15,13 +15,14 @@ from tideline.iceberg.table_operations import (
 def committed_location(outcome: CommitOutcome | None, *, table: str) -> str | None:
     """The new metadata's location, None when there was nothing to commit.
 
-    Raises Conflict when other writers were always first, UnknownOutcome when nobody knows.
+    Raises ConflictError when other writers were always first, UnknownOutcomeError when nobody
+    knows.
     """
     match outcome:
         case Committed(loaded):
             return loaded.metadata_location
         case Conflicted(reason):
-            raise Conflict(f"Not committed: {reason}", table=table)
+            raise ConflictError(f"Not committed: {reason}", table=table)
         case Unknown() as unknown:
             raise unknown_error(unknown, table=table, what="the commit took place")
     return None

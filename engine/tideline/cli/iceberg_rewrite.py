@@ -10,7 +10,7 @@ import click
 from tideline.cli.iceberg_plan import parse_options, parse_where, rewrite_options, show_plan
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.output import print_json, print_line
-from tideline.errors import Conflict, CorruptTable, UnknownOutcome
+from tideline.errors import ConflictError, CorruptTableError, UnknownOutcomeError
 from tideline.iceberg.rewrite.group_outcome import RewriteEngine, write_groups_here
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.rewrite.table_plan import plan_json
@@ -73,11 +73,11 @@ def report_json(report: RewriteReport, metadata: TableMetadata) -> dict[str, Any
 
 
 def _spark_engine() -> RewriteEngine:
-    from tideline.spark.iceberg_rewrite import execute_groups
-    from tideline.spark.session import get_session
+    from tideline.spark.iceberg.rewrite import execute_groups
+    from tideline.spark.session.spark_session import spark_session
 
     # Tasks read and write through our own clients: Spark needs no S3A for it.
-    spark = get_session("tideline iceberg rewrite")
+    spark = spark_session("tideline iceberg rewrite")
     return partial(execute_groups, spark)
 
 
@@ -103,7 +103,7 @@ def _print_report(report: RewriteReport) -> None:
 def _exit_code(report: RewriteReport) -> int:
     """Of a rewrite in parts, some of which may have failed."""
     if any(failed.is_unknown for failed in report.failed_commits):
-        return UnknownOutcome.exit_code
+        return UnknownOutcomeError.exit_code
     if report.failed_commits:
-        return Conflict.exit_code
-    return CorruptTable.exit_code if report.failed_groups else 0
+        return ConflictError.exit_code
+    return CorruptTableError.exit_code if report.failed_groups else 0

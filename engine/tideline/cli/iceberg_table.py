@@ -24,8 +24,8 @@ class TableSource:
     storage: Mapping[str, str | bool]
 
     def open(self) -> IcebergTable:
-        """Raises ObjectNotFound when there is no such table, ConfigError, CorruptTable,
-        UnsupportedTable and StorageUnavailable."""
+        """Raises ObjectNotFoundError when there is no such table, ConfigError, CorruptTableError,
+        UnsupportedTableError and StorageUnavailableError."""
         if self.catalog is None:
             if self.catalog_properties:
                 raise ConfigError("--catalog-option needs --catalog")

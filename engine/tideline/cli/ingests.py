@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tideline.errors import CorruptTable, TidelineError
-from tideline.ingest.checkpoint import read_newest_checkpoints
-from tideline.ingest.continuation import prefix_uri
-from tideline.ingest.landing import QUARANTINE, describe_noted
+from tideline.errors import CorruptTableError, TidelineError
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Instant
+from tideline.ingest.landing.checkpoint import read_newest_checkpoints
+from tideline.ingest.landing.continuation import prefix_uri
+from tideline.ingest.landing.landed_file import QUARANTINE, describe_noted
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
-from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.instant import Instant
 
 
 def describe_ingests(table: HoodieTable, timeline: ActiveTimeline) -> list[dict[str, Any]]:
@@ -21,7 +21,7 @@ def describe_ingests(table: HoodieTable, timeline: ActiveTimeline) -> list[dict[
     def read(instant: Instant) -> Mapping[str, str]:
         try:
             return table.read_commit(instant).extra_metadata
-        except CorruptTable:
+        except CorruptTableError:
             # What is wrong with a commit is for `check` to say.
             return {}
 

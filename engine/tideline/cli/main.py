@@ -23,7 +23,7 @@ import click
 from click.shell_completion import shell_complete
 
 from tideline.cli.lazy_group import LazyGroup
-from tideline.errors import ConfigError, TidelineError
+from tideline.errors import ConfigError, TidelineError, error_kind
 
 _COMMANDS = {
     "create": ("tideline.cli.create:create_command", "Create an empty table."),
@@ -133,7 +133,7 @@ def _report(error: Exception, *, as_json: bool) -> int:
     exit_code = error.exit_code if isinstance(error, TidelineError) else 1
     line = _one_line(error)
     if as_json:
-        document = {"error": type(error).__name__, "message": line, "exit_code": exit_code}
+        document = {"error": error_kind(error), "message": line, "exit_code": exit_code}
         print(json.dumps(document, ensure_ascii=False), file=sys.stderr)
     else:
         print(f"tideline: {line}", file=sys.stderr)

@@ -25,21 +25,21 @@ from typing import TYPE_CHECKING
 from tideline.cli.output import print_line
 from tideline.cli.stop_signal import EXIT_CODE, StopSignal
 from tideline.errors import TidelineError
-from tideline.ingest.execute import execute_operation, failed_result, read_operation
-from tideline.ingest.executor_admission import (
+from tideline.ingest.execute.operation import execute_operation, failed_result, read_operation
+from tideline.ingest.executors.executor_admission import (
     EXECUTORS_REFUSED,
-    ExecutorsRefused,
+    ExecutorsRefusedError,
     KubernetesAccount,
     check_executors,
 )
-from tideline.ingest.kubernetes_pods import (
+from tideline.ingest.executors.kubernetes_pods import (
     SPARK_PODS_VARIABLE,
     SparkPods,
     ThisPod,
     spark_settings,
 )
-from tideline.ingest.operation import Operation, writer_name
-from tideline.ingest.operation_result import STOPPED, WORKER_DIED, OperationResult, Outcome
+from tideline.ingest.operation.operation import Operation, writer_name
+from tideline.ingest.operation.result import STOPPED, WORKER_DIED, OperationResult, Outcome
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class _Run:
             return result
         try:
             self._check_executors()
-        except ExecutorsRefused as refusal:
+        except ExecutorsRefusedError as refusal:
             return failed_result(result.id, refusal)
         except TidelineError:
             pass
@@ -145,16 +145,18 @@ class _Run:
 
     def _open_session(self, locations: Iterable[StoreLocation]) -> SparkSession:
         # Operations that move no rows run where Spark is not installed.
-        from tideline.spark.session import get_session
+        from tideline.spark.session.spark_session import spark_session
 
         name = f"tideline {self._operation.id}"
         if self.is_on_kubernetes:
             pods, pod = self._check_executors()
             _print_progress(f"starting Spark with at most {pods.executors_max} executors")
             settings = spark_settings(pods, pod)
-            session = get_session(name, master=pod.master, locations=locations, extra_conf=settings)
+            session = spark_session(
+                name, master=pod.master, locations=locations, extra_conf=settings
+            )
         else:
-            session = get_session(name, locations=locations)
+            session = spark_session(name, locations=locations)
         # A cancelled task ends at once, and does not go on writing its file.
         session.sparkContext.setLocalProperty("spark.job.interruptOnCancel", "true")
         self._session = session
@@ -171,7 +173,7 @@ class _Run:
     def _has_lost_java(self) -> bool:
         if self._session is None:
             return False
-        from tideline.spark.landed_rows import is_alive
+        from tideline.spark.landing.landed_rows import is_alive
 
         return not is_alive(self._session)
 

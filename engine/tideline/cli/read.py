@@ -8,8 +8,8 @@ from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.errors import ConfigError
 from tideline.lake_table import LakeTable
-from tideline.spark.query import query_rows
-from tideline.spark.session import get_session
+from tideline.spark.read.query import query_rows
+from tideline.spark.session.spark_session import spark_session
 
 
 @click.command("read")
@@ -41,7 +41,7 @@ def read_command(
     if read_optimized and (as_of or after):
         raise ConfigError("--read-optimized reads the table as it is now: no --as-of, no --after")
     table = LakeTable.open(uri, storage_options=storage)
-    spark = get_session("tideline read", locations=[table.hoodie_table.location])
+    spark = spark_session("tideline read", locations=[table.hoodie_table.location])
     if after:
         frame = table.incremental(spark, after=after, until=until)
     elif read_optimized:

@@ -6,10 +6,10 @@ import click
 
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
-from tideline.services.restore.execute import RestoreDone, preview_restore, restore_table
+from tideline.hudi.services.restore.execute import RestoreDone, preview_restore, restore_table
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
-from tideline.timeline.instant_time import InstantTime
 from tideline.wording import size_text
 
 

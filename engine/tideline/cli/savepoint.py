@@ -9,15 +9,15 @@ import click
 
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line, print_table
-from tideline.services.savepoint.execute import (
+from tideline.hudi.services.savepoint.execute import (
     create_savepoint,
     delete_savepoint,
     list_savepoints,
 )
-from tideline.services.savepoint.record import Savepoint
+from tideline.hudi.services.savepoint.record import Savepoint
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
-from tideline.timeline.instant_time import InstantTime
 
 
 @click.group("savepoint")

@@ -34,7 +34,7 @@ def read_schema_file(path: str) -> Any:
     import pyarrow
 
     from tideline.formats.parquet_footer import read_schema
-    from tideline.table.schema import avro_to_arrow, without_meta_fields
+    from tideline.hudi.table.schema import avro_to_arrow, without_meta_fields
 
     try:
         if path.endswith(".parquet"):

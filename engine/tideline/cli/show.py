@@ -10,16 +10,16 @@ from tideline.cli.ingests import describe_ingests
 from tideline.cli.options import table_options
 from tideline.cli.output import print_facts, print_json, print_line, print_table
 from tideline.cli.schema_file import avro_columns
-from tideline.index.bucket_recognition import recognise_buckets
-from tideline.index.index_type import IndexType
-from tideline.index.uniqueness import described
-from tideline.nature.table_nature import custom_merging, key_generator_text
+from tideline.hudi.index.bucket_recognition import recognise_buckets
+from tideline.hudi.index.index_type import IndexType
+from tideline.hudi.index.uniqueness import described
+from tideline.hudi.nature.table_nature import custom_merging, key_generator_text
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.known_zone import KnownZone, ZoneBasis
+from tideline.hudi.timeline.zone import offset_text
 from tideline.settings.gate import stored_problems
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
-from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.known_zone import KnownZone, ZoneBasis
-from tideline.timeline.zone import offset_text
 from tideline.wording import size_text
 
 

@@ -10,14 +10,14 @@ import click
 
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line, print_table
-from tideline.errors import ConfigError, CorruptTable
+from tideline.errors import ConfigError, CorruptTableError
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.archived import ArchivedEntry
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
+from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
+from tideline.hudi.timeline.zone import TimelineZone
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
-from tideline.timeline.archived import ArchivedEntry
-from tideline.timeline.commit_metadata import CommitMetadata
-from tideline.timeline.instant import COMMIT_ACTIONS, Instant
-from tideline.timeline.instant_time import InstantTime, is_instant_time
-from tideline.timeline.zone import TimelineZone
 
 _COLUMNS = ("instant", "age", "action", "state", "operation", "files", "inserted", "updated",
             "deleted")  # fmt: skip
@@ -136,7 +136,7 @@ def _described(instant: Instant, read: Callable[[], CommitMetadata]) -> dict[str
     if instant.is_completed and instant.action in COMMIT_ACTIONS:
         try:
             metadata = read()
-        except CorruptTable as broken:
+        except CorruptTableError as broken:
             return described | {"operation": "unreadable", "error": str(broken)}
         stats = metadata.write_stats
         described |= {

@@ -23,12 +23,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from tideline.cli.stop_signal import StopSignal
-from tideline.ingest.execute import execute_operation, failed_result
-from tideline.ingest.operation import Operation, Place
-from tideline.ingest.operation_result import OperationResult, Outcome
-from tideline.ingest.table_access import locate
-from tideline.spark.landed_rows import is_alive
-from tideline.spark.session import get_session
+from tideline.ingest.execute.operation import execute_operation, failed_result
+from tideline.ingest.execute.table_access import locate
+from tideline.ingest.operation.operation import Operation, Place
+from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.spark.landing.landed_rows import is_alive
+from tideline.spark.session.spark_session import spark_session
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Worker:
 
     def _open_session(self, locations: Iterable[StoreLocation]) -> SparkSession:
         wanted = tuple(dict.fromkeys((*self._locations, *locations)))
-        session = get_session("tideline run", locations=wanted)
+        session = spark_session("tideline run", locations=wanted)
         # A cancelled task ends at once, and does not go on writing its file.
         session.sparkContext.setLocalProperty("spark.job.interruptOnCancel", "true")
         self._session = session

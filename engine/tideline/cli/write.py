@@ -7,14 +7,14 @@ import click
 from tideline.cli.options import complete_settings, parse_pairs, table_options
 from tideline.cli.output import print_facts, print_json, print_line
 from tideline.commit_report import CommitReport
-from tideline.index.uniqueness import IN_PARTITION, IN_TABLE
-from tideline.ingest.source_files import SourceWrite, write_sources
+from tideline.hudi.index.uniqueness import IN_PARTITION, IN_TABLE
+from tideline.hudi.write.operation import WriteOperation
+from tideline.ingest.execute.source_files import SourceWrite, write_sources
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import Place
-from tideline.spark.session import get_session
+from tideline.spark.session.spark_session import spark_session
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted, size_text
-from tideline.write.operation import WriteOperation
 
 _UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}
 
@@ -96,7 +96,7 @@ def write_command(
     settings = parse_pairs(options, option="--option")
     reading = parse_pairs(read_options, option="--read-option")
     found = StoreLocation.of(source, storage)
-    spark = get_session("tideline write", locations=[table.hoodie_table.location, found])
+    spark = spark_session("tideline write", locations=[table.hoodie_table.location, found])
     wanted = SourceWrite(
         found,
         source_format,

@@ -48,7 +48,7 @@ def decode_archive_block(
     """The entries of one block of the file `body`, read with the schema in its header.
 
     Entries of older Hudi versions have fewer fields; a damaged or foreign block has no entries.
-    Raises CorruptTable naming `path`.
+    Raises CorruptTableError naming `path`.
     """
     if frame.kind is not BlockKind.AVRO_DATA:
         return []

@@ -20,7 +20,7 @@ from typing import Any
 
 import fastavro
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.formats.avro_blocks import MAGIC, admit_values, check_schema, open_blocks
 from tideline.formats.bounded import faults_named, parse_json
 
@@ -54,8 +54,8 @@ def decode_container(
     """The first record of a container, read with the schema inside it.
 
     With `schema_name` the record is resolved to that schema: fields of newer Hudi versions are
-    dropped, missing ones get their default. Raises CorruptTable naming `path` when the bytes are
-    cut short, hold no record or do not fit the schema, UnsupportedTable beyond the limits.
+    dropped, missing ones get their default. Raises CorruptTableError naming `path` when the bytes
+    are cut short, hold no record or do not fit the schema, UnsupportedTableError beyond the limits.
     """
     wanted = None if schema_name is None else _parsed(schema_name)
     opened = open_blocks(body, path=path)
@@ -66,7 +66,7 @@ def decode_container(
             with faults_named(_UNREADABLE, path=path, also=FASTAVRO_FAULTS):
                 record = _first_record(block, count, json.dumps(opened.schema), wanted)
     if not isinstance(record, dict):
-        raise CorruptTable("Avro file holds no record", path=path)
+        raise CorruptTableError("Avro file holds no record", path=path)
     return record
 
 
@@ -100,7 +100,7 @@ def decode_records(
     """The records that `encode_records` or Hudi made.
 
     They are put behind one another as one container, so that one call reads them all. Raises
-    CorruptTable naming `path` when they do not fit the schema.
+    CorruptTableError naming `path` when they do not fit the schema.
     """
     block = b"".join(datums)
     marker = bytes(16)
@@ -111,15 +111,15 @@ def decode_records(
         _parsed_json(schema_json)  # checks it
         found: list[Any] = list(fastavro.reader(BytesIO(container)))
     if len(found) != len(datums):
-        raise CorruptTable(_MISFIT, path=path)
+        raise CorruptTableError(_MISFIT, path=path)
     return found
 
 
 def admit_records(schema_json: str, datums: Sequence[bytes], *, path: object = None) -> None:
     """Let these records be decoded, all of them at the same time, as metadata is.
 
-    Raises CorruptTable naming `path` for a schema or records that are none, and UnsupportedTable
-    for more values than one object may have.
+    Raises CorruptTableError naming `path` for a schema or records that are none, and
+    UnsupportedTableError for more values than one object may have.
     """
     admit_values(_checked(schema_json), datums, path=path)
 
@@ -182,7 +182,7 @@ def _parsed_json(schema_json: str) -> Any:
 
 
 def _checked(schema_json: str) -> Any:
-    """A schema that somebody wrote. Raises CorruptTable for one that is none or too much."""
+    """A schema that somebody wrote. Raises CorruptTableError for one that is none or too much."""
     with faults_named("not an Avro schema that can be read"):
         parsed = parse_json(schema_json, what="Avro schema")
         check_schema(parsed)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.formats.avro_scan import read_bytes, read_long
 from tideline.formats.bounded import decompress_bounded, faults_named, parse_json
 from tideline.read_limits import read_limits, too_many_values
@@ -43,7 +43,7 @@ class AvroBlocks:
     def blocks(self) -> Iterator[tuple[int, bytes]]:
         """The number of records and the decompressed bytes of each block.
 
-        Raises CorruptTable and UnsupportedTable naming the path.
+        Raises CorruptTableError and UnsupportedTableError naming the path.
         """
         codec = self.metadata.get("avro.codec", "null")
         body, position = self.body, self.blocks_at
@@ -58,7 +58,7 @@ class AvroBlocks:
                     raise ValueError("a block does not end with the marker")
             block = decompress_bounded(codec, body[position:end], path=self.path)
             if count > len(block):
-                raise CorruptTable(_UNREADABLE, path=self.path, value="records without bytes")
+                raise CorruptTableError(_UNREADABLE, path=self.path, value="records without bytes")
             if len(block) > values_max:
                 _count_values(self.schema, block, count, values_max, self.path)
             yield count, block
@@ -66,7 +66,7 @@ class AvroBlocks:
 
 
 def open_blocks(body: bytes, *, path: object = None) -> AvroBlocks:
-    """Read the header and check the schema. Raises CorruptTable naming `path`."""
+    """Read the header and check the schema. Raises CorruptTableError naming `path`."""
     with faults_named("Not an Avro file, or a truncated one", path=path):
         if body[: len(MAGIC)] != MAGIC:
             raise ValueError("it does not begin with Avro's magic bytes")
@@ -167,7 +167,8 @@ class _Measurer:
 
 
 def admit_values(schema: Any, datums: Sequence[bytes], *, path: object = None) -> None:
-    """Raise UnsupportedTable for records that together hold more values than one object may."""
+    """Raise UnsupportedTableError for records that together hold more values than one object may.
+    Raise UnsupportedTableError for records that together hold more values than one object may."""
     values_max = read_limits().values_max
     if sum(map(len, datums)) <= values_max:
         return
@@ -177,7 +178,7 @@ def admit_values(schema: Any, datums: Sequence[bytes], *, path: object = None) -
             walk = counter.walker(schema, "")
             for datum in datums:
                 walk(datum, 0)
-    except _TooMany:
+    except _TooManyError:
         raise too_many_values(values_max + 1, values_max, path=path) from None
 
 
@@ -190,7 +191,7 @@ Walk = Callable[[bytes, int], int]
 
 
 def _count_values(schema: Any, block: bytes, count: int, values_max: int, path: object) -> None:
-    """Raise UnsupportedTable when a block holds more values than are read from one object."""
+    """Raise UnsupportedTableError when a block holds more values than are read from one object."""
     counter = _ValueCounter(values_max)
     position = 0
     try:
@@ -200,11 +201,11 @@ def _count_values(schema: Any, block: bytes, count: int, values_max: int, path: 
                 # Records are read and dropped one by one.
                 counter.left = values_max
                 position = walk(block, position)
-    except _TooMany:
+    except _TooManyError:
         raise too_many_values(values_max + 1, values_max, path=path) from None
 
 
-class _TooMany(Exception):
+class _TooManyError(Exception):
     """More values than are allowed."""
 
 
@@ -280,7 +281,7 @@ class _ValueCounter:
     def _take(self, values: int) -> None:
         self.left -= values
         if self.left < 0:
-            raise _TooMany
+            raise _TooManyError
 
 
 def _fixed(size: int) -> Walk:

@@ -36,8 +36,8 @@ class AvroContainer:
         self, wanted: Callable[[Mapping[str, Any]], bool] | None = None
     ) -> Iterator[dict[str, Any]]:
         """The records, by the writer's field names; fields that are not `wanted` are skipped
-        unread. Raises CorruptTable for broken or truncated blocks, UnsupportedTable for one
-        beyond the limits and for a codec that is not known."""
+        unread. Raises CorruptTableError for broken or truncated blocks, UnsupportedTableError for
+        one beyond the limits and for a codec that is not known."""
         with faults_named(_UNREADABLE, path=self.path, also=FASTAVRO_FAULTS):
             read = _whole(self.schema) if wanted is None else compile_reader(self.schema, wanted)
             for count, block in self._opened.blocks():
@@ -51,7 +51,7 @@ class AvroContainer:
 
 
 def open_container(body: bytes, *, path: object = None) -> AvroContainer:
-    """Read the header. Raises CorruptTable when there is none."""
+    """Read the header. Raises CorruptTableError when there is none."""
     opened = open_blocks(body, path=path)
     return AvroContainer(opened.metadata, opened.schema, path, opened)
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.murmur import KeyBatch, KeyBlock, bit_positions
 
 
@@ -84,13 +84,13 @@ class BloomFilter:
         """Read a filter as stored in a footer; without `kind` its length tells which it is.
 
         The stored form lacks `max_entries`; with the writer's value, adding keys goes on as if the
-        filter had never been stored. Raises CorruptTable when the text is no such filter,
-        UnsupportedTable when its hash is not MurmurHash.
+        filter had never been stored. Raises CorruptTableError when the text is no such filter,
+        UnsupportedTableError when its hash is not MurmurHash.
         """
         try:
             reader = _Reader(base64.b64decode(text, validate=True))
         except (binascii.Error, ValueError) as error:
-            raise CorruptTable("bloom filter is no base64", value=text[:40]) from error
+            raise CorruptTableError("bloom filter is no base64", value=text[:40]) from error
         hash_count, bit_count = reader.header()
         if kind is None and reader.remaining == (bit_count + 7) // 8:
             kind = BloomFilterType.SIMPLE
@@ -101,7 +101,7 @@ class BloomFilter:
             return simple
         keys_per_row, keys_in_row, row_count = (reader.integer() for _ in range(3))
         if keys_per_row <= 0 or keys_in_row < 0 or row_count <= 0:
-            raise CorruptTable("bloom filter without rows", value=(keys_per_row, row_count))
+            raise CorruptTableError("bloom filter without rows", value=(keys_per_row, row_count))
         dynamic = cls(BloomFilterType.DYNAMIC_V0, bit_count, hash_count, keys_per_row, max_entries)
         dynamic._keys_in_row = keys_in_row
         dynamic._rows = [reader.nested_row(hash_count, bit_count) for _ in range(row_count)]
@@ -125,7 +125,7 @@ class BloomFilter:
         return len(self._rows)
 
     def add_keys(self, keys: Any) -> None:
-        """Add keys in order. Raises InvalidData for a null or empty key, as Hudi does."""
+        """Add keys in order. Raises InvalidDataError for a null or empty key, as Hudi does."""
         batch = KeyBatch.of(keys)
         for row, part in self._rows_of_next(len(batch)):
             flags = np.zeros(self.bit_count, dtype=np.bool_)
@@ -137,7 +137,10 @@ class BloomFilter:
             self._rows[row] |= np.packbits(flags, bitorder="little")
 
     def might_contain(self, keys: Any) -> npt.NDArray[np.bool_]:
-        """For every key False when it is surely absent. Raises InvalidData as `add_keys` does."""
+        """For every key False when it is surely absent.
+
+        Raises InvalidDataError as `add_keys` does.
+        """
         batch = KeyBatch.of(keys)
         found = np.zeros(len(batch), dtype=np.bool_)
         for block in batch.blocks(slice(None)):
@@ -204,7 +207,7 @@ _HASHES_MAX = 1024
 
 
 class _Reader:
-    """Reads the serialised form front to back; running out of bytes is CorruptTable."""
+    """Reads the serialised form front to back; running out of bytes is CorruptTableError."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -221,18 +224,20 @@ class _Reader:
         """Number of hashes and number of bits."""
         version = self.integer()
         if version != _VERSION:
-            raise UnsupportedTable("bloom filter of an unknown version", value=version)
+            raise UnsupportedTableError("bloom filter of an unknown version", value=version)
         hash_count = self.integer()
         hash_type = self._take(1)[0]
         if hash_type != _MURMUR:
-            raise UnsupportedTable("bloom filter with another hash than Murmur", value=hash_type)
+            raise UnsupportedTableError(
+                "bloom filter with another hash than Murmur", value=hash_type
+            )
         bit_count = self.integer()
         if bit_count <= 0 or hash_count <= 0:
-            raise CorruptTable("bloom filter without bits", value=(hash_count, bit_count))
+            raise CorruptTableError("bloom filter without bits", value=(hash_count, bit_count))
         if hash_count > _HASHES_MAX:
-            raise CorruptTable("bloom filter with too many hashes", value=hash_count)
+            raise CorruptTableError("bloom filter with too many hashes", value=hash_count)
         if bit_count > self.remaining * 8:
-            raise CorruptTable("bloom filter is truncated", value=len(self._body))
+            raise CorruptTableError("bloom filter is truncated", value=len(self._body))
         return hash_count, bit_count
 
     def row(self, bit_count: int) -> npt.NDArray[np.uint8]:
@@ -241,16 +246,16 @@ class _Reader:
     def nested_row(self, hash_count: int, bit_count: int) -> npt.NDArray[np.uint8]:
         header = self.header()
         if header != (hash_count, bit_count):
-            raise CorruptTable("bloom filter row of another size", value=header)
+            raise CorruptTableError("bloom filter row of another size", value=header)
         return self.row(bit_count)
 
     def end(self) -> None:
         if self.remaining:
-            raise CorruptTable("bytes after the bloom filter", value=len(self._body))
+            raise CorruptTableError("bytes after the bloom filter", value=len(self._body))
 
     def _take(self, length: int) -> bytes:
         taken = self._body[self._position : self._position + length]
         if len(taken) != length:
-            raise CorruptTable("bloom filter is truncated", value=len(self._body))
+            raise CorruptTableError("bloom filter is truncated", value=len(self._body))
         self._position += length
         return taken

@@ -2,7 +2,8 @@
 
 - `decompress_bounded` stops at the limit of `read_limits`, whatever the stored form announces.
 - `parse_json` counts values and levels before it makes an object of them.
-- `faults_named` turns whatever a parser stumbles over into one CorruptTable that names the path.
+- `faults_named` turns whatever a parser stumbles over into one CorruptTableError that names the
+  path.
 
 Numbers of bytes that a format announces are never taken as sizes to allocate.
 """
@@ -23,7 +24,7 @@ from io import BytesIO
 from itertools import accumulate
 from typing import Any, ParamSpec, TypeVar
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats import snappy
 from tideline.read_limits import (
     INTEGER_BITS_MAX,
@@ -71,18 +72,18 @@ _COLLAPSES = 24
 def faults_named(
     message: str, *, path: object = None, also: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
-    """Within, whatever broken input leads to is a CorruptTable naming `path`.
+    """Within, whatever broken input leads to is a CorruptTableError naming `path`.
 
     `also` are the errors of a library. Tideline's pass, and get the path where they lack one.
     """
     caught: tuple[type[Exception], ...] = (*PARSER_FAULTS, *also)
     try:
         yield
-    except (CorruptTable, UnsupportedTable) as error:
+    except (CorruptTableError, UnsupportedTableError) as error:
         error.path = path if error.path is None else error.path
         raise
     except caught as error:
-        raise CorruptTable(message, path=path, value=shortened(error)) from error
+        raise CorruptTableError(message, path=path, value=shortened(error)) from error
 
 
 def parser(message: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -112,12 +113,12 @@ _SHOWN_CHARACTERS = 300
 def decompress_bounded(codec: str, body: bytes, *, path: object = None) -> bytes:
     """The decompressed bytes of an Avro block (`avro.codec`) or, for `gzip`, of a gzip file.
 
-    Raises UnsupportedTable when they exceed the limit, or for a codec that is not known or not
-    installed, and CorruptTable when they are broken or cut short; both name `path`.
+    Raises UnsupportedTableError when they exceed the limit, or for a codec that is not known or not
+    installed, and CorruptTableError when they are broken or cut short; both name `path`.
     """
     decompress = _CODECS.get(codec)
     if decompress is None:
-        raise UnsupportedTable("compressed with an unknown codec", path=path, value=codec)
+        raise UnsupportedTableError("compressed with an unknown codec", path=path, value=codec)
     limit_bytes = read_limits().object_bytes_max
     with faults_named(f"{codec} data is truncated or broken", path=path):
         content = decompress(body, limit_bytes)
@@ -131,9 +132,9 @@ def decompress_bounded(codec: str, body: bytes, *, path: object = None) -> bytes
 def parse_json(body: bytes | str, *, path: object = None, what: str = "JSON") -> Any:
     """A JSON document as Python values.
 
-    Raises CorruptTable naming `path` when it is none, is nested more than `JSON_DEPTH_MAX` levels
-    deep, holds a whole number beyond 64 bits or half a character; UnsupportedTable when it exceeds
-    a limit.
+    Raises CorruptTableError naming `path` when it is none, is nested more than `JSON_DEPTH_MAX`
+    levels deep, holds a whole number beyond 64 bits or half a character; UnsupportedTableError when
+    it exceeds a limit.
     """
     encoded = body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass")
     admit(len(encoded), path=path)
@@ -161,7 +162,9 @@ def _check_structure(body: bytes, path: object, what: str) -> None:
     if values > limit:
         raise too_many_values(values, limit, path=path)
     if _levels(structure) > JSON_DEPTH_MAX:
-        raise CorruptTable(f"{what} is nested more than {JSON_DEPTH_MAX} levels deep", path=path)
+        raise CorruptTableError(
+            f"{what} is nested more than {JSON_DEPTH_MAX} levels deep", path=path
+        )
 
 
 def _levels(structure: bytes) -> int:
@@ -220,7 +223,7 @@ def _zstandard(body: bytes, limit_bytes: int) -> bytes:
         import zstandard  # not in the base install, and needed by few tables
     except ImportError as error:
         message = "reading Zstandard needs the Python package zstandard: install it"
-        raise UnsupportedTable(message) from error
+        raise UnsupportedTableError(message) from error
     stream = zstandard.ZstdDecompressor().decompressobj()
     parts: list[bytes] = []
     size_bytes = 0

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.read_limits import admit
 
 MAGIC = b"#HUDI#"
@@ -125,8 +125,8 @@ def read_frames(
 ) -> tuple[BlockFrame, ...]:
     """The blocks of a log file of `size_bytes`, damaged ones as corrupt blocks. Reads no contents.
 
-    Raises CorruptTable when the file does not begin with a block or a sound frame holds nonsense,
-    UnsupportedTable for a log format or header of another version; both name `path`.
+    Raises CorruptTableError when the file does not begin with a block or a sound frame holds
+    nonsense, UnsupportedTableError for a log format or header of another version; both name `path`.
     """
     source = _Source(read_range, size_bytes, path)
     frames = []
@@ -134,7 +134,7 @@ def read_frames(
     # Fewer bytes than a magic are no block and no damage.
     while offset + len(MAGIC) <= size_bytes:
         if source.read(offset, len(MAGIC)) != MAGIC:
-            raise CorruptTable("log file does not begin with a block", path=path, value=offset)
+            raise CorruptTableError("log file does not begin with a block", path=path, value=offset)
         frame = _read_frame(source, offset)
         frames.append(frame)
         offset += frame.size_bytes
@@ -153,27 +153,29 @@ def encode_avro_content(datums: Iterable[bytes]) -> bytes:
 def split_avro_content(content: bytes, *, path: object = None) -> list[bytes]:
     """The records of an AVRO_DATA block's content, of any content version.
 
-    Raises CorruptTable naming `path` when lengths and content do not agree.
+    Raises CorruptTableError naming `path` when lengths and content do not agree.
     """
     datums = []
     position = 2 * _INT.size
     try:
         (count,) = _INT.unpack_from(content, _INT.size)
         if not 0 <= count <= len(content) // _INT.size:
-            raise CorruptTable("record count of an Avro log block is wrong", path=path, value=count)
+            raise CorruptTableError(
+                "record count of an Avro log block is wrong", path=path, value=count
+            )
         for _ in range(count):
             (length,) = _INT.unpack_from(content, position)
             if length < 0:
-                raise CorruptTable(
+                raise CorruptTableError(
                     "a record of an Avro log block has a negative length", path=path, value=length
                 )
             position += _INT.size
             datums.append(content[position : position + length])
             position += length
     except struct.error as error:
-        raise CorruptTable("Avro log block is cut short", path=path, value=error) from error
+        raise CorruptTableError("Avro log block is cut short", path=path, value=error) from error
     if position != len(content):
-        raise CorruptTable("lengths in an Avro log block are wrong", path=path, value=position)
+        raise CorruptTableError("lengths in an Avro log block are wrong", path=path, value=position)
     return datums
 
 
@@ -199,11 +201,11 @@ class _Source:
         return window[:length]
 
     def int_at(self, offset: int) -> int:
-        """The 4 byte integer there. Raises CorruptTable where the file ends."""
+        """The 4 byte integer there. Raises CorruptTableError where the file ends."""
         return int(self._unpack(_INT, offset))
 
     def long_at(self, offset: int) -> int:
-        """The 8 byte integer there. Raises CorruptTable where the file ends."""
+        """The 8 byte integer there. Raises CorruptTableError where the file ends."""
         return int(self._unpack(_SIZE, offset))
 
     def _unpack(self, kind: struct.Struct, offset: int) -> int:
@@ -213,8 +215,8 @@ class _Source:
             raise self.corrupt("log block is cut short", offset) from error
         return value
 
-    def corrupt(self, message: str, value: object) -> CorruptTable:
-        return CorruptTable(message, path=self.path, value=value)
+    def corrupt(self, message: str, value: object) -> CorruptTableError:
+        return CorruptTableError(message, path=self.path, value=value)
 
 
 def _read_frame(source: _Source, offset: int) -> BlockFrame:
@@ -224,7 +226,7 @@ def _read_frame(source: _Source, offset: int) -> BlockFrame:
     position = offset + _PREFIX_BYTES
     version = source.int_at(position)
     if version != LOG_FORMAT_VERSION:
-        raise UnsupportedTable(
+        raise UnsupportedTableError(
             "log blocks of this format version are not read", path=source.path, value=version
         )
     kind = source.int_at(position + _INT.size)
@@ -295,7 +297,7 @@ def _read_headers(source: _Source, position: int, end: int) -> tuple[dict[Header
         except UnicodeDecodeError as error:
             raise source.corrupt("header of a log block is no text", number) from error
         except ValueError as error:
-            raise UnsupportedTable(
+            raise UnsupportedTableError(
                 "log block with a header of no known kind", path=source.path, value=number
             ) from error
         position += length

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tideline.errors import InvalidData
+from tideline.errors import InvalidDataError
 
 _BLOCK_KEYS = 8192
 _M = np.uint32(0x5BD1E995)
@@ -32,7 +32,7 @@ class KeyBatch:
     def of(cls, keys: Any) -> KeyBatch:
         array = _large_strings(keys)
         if array.null_count:
-            raise InvalidData("null record key in a bloom filter", value=array.null_count)
+            raise InvalidDataError("null record key in a bloom filter", value=array.null_count)
         _, offsets_buffer, data_buffer = array.buffers()
         if not len(array):
             return cls(np.zeros(0, np.uint8), np.zeros(1, np.int64))
@@ -42,7 +42,7 @@ class KeyBatch:
             offsets[array.offset : array.offset + len(array) + 1],
         )
         if not batch._lengths.all():
-            raise InvalidData("empty record key in a bloom filter")
+            raise InvalidDataError("empty record key in a bloom filter")
         return batch
 
     def __len__(self) -> int:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from tideline.errors import UnsupportedTable
+from tideline.errors import UnsupportedTableError
 
 SPARK_VERSION_KEY = "org.apache.spark.version"
 LEGACY_DATETIME_KEY = "org.apache.spark.legacyDateTime"
@@ -64,14 +64,14 @@ class FileCalendar:
         )
 
     def check_all(self, rows: pa.RecordBatch | pa.Table, path: object) -> None:
-        """Raise UnsupportedTable naming the first column with a value that the calendars read
+        """Raise UnsupportedTableError naming the first column with a value that the calendars read
         differently."""
         if not self.is_old:
             return
         for name, column in zip(rows.schema.names, rows.columns, strict=True):
             found = self.shifted(column)
             if found is not None:
-                raise UnsupportedTable(
+                raise UnsupportedTableError(
                     f"column {name} is stored in the calendar that Spark had before 3.0, where "
                     "this early value is another day or time than it reads; rewrite it with Hudi "
                     "on Spark 3 and spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED",

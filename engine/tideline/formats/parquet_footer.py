@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.bloom import BloomFilter, BloomFilterType
 from tideline.read_limits import too_many_columns
 
@@ -53,7 +53,8 @@ class BaseFileFooter:
     ) -> BaseFileFooter:
         """Read a footer's key-value pairs; pairs of others are ignored.
 
-        Raises CorruptTable or UnsupportedTable naming `path` when the bloom filter is unreadable.
+        Raises CorruptTableError or UnsupportedTableError naming `path` when the bloom filter is
+        unreadable.
         """
         texts = _texts(metadata or {}, path)
         return cls(
@@ -66,7 +67,7 @@ class BaseFileFooter:
 def read_footer(source: str | BinaryIO | pq.FileMetaData, *, path: object = None) -> BaseFileFooter:
     """The Hudi entries of a parquet file: a path, an open file, or metadata read already.
 
-    Raises CorruptTable naming `path` when the file is missing or no parquet.
+    Raises CorruptTableError naming `path` when the file is missing or no parquet.
     """
     if isinstance(source, pq.FileMetaData):
         return BaseFileFooter.from_metadata(source.metadata, path=path)
@@ -74,24 +75,24 @@ def read_footer(source: str | BinaryIO | pq.FileMetaData, *, path: object = None
     try:
         metadata = pq.read_metadata(source).metadata
     except FileNotFoundError as error:
-        raise CorruptTable("base file is missing", path=named) from error
+        raise CorruptTableError("base file is missing", path=named) from error
     except (ValueError, OSError) as error:
         if not is_broken_footer(error):
             raise
-        raise CorruptTable("base file is no parquet file", path=named, value=error) from error
+        raise CorruptTableError("base file is no parquet file", path=named, value=error) from error
     return BaseFileFooter.from_metadata(metadata, path=named)
 
 
 def check_columns(metadata: pq.FileMetaData, *, path: object = None) -> None:
-    """Raise UnsupportedTable naming `path` for a file of more columns than are read."""
+    """Raise UnsupportedTableError naming `path` for a file of more columns than are read."""
     problem = too_many_columns(metadata.num_columns)
     if problem is not None:
-        raise UnsupportedTable(problem, path=path)
+        raise UnsupportedTableError(problem, path=path)
 
 
 def read_schema(source: str | BinaryIO, *, path: object = None) -> pa.Schema:
-    """The Arrow schema of a file. Raises what Arrow raises, and UnsupportedTable for a file of more
-    columns than are read."""
+    """The Arrow schema of a file. Raises what Arrow raises, and UnsupportedTableError for a file of
+    more columns than are read."""
     with pq.ParquetFile(source) as file:
         check_columns(file.metadata, path=path)
         return file.schema_arrow
@@ -116,7 +117,7 @@ def _texts(metadata: Mapping[bytes, bytes], path: object) -> dict[str, str]:
     try:
         return {key: metadata[key.encode()].decode() for key in ours if key.encode() in metadata}
     except UnicodeDecodeError as error:
-        raise CorruptTable("footer entry is no UTF-8", path=path, value=error) from error
+        raise CorruptTableError("footer entry is no UTF-8", path=path, value=error) from error
 
 
 def _bloom(texts: Mapping[str, Any], path: object) -> BloomFilter | None:
@@ -127,10 +128,10 @@ def _bloom(texts: Mapping[str, Any], path: object) -> BloomFilter | None:
     try:
         kind = None if code is None else BloomFilterType(code)
     except ValueError as error:
-        raise UnsupportedTable("unknown bloom filter type", path=path, value=code) from error
+        raise UnsupportedTableError("unknown bloom filter type", path=path, value=code) from error
     try:
         return BloomFilter.from_base64(serialised, kind)
-    except CorruptTable as error:
-        raise CorruptTable(error.message, path=path, value=error.value) from error
-    except UnsupportedTable as error:
-        raise UnsupportedTable(error.message, path=path, value=error.value) from error
+    except CorruptTableError as error:
+        raise CorruptTableError(error.message, path=path, value=error.value) from error
+    except UnsupportedTableError as error:
+        raise UnsupportedTableError(error.message, path=path, value=error.value) from error

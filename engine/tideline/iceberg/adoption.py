@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.errors import UnsupportedTable
+from tideline.errors import UnsupportedTableError
 from tideline.iceberg.service import IcebergService
 from tideline.iceberg.table import IcebergTable
 from tideline.iceberg.table_metadata import TableMetadata
@@ -86,11 +86,11 @@ class IcebergDossier:
 def read_iceberg_dossier(location: StoreLocation) -> IcebergDossier:
     """The dossier of the table in a folder that no catalog keeps.
 
-    One that is refused says why. Raises ObjectNotFound where no table is, CorruptTable.
+    One that is refused says why. Raises ObjectNotFoundError where no table is, CorruptTableError.
     """
     try:
         table = IcebergTable.open(location.uri, dict(location.options))
-    except UnsupportedTable as refused:
+    except UnsupportedTableError as refused:
         return IcebergDossier(location.uri, refusal=refused.message)
     return IcebergDossier(location.uri, table.metadata)
 

@@ -31,10 +31,10 @@ from pyiceberg.table import Table
 from tideline.clock import Clock, SystemClock
 from tideline.errors import (
     ConfigError,
-    ObjectNotFound,
-    StorageUnavailable,
+    ObjectNotFoundError,
+    StorageUnavailableError,
     TidelineError,
-    UnsupportedTable,
+    UnsupportedTableError,
 )
 from tideline.iceberg.catalog_update import as_requirement, as_update, metadata_document
 from tideline.iceberg.commit.retry import RetryPolicy
@@ -147,7 +147,7 @@ class CatalogTable:
             raise self._missing() from error
         except (ForbiddenError, UnauthorizedError) as error:
             message = f"The catalog refuses us: {error}"
-            raise StorageUnavailable(message, table=self._name) from error
+            raise StorageUnavailableError(message, table=self._name) from error
         except Exception as error:  # a catalog's client raises whatever it likes
             return self._settle(base, asked, changes, error)
         metadata = TableMetadata.of(document, path=response.metadata_location)
@@ -177,7 +177,7 @@ class CatalogTable:
                     error, CommitFailedException
                 ):
                     message = f"The catalog does not take the change: {error}"
-                    raise UnsupportedTable(message, table=self._name) from error
+                    raise UnsupportedTableError(message, table=self._name) from error
                 return Conflicted(str(error))
         return Unknown(f"the catalog may have committed: {error!r}")
 
@@ -189,10 +189,10 @@ class CatalogTable:
             raise self._missing() from error
         except Exception as error:  # a catalog's client raises whatever it likes
             message = f"The catalog does not answer: {error}"
-            raise StorageUnavailable(message, table=self._name) from error
+            raise StorageUnavailableError(message, table=self._name) from error
 
-    def _missing(self) -> ObjectNotFound:
-        return ObjectNotFound("The catalog has no such table", table=self._name)
+    def _missing(self) -> ObjectNotFoundError:
+        return ObjectNotFoundError("The catalog has no such table", table=self._name)
 
     @property
     def _name(self) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTableError, UnsupportedTableError
 
 _NUMBERS = ("boolean", "int", "long", "float", "double")
 _TIMES = ("date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
@@ -117,8 +117,8 @@ STRING = Primitive("string")
 
 
 def parse_type(value: Any) -> FieldType:
-    """A type from its JSON. Raises UnsupportedTable for types Tideline refuses by name, and
-    CorruptTable for what is none."""
+    """A type from its JSON. Raises UnsupportedTableError for types Tideline refuses by name, and
+    CorruptTableError for what is none."""
     if isinstance(value, str):
         return _parse_primitive(value)
     kind = value.get("type") if isinstance(value, Mapping) else None
@@ -140,8 +140,8 @@ def parse_type(value: Any) -> FieldType:
                 bool(value["value-required"]),
             )
     except (KeyError, TypeError, ValueError) as error:
-        raise CorruptTable(f"A {kind} type lacks {error}", value=value) from error
-    raise CorruptTable("Not an Iceberg type", value=value)
+        raise CorruptTableError(f"A {kind} type lacks {error}", value=value) from error
+    raise CorruptTableError("Not an Iceberg type", value=value)
 
 
 def parse_struct(value: Mapping[str, Any]) -> StructType:
@@ -227,5 +227,5 @@ def _parse_primitive(text: str) -> FieldType:
     if match := _FIXED.fullmatch(text):
         return Fixed(int(match[1]))
     if text.partition("(")[0] in _REFUSED:
-        raise UnsupportedTable("Tideline does not maintain tables with this type", value=text)
-    raise CorruptTable("Not an Iceberg type", value=text)
+        raise UnsupportedTableError("Tideline does not maintain tables with this type", value=text)
+    raise CorruptTableError("Not an Iceberg type", value=text)

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import AlreadyExists, ObjectInfo, ObjectStore, Written
@@ -38,12 +38,12 @@ class FileIO:
         return FileIO, (self.location, self.recorded)
 
     def read(self, uri: str) -> bytes:
-        """The whole file. Raises ObjectNotFound."""
+        """The whole file. Raises ObjectNotFoundError."""
         store, path = self.place(uri)
         return store.get(path)
 
     def open_reader(self, uri: str) -> BinaryIO:
-        """A seekable stream over the file. Raises ObjectNotFound."""
+        """A seekable stream over the file. Raises ObjectNotFoundError."""
         store, path = self.place(uri)
         return store.open_reader(path)
 
@@ -96,7 +96,10 @@ class FileIO:
             DeleteScope(self.store_at(root), "taking back new files").remove_many(listed)
 
     def place(self, uri: str) -> tuple[ObjectStore, str]:
-        """The store and the path in it. Raises CorruptTable for what is no absolute location."""
+        """The store and the path in it.
+
+        Raises CorruptTableError for what is no absolute location.
+        """
         root, path = self.placed(uri)
         return self.store_at(root), path
 
@@ -108,7 +111,7 @@ class FileIO:
     def placed(self, uri: str) -> tuple[StoreLocation, str]:
         """Where a file is: a store's location, the table's own if it is below that, and the path.
 
-        Raises CorruptTable for what is no absolute location.
+        Raises CorruptTableError for what is no absolute location.
         """
         plain, recorded = normalised(uri), normalised(self.recorded)
         if plain == recorded:
@@ -131,7 +134,7 @@ class FileIO:
             if found:
                 return rest
         message = "A location in the metadata is relative, and does not name the table's folder"
-        raise CorruptTable(message, table=self.location.uri, path=relative)
+        raise CorruptTableError(message, table=self.location.uri, path=relative)
 
     def store_at(self, root: StoreLocation) -> ObjectStore:
         """The store of a location that `placed` gave, opened once."""

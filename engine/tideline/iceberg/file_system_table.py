@@ -28,7 +28,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import ObjectNotFound, StorageUnavailable, TidelineError, UnsupportedTable
+from tideline.errors import (
+    ObjectNotFoundError,
+    StorageUnavailableError,
+    TidelineError,
+    UnsupportedTableError,
+)
 from tideline.iceberg.commit.clean_up import remove_old_metadata
 from tideline.iceberg.commit.retry import RetryPolicy
 from tideline.iceberg.file_io import FileIO
@@ -74,7 +79,7 @@ class FileSystemTable:
         version, path = self._newest()
         try:
             body = self._store.get(path)
-        except ObjectNotFound:
+        except ObjectNotFoundError:
             # Removed as an old version between the look and the read.
             version, path = self._listed_newest()
             body = self._store.get(path)
@@ -96,7 +101,9 @@ class FileSystemTable:
             raise ValueError("the metadata was not loaded from this table")
         if base.metadata.properties.get("write.metadata.path"):
             message = "A table without a catalog keeps its metadata in its own folder"
-            raise UnsupportedTable(message, table=self._location.uri, value="write.metadata.path")
+            raise UnsupportedTableError(
+                message, table=self._location.uri, value="write.metadata.path"
+            )
         reason = unmet(base.metadata, requirements)
         if reason is not None:
             return Conflicted(reason)
@@ -115,7 +122,7 @@ class FileSystemTable:
         if outcome is not None:
             return outcome
         loaded = Loaded(changed, f"{changed.location}/{path}", version)
-        with suppress(StorageUnavailable):
+        with suppress(StorageUnavailableError):
             if not self._is_followed_up(loaded, path):
                 return Conflicted(f"version {version} was published and removed before")
         if changed.properties.get("write.metadata.delete-after-commit.enabled") == "true":
@@ -133,7 +140,7 @@ class FileSystemTable:
                 if isinstance(created, AlreadyExists) and self._store.get(path) != body:
                     return Conflicted(f"another writer published {path}")
                 return None
-            except (StorageUnavailable, ObjectNotFound) as error:
+            except (StorageUnavailableError, ObjectNotFoundError) as error:
                 failure = str(error)
         return Unknown(f"{path} may have been published: {failure}")
 
@@ -164,7 +171,7 @@ class FileSystemTable:
     def _hinted(self) -> int | None:
         try:
             return int(self._store.get(HINT_PATH).strip())
-        except (ObjectNotFound, ValueError):
+        except (ObjectNotFoundError, ValueError):
             return None
 
     def _path_of(self, version: int) -> str | None:
@@ -181,8 +188,8 @@ class FileSystemTable:
             return newest, f"{FOLDER}/{by_suffix[suffix]}"
         if any(_is_metadata(name) for name in names):
             message = "The table belongs to a catalog, which alone knows its newest metadata"
-            raise UnsupportedTable(message, table=self._location.uri)
-        raise ObjectNotFound("No Iceberg table here", table=self._location.uri)
+            raise UnsupportedTableError(message, table=self._location.uri)
+        raise ObjectNotFoundError("No Iceberg table here", table=self._location.uri)
 
     def _io_of(self, metadata: TableMetadata) -> FileIO:
         return FileIO(self._location, metadata.location, {self._location: self._store})

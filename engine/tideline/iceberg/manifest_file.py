@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.formats.avro_container import encode_records_container, open_container
 from tideline.formats.bounded import PARSER_FAULTS, faults_named
 from tideline.iceberg.avro_type import avro_name, avro_record, decimal_bytes, not_null
@@ -88,7 +88,7 @@ def read_manifest(
     """The entries of a manifest, lazily, with everything inherited filled in.
 
     `with_metrics=False` leaves the maps and split offsets None, which is several times as fast.
-    Raises CorruptTable naming the manifest.
+    Raises CorruptTableError naming the manifest.
     """
     container = open_container(body, path=manifest.path)
     skipped = frozenset() if with_metrics else METRICS_IDS
@@ -100,7 +100,7 @@ def read_manifest(
             entry = reader.entry(record, next_row_id)
         except PARSER_FAULTS as error:
             message = "A manifest entry cannot be understood"
-            raise CorruptTable(message, path=manifest.path, value=repr(error)) from error
+            raise CorruptTableError(message, path=manifest.path, value=repr(error)) from error
         if next_row_id is not None and entry.is_live and not reader.names_row_id(record):
             next_row_id += entry.data_file.record_count
         if entry.is_live or not live_only:

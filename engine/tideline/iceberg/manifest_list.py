@@ -25,7 +25,7 @@ class EncodedManifestList:
 
 
 def read_manifest_list(body: bytes, *, path: object = None) -> tuple[ManifestFile, ...]:
-    """The manifests of a snapshot. Raises CorruptTable naming `path`."""
+    """The manifests of a snapshot. Raises CorruptTableError naming `path`."""
     container = open_container(body, path=path)
     message = "A manifest list lacks fields that the specification requires"
     with faults_named(message, path=path):

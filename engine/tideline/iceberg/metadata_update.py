@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.snapshot import MAIN, Snapshot, SnapshotRef
 from tideline.iceberg.table_metadata import SnapshotLogEntry, TableMetadata
 
@@ -139,7 +139,7 @@ def apply_updates(
 def _with_snapshot(metadata: TableMetadata, snapshot: Snapshot) -> TableMetadata:
     if metadata.snapshot(snapshot.snapshot_id) is not None:
         message = "The table already lists a snapshot of this id"
-        raise CorruptTable(message, table=metadata.location, value=snapshot.snapshot_id)
+        raise CorruptTableError(message, table=metadata.location, value=snapshot.snapshot_id)
     next_row_id = metadata.next_row_id
     if next_row_id is not None:
         next_row_id += snapshot.added_rows or 0
@@ -158,7 +158,7 @@ def _with_ref(
     snapshot = metadata.snapshot(ref.snapshot_id)
     if snapshot is None:
         message = f"{name} cannot lead to a snapshot that is not listed"
-        raise CorruptTable(message, table=metadata.location, value=ref.snapshot_id)
+        raise CorruptTableError(message, table=metadata.location, value=ref.snapshot_id)
     changed = replace(metadata, refs={**metadata.refs, name: ref})
     if name != MAIN:
         return changed

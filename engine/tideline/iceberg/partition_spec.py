@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.field_type import DATE, INT, FieldType, NestedField, Primitive, StructType
 from tideline.iceberg.schema import Schema
 
@@ -74,7 +74,7 @@ class PartitionSpec:
 
     @classmethod
     def parse(cls, value: Mapping[str, Any]) -> PartitionSpec:
-        """From `{"spec-id": .., "fields": [..]}`. Raises CorruptTable."""
+        """From `{"spec-id": .., "fields": [..]}`. Raises CorruptTableError."""
         return cls(int(value.get("spec-id", 0)), parse_partition_fields(value.get("fields", ())))
 
     def json(self) -> dict[str, Any]:
@@ -131,4 +131,4 @@ def parse_partition_fields(values: Any) -> tuple[PartitionField, ...]:
             for position, value in enumerate(values)
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise CorruptTable(f"A partition field lacks {error}", value=values) from error
+        raise CorruptTableError(f"A partition field lacks {error}", value=values) from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.field_type import (
     NestedField,
     StructType,
@@ -28,7 +28,7 @@ class Schema:
 
     @classmethod
     def parse(cls, value: Mapping[str, Any]) -> Schema:
-        """From the JSON of table metadata or of a manifest's header. Raises CorruptTable."""
+        """From the JSON of table metadata or of a manifest's header. Raises CorruptTableError."""
         try:
             return cls(
                 int(value.get("schema-id", 0)),
@@ -36,7 +36,7 @@ class Schema:
                 tuple(value.get("identifier-field-ids") or ()),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise CorruptTable(f"A schema or one of its fields lacks {error}") from error
+            raise CorruptTableError(f"A schema or one of its fields lacks {error}") from error
 
     def json(self) -> dict[str, Any]:
         """The JSON that `parse` reads back."""

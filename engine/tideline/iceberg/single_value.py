@@ -11,7 +11,7 @@ import struct
 import uuid
 from typing import Any
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.field_type import Decimal, FieldType, Fixed
 
 _FORMATS = {
@@ -53,7 +53,7 @@ def encode_value(type_: FieldType, value: Any) -> bytes:
 
 
 def decode_value(type_: FieldType, body: bytes) -> Any:
-    """The value of some bytes. Raises CorruptTable when they do not fit the type."""
+    """The value of some bytes. Raises CorruptTableError when they do not fit the type."""
     try:
         if isinstance(type_, Decimal):
             unscaled = int.from_bytes(body, "big", signed=True)
@@ -70,7 +70,7 @@ def decode_value(type_: FieldType, body: bytes) -> Any:
         return uuid.UUID(bytes=bytes(body)) if name == "uuid" else bytes(body)
     except (struct.error, ValueError) as error:
         message = f"A bound is no {type_}: {error}"
-        raise CorruptTable(message, value=body.hex()) from error
+        raise CorruptTableError(message, value=body.hex()) from error
 
 
 _WIDE = decimal.Context(prec=76)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 
 MAIN = "main"
 """The branch that plain readers and writers use."""
@@ -42,7 +42,7 @@ class Snapshot:
 
     @classmethod
     def parse(cls, value: Mapping[str, Any]) -> Snapshot:
-        """From table metadata. Raises CorruptTable."""
+        """From table metadata. Raises CorruptTableError."""
         try:
             summary = dict(value.get("summary") or {})
             return cls(
@@ -60,7 +60,7 @@ class Snapshot:
                 extra={name: item for name, item in value.items() if name not in _KNOWN},
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise CorruptTable(f"A snapshot lacks {error}", value=value) from error
+            raise CorruptTableError(f"A snapshot lacks {error}", value=value) from error
 
     def json(self, format_version: int) -> dict[str, Any]:
         """The JSON that `parse` reads back, as `format_version` has it."""
@@ -99,7 +99,7 @@ class SnapshotRef:
 
     @classmethod
     def parse(cls, value: Mapping[str, Any]) -> SnapshotRef:
-        """From table metadata. Raises CorruptTable."""
+        """From table metadata. Raises CorruptTableError."""
         try:
             return cls(
                 int(value["snapshot-id"]),
@@ -109,7 +109,7 @@ class SnapshotRef:
                 value.get("max-ref-age-ms"),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise CorruptTable(f"A snapshot reference lacks {error}", value=value) from error
+            raise CorruptTableError(f"A snapshot reference lacks {error}", value=value) from error
 
     def json(self) -> dict[str, Any]:
         """The JSON that `parse` reads back."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.partition_spec import IDENTITY, Transform, source_id
 
 
@@ -29,11 +29,11 @@ class SortOrder:
 
     @classmethod
     def parse(cls, value: Mapping[str, Any]) -> SortOrder:
-        """From table metadata. Raises CorruptTable."""
+        """From table metadata. Raises CorruptTableError."""
         try:
             return cls(int(value["order-id"]), tuple(_field(field) for field in value["fields"]))
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise CorruptTable(f"A sort order lacks {error}", value=dict(value)) from error
+            raise CorruptTableError(f"A sort order lacks {error}", value=dict(value)) from error
 
     def json(self) -> dict[str, Any]:
         """The JSON that `parse` reads back."""

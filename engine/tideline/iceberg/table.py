@@ -31,8 +31,8 @@ class IcebergTable:
     ) -> IcebergTable:
         """The table in a folder that no catalog keeps.
 
-        Raises ObjectNotFound when there is none, UnsupportedTable when a catalog keeps it,
-        CorruptTable, ConfigError and StorageUnavailable.
+        Raises ObjectNotFoundError when there is none, UnsupportedTableError when a catalog keeps
+        it, CorruptTableError, ConfigError and StorageUnavailableError.
         """
         return cls(FileSystemTable(StoreLocation.of(uri, storage_options), clock=clock))
 
@@ -53,8 +53,8 @@ class IcebergTable:
         `credentials` and `open_store` are for a process that keeps those of several tables; others
         have them in the environment.
 
-        Needs the extra `iceberg`. Raises as `open` does, ObjectNotFound when the catalog has no
-        such table.
+        Needs the extra `iceberg`. Raises as `open` does, ObjectNotFoundError when the catalog has
+        no such table.
         """
         from tideline.iceberg.catalog_table import CatalogTable, open_catalog
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.bounded import decompress_bounded, faults_named, parse_json
 from tideline.iceberg.partition_spec import (
     FIRST_PARTITION_FIELD_ID,
@@ -74,8 +74,8 @@ class TableMetadata:
     def parse(cls, body: bytes, *, path: object = None) -> TableMetadata:
         """From a metadata file, gzip or not.
 
-        Raises CorruptTable naming `path`, and UnsupportedTable for a version above 3, a type that
-        Tideline refuses, and what exceeds the limits on metadata.
+        Raises CorruptTableError naming `path`, and UnsupportedTableError for a version above 3, a
+        type that Tideline refuses, and what exceeds the limits on metadata.
         """
         is_gzip = body[:2] == b"\x1f\x8b"
         text = decompress_bounded("gzip", body, path=path) if is_gzip else body
@@ -86,10 +86,10 @@ class TableMetadata:
         """From the parsed JSON. Raises what `parse` raises."""
         version = document.get("format-version") if isinstance(document, Mapping) else None
         if not isinstance(version, int):
-            raise CorruptTable("Table metadata names no format-version", path=path)
+            raise CorruptTableError("Table metadata names no format-version", path=path)
         if version not in FORMAT_VERSIONS:
             message = "Tideline reads Iceberg format versions 1 to 3"
-            raise UnsupportedTable(message, path=path, value=f"format-version {version}")
+            raise UnsupportedTableError(message, path=path, value=f"format-version {version}")
         with faults_named("Table metadata lacks a field, or one is wrong", path=path):
             metadata = _parse(cls, document, version)
         _check(metadata, path)
@@ -143,29 +143,31 @@ class TableMetadata:
         return -1 if is_old else self.current_snapshot_id
 
     def schema(self, schema_id: int | None = None) -> Schema:
-        """A schema by id, the current one by default. Raises CorruptTable."""
+        """A schema by id, the current one by default. Raises CorruptTableError."""
         wanted = self.current_schema_id if schema_id is None else schema_id
         for schema in self.schemas:
             if schema.schema_id == wanted:
                 return schema
-        raise CorruptTable("The table has no schema of this id", table=self.location, value=wanted)
+        raise CorruptTableError(
+            "The table has no schema of this id", table=self.location, value=wanted
+        )
 
     def spec(self, spec_id: int | None = None) -> PartitionSpec:
-        """A partition spec by id, the default one by default. Raises CorruptTable."""
+        """A partition spec by id, the default one by default. Raises CorruptTableError."""
         wanted = self.default_spec_id if spec_id is None else spec_id
         for spec in self.partition_specs:
             if spec.spec_id == wanted:
                 return spec
         message = "The table has no partition spec of this id"
-        raise CorruptTable(message, table=self.location, value=wanted)
+        raise CorruptTableError(message, table=self.location, value=wanted)
 
     def sort_order(self) -> SortOrder:
-        """The default sort order. Raises CorruptTable."""
+        """The default sort order. Raises CorruptTableError."""
         for order in self.sort_orders:
             if order.order_id == self.default_sort_order_id:
                 return order
         message = "The table has no sort order of this id"
-        raise CorruptTable(message, table=self.location, value=self.default_sort_order_id)
+        raise CorruptTableError(message, table=self.location, value=self.default_sort_order_id)
 
     def snapshot(self, snapshot_id: int | None = None) -> Snapshot | None:
         """A snapshot by id, the current one by default; None when there is none."""
@@ -195,13 +197,16 @@ class TableMetadata:
         return next(complete, self.schema())
 
     def name_mapping(self) -> list[dict[str, Any]] | None:
-        """`schema.name-mapping.default`, for data files without field ids. Raises CorruptTable."""
+        """`schema.name-mapping.default`, for data files without field ids.
+
+        Raises CorruptTableError.
+        """
         text = self.properties.get("schema.name-mapping.default")
         try:
             return None if text is None else parse_json(text)
-        except CorruptTable as error:
+        except CorruptTableError as error:
             message = "The property schema.name-mapping.default is no JSON"
-            raise CorruptTable(message, table=self.location) from error
+            raise CorruptTableError(message, table=self.location) from error
 
 
 def _parse(cls: type[TableMetadata], document: Mapping[str, Any], version: int) -> TableMetadata:
@@ -288,7 +293,7 @@ def _check(metadata: TableMetadata, path: object) -> None:
         metadata.schema()
         metadata.spec()
         metadata.sort_order()
-    except CorruptTable as error:
+    except CorruptTableError as error:
         error.path = path
         raise
     known = {snapshot.snapshot_id for snapshot in metadata.snapshots}
@@ -297,4 +302,4 @@ def _check(metadata: TableMetadata, path: object) -> None:
     }
     if dangling:
         message = "A branch or tag leads to a snapshot that the metadata does not list"
-        raise CorruptTable(message, table=metadata.location, path=path, value=dangling)
+        raise CorruptTableError(message, table=metadata.location, path=path, value=dangling)

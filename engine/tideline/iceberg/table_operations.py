@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from tideline.errors import UnknownOutcome
+from tideline.errors import UnknownOutcomeError
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.metadata_update import MetadataUpdate, Requirement
 from tideline.iceberg.table_metadata import TableMetadata
@@ -58,9 +58,9 @@ class Unknown:
         return f"tideline iceberg show {table}{named}"
 
 
-def unknown_error(outcome: Unknown, *, table: str, what: str) -> UnknownOutcome:
+def unknown_error(outcome: Unknown, *, table: str, what: str) -> UnknownOutcomeError:
     """The error that says how to find out whether `what` took place."""
-    return UnknownOutcome(
+    return UnknownOutcomeError(
         f"it is unknown whether {what}, so nothing was deleted: {outcome.reason}. Do not simply "
         f"repeat it; ask `{outcome.how_to_find_out(table)}`",
         table=table,
@@ -82,8 +82,8 @@ class TableOperations(Protocol):
     def load(self) -> Loaded:
         """The newest metadata.
 
-        Raises ObjectNotFound when there is no such table, CorruptTable, UnsupportedTable and
-        StorageUnavailable.
+        Raises ObjectNotFoundError when there is no such table, CorruptTableError,
+        UnsupportedTableError and StorageUnavailableError.
         """
         ...
 
@@ -92,7 +92,7 @@ class TableOperations(Protocol):
     ) -> CommitOutcome:
         """Publish `base` with the updates. Conflicted when the table is no longer `base`.
 
-        Raises StorageUnavailable only when certainly nothing was published.
+        Raises StorageUnavailableError only when certainly nothing was published.
         """
         ...
 

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.file_io import FileIO, normalised
 from tideline.iceberg.table_metadata import TableMetadata
 from tideline.storage.delete_scope import DeleteScope
@@ -63,14 +63,15 @@ class TableRoots:
         """Why a file is not the table's to delete; None when it is."""
         try:
             store, path = self.io.placed(uri)
-        except CorruptTable as error:
+        except CorruptTableError as error:
             return error.message
         return next(iter(self._scope(store, "").refusals((path,)).values()), None)
 
     def remove_many(self, uris: Iterable[str], operation: str) -> None:
         """Delete files, none of them when one is refused.
 
-        Raises CorruptTable naming the first that is not the table's, and StorageUnavailable.
+        Raises CorruptTableError naming the first that is not the table's, and
+        StorageUnavailableError.
         """
         paths: dict[StoreLocation, list[str]] = defaultdict(list)
         for uri in uris:

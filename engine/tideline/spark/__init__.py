@@ -1,4 +1,4 @@
 """Everything that runs on Spark: the session, reads of tables, and the data side of writes.
 
-The only package that imports pyspark. Importing it starts nothing; `session.get_session` does.
+The only package that imports pyspark. Importing it starts nothing; `tideline.spark_session` does.
 """

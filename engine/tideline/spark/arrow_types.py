@@ -11,8 +11,8 @@ from pyarrow import types
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from tideline.errors import UnsupportedTable
-from tideline.table.column_type import is_list_like
+from tideline.errors import UnsupportedTableError
+from tideline.hudi.table.column_type import is_list_like
 
 UTC = "UTC"
 
@@ -23,7 +23,7 @@ def arrow_to_spark(schema: pa.Schema) -> T.StructType:
     """The Spark schema of a table's columns.
 
     Timestamps without a zone are TIMESTAMP_NTZ. Times of day are the integers that store them, as
-    Hudi reads them. Raises UnsupportedTable naming a column whose type Spark cannot read.
+    Hudi reads them. Raises UnsupportedTableError naming a column whose type Spark cannot read.
     """
     return _struct(schema, "")
 
@@ -65,7 +65,7 @@ def _type(data_type: pa.DataType, name: str) -> T.DataType:
     for matches, spark_type in _SCALARS:
         if matches(data_type):
             return spark_type
-    raise UnsupportedTable(f"column {name}: Spark cannot read type {data_type}", value=name)
+    raise UnsupportedTableError(f"column {name}: Spark cannot read type {data_type}", value=name)
 
 
 _SCALARS = (

@@ -10,9 +10,9 @@ import os
 from typing import Any
 from urllib.parse import urlsplit
 
-from tideline.errors import ConfigError, StorageUnavailable
+from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3_errors import MissingBucket
+from tideline.storage.s3_errors import MissingBucketError
 
 _CONNECT_TIMEOUT_S = 3.0
 _READ_TIMEOUT_S = 10.0
@@ -22,13 +22,13 @@ _IS_THERE = ("BucketAlreadyOwnedByYou", "BucketAlreadyExists")
 def create_missing_bucket(location: StoreLocation) -> bool:
     """Create the location's bucket if it is missing and may be created; says whether it did.
 
-    Raises ConfigError without the package it needs, StorageUnavailable when the store refuses.
+    Raises ConfigError without the package it needs, StorageUnavailableError when the store refuses.
     """
     if location.scheme != "s3" or not location.creates_bucket:
         return False
     try:
         location.open().list_directory()
-    except MissingBucket:
+    except MissingBucketError:
         _create(location)
         return True
     return False
@@ -82,5 +82,5 @@ def _client(location: StoreLocation) -> Any:
     )
 
 
-def _refused(location: StoreLocation, why: str) -> StorageUnavailable:
-    return StorageUnavailable(f"Cannot create the bucket: {why}", path=location.uri)
+def _refused(location: StoreLocation, why: str) -> StorageUnavailableError:
+    return StorageUnavailableError(f"Cannot create the bucket: {why}", path=location.uri)

@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 
-from tideline.errors import CorruptTable, InvalidData, UnsupportedTable
+from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
 from tideline.storage.nested_tables import is_in_control_folder, root_around
 from tideline.storage.object_store import ObjectStore, checked_path
 from tideline.storage.real_path import real_path_in
@@ -81,7 +81,7 @@ class DeleteScope:
     def check(self, paths: Iterable[str]) -> tuple[str, ...]:
         """The real paths of what may all be deleted.
 
-        Raises CorruptTable naming the first path that may not, and the reason.
+        Raises CorruptTableError naming the first path that may not, and the reason.
         """
         judged = {path: self._judge(path) for path in paths}
         refused = {path: reason for path, (_, reason) in judged.items() if reason is not None}
@@ -98,7 +98,7 @@ class DeleteScope:
         """The object's real path, and why it must stay; None when it may be deleted."""
         try:
             real = real_path_in(self.store, checked_path(path))
-        except (InvalidData, UnsupportedTable) as error:
+        except (InvalidDataError, UnsupportedTableError) as error:
             return path, error.message
         root = root_around(real, self.nested)
         if root is not None:
@@ -108,10 +108,10 @@ class DeleteScope:
             return real, None if is_entitled else "it is in the control folder of a table"
         return real, self.objection(real)
 
-    def _refused(self, refused: Mapping[str, str]) -> CorruptTable:
+    def _refused(self, refused: Mapping[str, str]) -> CorruptTableError:
         path, reason = next(iter(refused.items()))
         count = counted(len(refused), "file")
-        return CorruptTable(
+        return CorruptTableError(
             f"{self.operation} would delete {count} that must stay: {reason}; nothing was deleted",
             table=self.store.uri,
             path=path,

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from tideline.clock import Clock
-from tideline.errors import Conflict, StorageUnavailable
+from tideline.errors import ConflictError, StorageUnavailableError
 from tideline.lock_timing import DEFAULT_TIMING
 
 _log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class FcntlLock:
             remaining_s = begun_s + timeout_s - now_s
             if remaining_s <= 0:
                 message = f"the table lock is held by {self._holder()}; waited {timeout_s:g} s"
-                raise Conflict(message, path=self._file)
+                raise ConflictError(message, path=self._file)
             if now_s - told_s >= _TOLD_EVERY_S:
                 told_s = now_s
                 _log.warning(
@@ -78,7 +78,7 @@ class FcntlLock:
                     within_process.release()
             return None if descriptor is None else FcntlLease(descriptor, within_process)
         except OSError as error:
-            raise StorageUnavailable(
+            raise StorageUnavailableError(
                 f"Cannot lock local file: {error.strerror}", path=self._file
             ) from error
 

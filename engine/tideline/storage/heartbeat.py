@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from tideline.clock import Clock
-from tideline.errors import ObjectNotFound, StorageUnavailable, TidelineError
+from tideline.errors import ObjectNotFoundError, StorageUnavailableError, TidelineError
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
 from tideline.storage.liveness import (
     KernelWord,
@@ -77,7 +77,10 @@ class Heartbeat:
         self.stop()
 
     def start(self) -> None:
-        """Write the heartbeat and keep renewing it. Raises StorageUnavailable when it cannot."""
+        """Write the heartbeat and keep renewing it.
+
+        Raises StorageUnavailableError when it cannot.
+        """
         if self._renewal is not None:
             return
         # Before the instant exists, so that nobody ever finds it without its lock.
@@ -114,14 +117,14 @@ class Heartbeat:
                 return False
             try:
                 self._beat()
-            except StorageUnavailable as error:
+            except StorageUnavailableError as error:
                 _log.warning("Cannot renew the heartbeat, will retry: %s", error)
             return True
 
     def withdraw_name(self) -> None:
         """From here on the writer's end says nothing about its instant.
 
-        Raises StorageUnavailable when the store does not take that in.
+        Raises StorageUnavailableError when the store does not take that in.
         """
         with self._beating:
             if self._writer:
@@ -173,7 +176,7 @@ def heartbeat_writer(store: ObjectStore, name: str) -> str:
     """The name of the writer whose end would be the end of its instant; empty if there is none."""
     try:
         return store.get(heartbeat_path(name)).decode("utf-8", "replace")
-    except ObjectNotFound:
+    except ObjectNotFoundError:
         return ""
 
 

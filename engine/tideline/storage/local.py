@@ -30,7 +30,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
 
-from tideline.errors import InvalidData, ObjectNotFound, StorageUnavailable, TidelineError
+from tideline.errors import (
+    InvalidDataError,
+    ObjectNotFoundError,
+    StorageUnavailableError,
+    TidelineError,
+)
 from tideline.read_limits import admit
 from tideline.storage.object_store import (
     TEMPORARY_PREFIX,
@@ -39,7 +44,7 @@ from tideline.storage.object_store import (
     Listing,
     ObjectInfo,
     ObjectStore,
-    UnsupportedRequest,
+    UnsupportedRequestError,
     VersionedBody,
     Written,
     carries_token,
@@ -88,7 +93,7 @@ class LocalStore:
         try:
             with self._reading(path):
                 return None if file.is_dir() else _info(path, file.stat())
-        except ObjectNotFound:
+        except ObjectNotFoundError:
             return None
 
     def put(self, path: str, body: bytes) -> Written:
@@ -141,7 +146,7 @@ class LocalStore:
                         # A file may go between the listing and its stat.
                         with suppress(FileNotFoundError):
                             objects.append(_info(path, entry.stat()))
-        except ObjectNotFound:
+        except ObjectNotFoundError:
             return Listing((), ())
         return Listing(tuple(objects), tuple(directories))
 
@@ -201,7 +206,7 @@ class LocalStore:
 
     def _settle(self, path: str, body: bytes, token: str | None) -> Written | AlreadyExists:
         if token is not None:
-            with suppress(ObjectNotFound):
+            with suppress(ObjectNotFoundError):
                 stored = self.get_versioned(path)
                 if carries_token(body, stored.body, token):
                     return Written(stored.version)
@@ -244,7 +249,7 @@ class LocalStore:
         try:
             yield
         except _MISSING:
-            raise ObjectNotFound("No such object", path=self._root / path) from None
+            raise ObjectNotFoundError("No such object", path=self._root / path) from None
         except OSError as error:
             raise _unavailable("read", self._root / path, error) from error
 
@@ -407,10 +412,10 @@ def _remove_tree(folder: Path) -> None:
 def _unavailable(action: str, file: Path, error: OSError) -> TidelineError:
     reason = error.strerror or type(error).__name__
     if error.errno in (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ):
-        return InvalidData(f"The file system cannot hold this name: {reason}", path=file)
+        return InvalidDataError(f"The file system cannot hold this name: {reason}", path=file)
     if error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK):
-        return UnsupportedRequest(f"cannot {action} local file: {reason}", path=file)
-    return StorageUnavailable(f"Cannot {action} local file: {reason}", path=file)
+        return UnsupportedRequestError(f"cannot {action} local file: {reason}", path=file)
+    return StorageUnavailableError(f"Cannot {action} local file: {reason}", path=file)
 
 
 class _File(io.FileIO):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tideline.errors import ConfigError, InvalidData
+from tideline.errors import ConfigError, InvalidDataError
 from tideline.storage.local import LocalStore
 from tideline.storage.memory import MemoryStore
 from tideline.storage.object_store import ObjectStore, checked_prefix
@@ -137,7 +137,7 @@ def _bucket_uri(scheme: str, rest: str) -> str:
     path = "/".join(segment for segment in prefix.split("/") if segment)
     try:
         return f"{scheme}://{bucket}" + (f"/{checked_prefix(path)}" if path else "")
-    except InvalidData as error:
+    except InvalidDataError as error:
         raise ConfigError(error.message, value=f"{scheme}:{rest}") from error
 
 

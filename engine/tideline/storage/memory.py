@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import ObjectNotFound
+from tideline.errors import ObjectNotFoundError
 from tideline.read_limits import admit
 from tideline.storage.object_store import (
     AlreadyExists,
@@ -143,7 +143,7 @@ class MemoryStore:
     def _object(self, path: str) -> _Object:
         found = self._bucket.objects.get(self._key(path))
         if found is None:
-            raise ObjectNotFound("No such object", path=f"{self.uri}/{path}")
+            raise ObjectNotFoundError("No such object", path=f"{self.uri}/{path}")
         return found
 
     def _snapshot(self, below: str) -> Sequence[tuple[str, _Object]]:

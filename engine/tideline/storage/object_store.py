@@ -8,10 +8,9 @@ rules carry the rest of Tideline:
 3. Listings and reads see every write that finished before they began.
 4. Deleting something that is not there is fine.
 
-Errors, on every method: `StorageUnavailable` when the store cannot be reached, refuses us or is
-full; `ConfigError` when the bucket or endpoint is wrong; `UnsupportedRequest` when the store says
-that it does not do this at all; `InvalidData` for a path that no store
-can hold.
+Errors, on every method: `StorageUnavailableError` when the store cannot be reached, refuses us or
+is full; `ConfigError` when the bucket or endpoint is wrong; `UnsupportedRequestError` when the
+store says that it does not do this at all; `InvalidDataError` for a path that no store can hold.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
-from tideline.errors import ConfigError, InvalidData
+from tideline.errors import ConfigError, InvalidDataError
 
 TEMPORARY_PREFIX = ".tmp-"
 """Names of half-written local objects begin so: hidden from listings, refused from callers."""
 
 
-class UnsupportedRequest(ConfigError):
+class UnsupportedRequestError(ConfigError):
     """The store is reachable and says that it has no such request: another store is needed."""
 
 
@@ -83,8 +82,8 @@ class ObjectStore(Protocol):
         ...
 
     def get(self, path: str) -> bytes:
-        """The whole body, for metadata. Raises ObjectNotFound, and UnsupportedTable for an object
-        above the limit on metadata (`read_limits`), of which nothing is read."""
+        """The whole body, for metadata. Raises ObjectNotFoundError, and UnsupportedTableError for
+        an object above the limit on metadata (`read_limits`), of which nothing is read."""
         ...
 
     def get_versioned(self, path: str) -> VersionedBody:
@@ -92,7 +91,7 @@ class ObjectStore(Protocol):
         ...
 
     def get_range(self, path: str, *, offset: int, length: int) -> bytes:
-        """Up to `length` bytes from `offset`, fewer past the end. Raises ObjectNotFound."""
+        """Up to `length` bytes from `offset`, fewer past the end. Raises ObjectNotFoundError."""
         ...
 
     def head(self, path: str) -> ObjectInfo | None:
@@ -110,8 +109,8 @@ class ObjectStore(Protocol):
 
         `token` (ASCII, unique to the attempt) settles replies that the network lost: when the
         object turns out to exist and carries this token, the answer is Written. A
-        StorageUnavailable leaves the outcome unknown; calling again with the same token is safe.
-        Without a token a won write whose reply was lost is reported as AlreadyExists.
+        StorageUnavailableError leaves the outcome unknown; calling again with the same token is
+        safe. Without a token a won write whose reply was lost is reported as AlreadyExists.
         """
         ...
 
@@ -119,7 +118,7 @@ class ObjectStore(Protocol):
         """Replace the object if it still has `version`.
 
         `version` comes from `get_versioned` or `Written`. Changed may also be the answer to a won
-        write whose reply was lost; StorageUnavailable leaves the outcome unknown.
+        write whose reply was lost; StorageUnavailableError leaves the outcome unknown.
         """
         ...
 
@@ -144,7 +143,7 @@ class ObjectStore(Protocol):
         ...
 
     def open_reader(self, path: str) -> BinaryIO:
-        """A seekable stream over the object. Raises ObjectNotFound."""
+        """A seekable stream over the object. Raises ObjectNotFoundError."""
         ...
 
     def open_writer(self, path: str) -> AbstractContextManager[BinaryIO]:
@@ -163,18 +162,18 @@ class ObjectStore(Protocol):
 def checked_path(path: str) -> str:
     """`path` itself, when it can name an object in every store.
 
-    Raises InvalidData for empty, '.' and '..' segments, control characters, lone surrogates (what
-    Python makes of file names that are not UTF-8) and reserved names.
+    Raises InvalidDataError for empty, '.' and '..' segments, control characters, lone surrogates
+    (what Python makes of file names that are not UTF-8) and reserved names.
     """
     for segment in path.split("/"):
         if segment in ("", ".", ".."):
-            raise InvalidData("Path has an empty, '.' or '..' segment", path=path)
+            raise InvalidDataError("Path has an empty, '.' or '..' segment", path=path)
     if any(character < " " or character == "\x7f" for character in path):
-        raise InvalidData("Path has a control character", path=ascii(path))
+        raise InvalidDataError("Path has a control character", path=ascii(path))
     if not path.isascii() and any("\ud800" <= character <= "\udfff" for character in path):
-        raise InvalidData("Path is not valid Unicode", path=ascii(path))
+        raise InvalidDataError("Path is not valid Unicode", path=ascii(path))
     if path.rpartition("/")[2].startswith(TEMPORARY_PREFIX):
-        raise InvalidData(f"Names beginning with {TEMPORARY_PREFIX!r} are reserved", path=path)
+        raise InvalidDataError(f"Names beginning with {TEMPORARY_PREFIX!r} are reserved", path=path)
     return path
 
 

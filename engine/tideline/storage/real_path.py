@@ -12,14 +12,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tideline.errors import UnsupportedTable
+from tideline.errors import UnsupportedTableError
 from tideline.storage.object_store import ObjectStore
 
 
 def real_path(root: str | Path, path: str) -> str:
     """The object `path` below the folder `root` with its directories' real names.
 
-    Raises UnsupportedTable for one that a directory link takes out of `root`.
+    Raises UnsupportedTableError for one that a directory link takes out of `root`.
     """
     directory, slash, name = path.rpartition("/")
     if not slash:
@@ -35,7 +35,7 @@ def real_directory(root: str | Path, directory: str) -> str:
     if real == base:
         return ""
     if not real.startswith(f"{base.rstrip('/')}/"):
-        raise UnsupportedTable(
+        raise UnsupportedTableError(
             "a directory link leads out of the folder: put the files where the link is, "
             "or remove the link",
             path=Path(root) / directory,

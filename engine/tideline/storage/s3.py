@@ -20,14 +20,14 @@ from typing import Any, BinaryIO, cast
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
-from tideline.errors import ObjectNotFound, StorageUnavailable
+from tideline.errors import ObjectNotFoundError, StorageUnavailableError
 from tideline.read_limits import admit
 from tideline.storage.object_store import (
     AlreadyExists,
     Changed,
     Listing,
     ObjectInfo,
-    UnsupportedRequest,
+    UnsupportedRequestError,
     VersionedBody,
     Written,
     carries_token,
@@ -111,13 +111,13 @@ class S3Store:
         try:
             with self._requesting("look up", path):
                 return self._info(obstore.head(self._client(), self._key(path)))
-        except ObjectNotFound:
+        except ObjectNotFoundError:
             if self._bucket_seen:
                 return None
         # A 404 to HEAD has no body that says whether the bucket or the object is missing.
         try:
             self.get_range(path, offset=0, length=1)
-        except ObjectNotFound:
+        except ObjectNotFoundError:
             self._bucket_seen = True
         return None
 
@@ -133,7 +133,7 @@ class S3Store:
         while True:
             try:
                 return self._create(path, body, token)
-            except _UnknownOutcome as unknown:
+            except _UnknownOutcomeError as unknown:
                 if token is None:
                     raise unknown.error from None
                 settled = self._settle(path, body, token)
@@ -190,7 +190,9 @@ class S3Store:
     def open_reader(self, path: str) -> BinaryIO:
         found = self.head(path)
         if found is None:
-            raise ObjectNotFound(f"No such object at {self.endpoint_url}", path=self._uri(path))
+            raise ObjectNotFoundError(
+                f"No such object at {self.endpoint_url}", path=self._uri(path)
+            )
         return io.BufferedReader(_RangeReader(self, path, found.size_bytes), _READ_BUFFER_BYTES)
 
     def open_writer(self, path: str) -> AbstractContextManager[BinaryIO]:
@@ -214,7 +216,7 @@ class S3Store:
             failure = S3Failure.of(error)
             raised = failure.error("create", uri=self._uri(path), endpoint=self.endpoint_url)
             if failure.outcome_unknown:
-                raise _UnknownOutcome(raised) from None
+                raise _UnknownOutcomeError(raised) from None
             raise raised from None
 
     def _settle(self, path: str, body: bytes, token: str | None) -> Written | AlreadyExists | None:
@@ -228,7 +230,7 @@ class S3Store:
                 else:
                     ours = written_with == token
                 return Written(self._etag(result.meta)) if ours else AlreadyExists()
-        except ObjectNotFound:
+        except ObjectNotFoundError:
             return None
 
     def _range(self, client: Any, path: str, offset: int, length: int) -> bytes:
@@ -285,7 +287,7 @@ class S3Store:
     def _etag(self, result: Mapping[str, Any]) -> str:
         etag = result["e_tag"]
         if not etag:
-            raise UnsupportedRequest(
+            raise UnsupportedRequestError(
                 f"the server at {self.endpoint_url} sends no ETag", path=self.uri
             )
         return str(etag)
@@ -309,7 +311,7 @@ class S3Store:
         return f"{self.uri}/{path}" if path else self.uri
 
 
-class _UnknownOutcome(Exception):
+class _UnknownOutcomeError(Exception):
     """A create that may or may not have taken place; `error` is what to raise if it stays so."""
 
     def __init__(self, error: Exception) -> None:
@@ -354,7 +356,7 @@ class _RangeReader(io.RawIOBase):
         client = self._store._client(data=True)
         piece = self._store._range(client, self._path, self._position, length)
         if len(piece) < length:
-            raise StorageUnavailable("Object became shorter while read", path=self._path)
+            raise StorageUnavailableError("Object became shorter while read", path=self._path)
         self._position += length
         return piece
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from tideline.errors import (
     ConfigError,
-    ObjectNotFound,
-    StorageUnavailable,
+    ObjectNotFoundError,
+    StorageUnavailableError,
     TidelineError,
 )
-from tideline.storage.object_store import UnsupportedRequest
+from tideline.storage.object_store import UnsupportedRequestError
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -47,7 +47,7 @@ _REFUSED_KEYS = {
 }
 
 
-class MissingBucket(ConfigError):
+class MissingBucketError(ConfigError):
     """The bucket does not exist."""
 
 
@@ -96,7 +96,7 @@ class S3Failure:
     def error(self, action: str, *, uri: str, endpoint: str) -> TidelineError:
         """The exception to raise for this failure of `action` on `uri`."""
         if self.code == _NO_BUCKET:
-            return MissingBucket(
+            return MissingBucketError(
                 f"Cannot {action} at {endpoint}: the bucket does not exist; create it, or have "
                 "Tideline create it (createBuckets of the LakeStore, or the storage option "
                 "create_bucket)",
@@ -106,10 +106,12 @@ class S3Failure:
             reason = _WRONG_REQUEST.get(self.code or "", _WRONG_REQUEST["PermanentRedirect"])
             return ConfigError(f"Cannot {action} at {endpoint}: {reason}", path=uri)
         if self.is_unsupported:
-            return UnsupportedRequest(f"cannot {action} at {endpoint}: {self._reason()}", path=uri)
+            return UnsupportedRequestError(
+                f"cannot {action} at {endpoint}: {self._reason()}", path=uri
+            )
         if self.is_missing:
-            return ObjectNotFound(f"No such object at {endpoint}", path=uri)
-        return StorageUnavailable(f"Cannot {action} at {endpoint}: {self._reason()}", path=uri)
+            return ObjectNotFoundError(f"No such object at {endpoint}", path=uri)
+        return StorageUnavailableError(f"Cannot {action} at {endpoint}: {self._reason()}", path=uri)
 
     def _reason(self) -> str:
         if self.status is None:

@@ -32,10 +32,10 @@ from typing import Self
 
 from tideline.clock import Clock
 from tideline.errors import (
-    Conflict,
-    CorruptTable,
-    ObjectNotFound,
-    StorageUnavailable,
+    ConflictError,
+    CorruptTableError,
+    ObjectNotFoundError,
+    StorageUnavailableError,
     TidelineError,
 )
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
@@ -72,7 +72,7 @@ class StorageLock:
             try:
                 outcome = self._try_acquire()
                 failures = 0
-            except StorageUnavailable:
+            except StorageUnavailableError:
                 failures += 1
                 outcome = None
                 if failures == _FAILURES_MAX or waiting.is_over(None):
@@ -152,13 +152,13 @@ class _Waiting:
             return max(remaining_s, 0.0)
         return max(self._lease_s(holder), _POLL_S_MIN)
 
-    def conflict(self, holder: _LockBody | None) -> Conflict:
+    def conflict(self, holder: _LockBody | None) -> ConflictError:
         waited_s = self._clock.monotonic_s() - self._begun_s
         if holder is None:
             message = "another writer took the table lock first"
         else:
             message = f"the table lock is held by {holder}"
-        return Conflict(
+        return ConflictError(
             f"{message}; waited {waited_s:.0f} s", table=self._table, path=STORAGE_LOCK_PATH
         )
 
@@ -236,7 +236,7 @@ class StorageLease:
                         self._version, self._term = result.version, term
                         return True
                     self._lost = not self._adopt()
-                except StorageUnavailable as error:
+                except StorageUnavailableError as error:
                     _log.warning("Cannot renew the table lock, will retry: %s", error)
                     return True
             return not self._lost
@@ -256,7 +256,7 @@ class StorageLease:
                     return
                 except TidelineError as error:
                     _log.warning("Cannot release the table lock, it will expire: %s", error)
-                    if not isinstance(error, StorageUnavailable):
+                    if not isinstance(error, StorageUnavailableError):
                         return
                     if attempt + 1 < _RENEWAL_ATTEMPTS:
                         self._clock.sleep(_POLL_S_MIN)
@@ -310,7 +310,7 @@ class _LockBody:
             fields = json.loads(body)
             return cls(str(fields["owner"]), int(fields["validUntil"]), bool(fields["expired"]))
         except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
-            raise CorruptTable(
+            raise CorruptTableError(
                 "The table lock is not a storage lock of RFC-91; remove it once no writer runs",
                 path=STORAGE_LOCK_PATH,
                 value=body[:200],
@@ -334,5 +334,5 @@ class _LockBody:
 def _read(store: ObjectStore) -> VersionedBody | None:
     try:
         return store.get_versioned(STORAGE_LOCK_PATH)
-    except ObjectNotFound:
+    except ObjectNotFoundError:
         return None

@@ -11,21 +11,21 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.internal_schema import (
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.internal_schema import (
     LATEST_SCHEMA_KEY,
     InternalField,
     InternalSchema,
     InternalStruct,
     print_history,
 )
-from tideline.table.meta_column import is_meta_column
-from tideline.table.schema import arrow_to_avro, record_name, with_meta_fields
-from tideline.table.schema_history_reader import schema_history
-from tideline.table.schema_reconciliation import reconciled
-from tideline.table.table_config import TableType
-from tideline.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
-from tideline.timeline.instant import Action, Instant
+from tideline.hudi.table.meta_column import is_meta_column
+from tideline.hudi.table.schema import arrow_to_avro, record_name, with_meta_fields
+from tideline.hudi.table.schema_history_reader import schema_history
+from tideline.hudi.table.schema_reconciliation import reconciled
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
+from tideline.hudi.timeline.instant import Action, Instant
 
 Change = Callable[[tuple[InternalField, ...]], tuple[InternalField, ...]]
 _ADDED = pa.int64()

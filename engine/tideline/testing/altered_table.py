@@ -100,7 +100,7 @@ class AlteredTable:
 
     def answers(self) -> dict[str, list[Row]]:
         """The rows of each reader."""
-        from tideline.spark.data_source import register
+        from tideline.spark.read.data_source import register
 
         register(self.spark)
         loaded = self.spark.read.format("tideline").load(str(self.folder))

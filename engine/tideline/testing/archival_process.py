@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tideline.services.archival.config import ArchivalConfig
-from tideline.services.archival.execute import archive_table
+from tideline.hudi.services.archival.config import ArchivalConfig
+from tideline.hudi.services.archival.execute import archive_table
 from tideline.storage.location import StoreLocation
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
 from tideline.testing.small_table import SmallTable

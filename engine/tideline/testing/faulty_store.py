@@ -17,7 +17,7 @@ from enum import Enum
 from types import TracebackType
 from typing import BinaryIO, NoReturn, TypeVar, cast
 
-from tideline.errors import StorageUnavailable
+from tideline.errors import StorageUnavailableError
 from tideline.storage.object_store import (
     AlreadyExists,
     Changed,
@@ -40,7 +40,7 @@ class LostReply(Enum):
     """How a conditional write that took place looks when its reply is lost."""
 
     UNAVAILABLE = "unavailable"
-    """The caller sees StorageUnavailable."""
+    """The caller sees StorageUnavailableError."""
     REFUSED = "refused"
     """The client retried by itself and met its own object: AlreadyExists or Changed."""
 
@@ -162,7 +162,7 @@ class FaultyStore:
             self.calls += 1
             if self.calls in self.plan.unavailable_calls:
                 count_fault(FaultClass.UNAVAILABLE)
-                raise StorageUnavailable("Injected: storage unavailable", path=self.uri)
+                raise StorageUnavailableError("Injected: storage unavailable", path=self.uri)
 
     def _write(self, method: str, path: str, apply: Callable[[], _T]) -> _T:
         self._call()
@@ -186,7 +186,7 @@ class FaultyStore:
             count_fault(FaultClass.REFUSED_REPLY)
             return refused
         count_fault(FaultClass.LOST_REPLY)
-        raise StorageUnavailable("Injected: the reply was lost", path=path)
+        raise StorageUnavailableError("Injected: the reply was lost", path=path)
 
     def _require_alive(self) -> None:
         if self.is_dead:
@@ -233,7 +233,7 @@ class _FaultyUpload:
             self._store._write(
                 "close_writer", self._path, lambda: self._inner.__exit__(None, None, None)
             )
-        except StorageUnavailable as unavailable:
+        except StorageUnavailableError as unavailable:
             self._inner.__exit__(type(unavailable), unavailable, None)
             raise
 

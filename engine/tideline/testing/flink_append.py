@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tideline.hudi.write.operation import WriteOperation
 from tideline.testing.local_engine import LocalEngine
 from tideline.testing.small_table import SmallTable, batch
-from tideline.write.operation import WriteOperation
 
 
 def append_as_flink(table: SmallTable, keys: Sequence[int], v: int) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tideline.spark.cache_directory import cache_directory
+from tideline.cache_directory import cache_directory
 
 
 def go_command() -> str:

@@ -15,25 +15,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tideline.log.data_block import encode_data_block
-from tideline.log.delete_block import encode_delete_block
-from tideline.log.log_format import LogFormat
-from tideline.storage.location import StoreLocation
-from tideline.table.create import TableDefinition, create_table
-from tideline.table.file_group import join_path
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.partition_metadata import write_partition_metadata
-from tideline.table.schema import (
+from tideline.hudi.log.data_block import encode_data_block
+from tideline.hudi.log.delete_block import encode_delete_block
+from tideline.hudi.log.log_format import LogFormat
+from tideline.hudi.table.create import TableDefinition, create_table
+from tideline.hudi.table.file_group import join_path
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.partition_metadata import write_partition_metadata
+from tideline.hudi.table.schema import (
     COMMIT_TIME,
     META_COLUMNS,
     arrow_to_avro,
     with_meta_fields,
     without_meta_fields,
 )
+from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata, WriteStat
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
+from tideline.storage.location import StoreLocation
 from tideline.testing.fake_clock import FakeClock
-from tideline.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata, WriteStat
-from tideline.timeline.instant import Action, Instant, State
-from tideline.timeline.instant_time import InstantTime, is_instant_time
 
 _DAY = "20260101000000000"
 

@@ -13,18 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tideline.formats.parquet_footer import BaseFileFooter, read_footer
-from tideline.index.key_range import key_range
+from tideline.hudi.index.key_range import key_range
+from tideline.hudi.table.file_group import BaseFile, join_path, split_path
+from tideline.hudi.table.markers import MarkerKind, list_markers
+from tideline.hudi.table.schema import META_COLUMNS
+from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.config import BloomSettings
+from tideline.hudi.write.create_handle import create_base_files
+from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
+from tideline.hudi.write.merge_handle import merge_base_file
 from tideline.storage.memory import MemoryStore
 from tideline.storage.object_store import ObjectStore
-from tideline.table.file_group import BaseFile, join_path, split_path
-from tideline.table.markers import MarkerKind, list_markers
-from tideline.table.schema import META_COLUMNS
-from tideline.timeline.commit_metadata import WriteStat
-from tideline.timeline.instant_time import InstantTime
-from tideline.write.config import BloomSettings
-from tideline.write.create_handle import create_base_files
-from tideline.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
-from tideline.write.merge_handle import merge_base_file
 
 FILE_ID_PREFIX = "11111111-2222-3333-4444-555555555555"
 FIRST = InstantTime("20250101000000000")

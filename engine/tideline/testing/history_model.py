@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from tideline.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.instant_time import InstantTime
 
 PARTITIONS = 2
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from tideline.services.archival.config import ArchivalConfig, MergeConfig
-from tideline.table.table_config import TableType
+from tideline.hudi.services.archival.config import ArchivalConfig, MergeConfig
+from tideline.hudi.table.table_config import TableType
 
 # Every service is due as early as its settings allow, and keeps as little as they allow.
 _EAGER = {

@@ -53,7 +53,10 @@ class PeerRollback:
 
 
 class HudiPeer(SparkPeer):
-    """A running Hudi. Raises PeerFailure with Java's own account when a request fails there."""
+    """A running Hudi.
+
+    Raises PeerFailureError with Java's own account when a request fails there.
+    """
 
     def __init__(
         self,

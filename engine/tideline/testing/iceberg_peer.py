@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.testing.json_line_process import JsonLineProcess, PeerLost
+from tideline.testing.json_line_process import JsonLineProcess, PeerLostError
 from tideline.testing.peer_environment import PeerEnvironment, prepare_iceberg_peer
 from tideline.testing.spark_peer import SMALL_DATA_SETTINGS, SparkPeer, folder_of_the_run
 
@@ -60,7 +60,10 @@ class DeleteFileOnDisk:
 
 
 class IcebergPeer(SparkPeer):
-    """A running Iceberg. Raises PeerFailure with Java's own account when a request fails there."""
+    """A running Iceberg.
+
+    Raises PeerFailureError with Java's own account when a request fails there.
+    """
 
     def __init__(
         self,
@@ -153,8 +156,8 @@ class IcebergPeer(SparkPeer):
     ) -> pa.Table:
         """Rows of a table through DuckDB: of its current snapshot, or of `snapshot_id`.
 
-        `columns` may name those of row lineage. Raises PeerFailure when DuckDB refuses, PeerLost
-        when it ends; the next call starts another.
+        `columns` may name those of row lineage. Raises PeerFailureError when DuckDB refuses,
+        PeerLostError when it ends; the next call starts another.
         """
         if self._duckdb is None:
             self._duckdb = self._start_duckdb()
@@ -166,7 +169,7 @@ class IcebergPeer(SparkPeer):
                 where=where or "true",
                 snapshot_id=snapshot_id,
             )
-        except PeerLost:
+        except PeerLostError:
             self._close_duckdb()
             raise
         return pq.read_table(reply.result)

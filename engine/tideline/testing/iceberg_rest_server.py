@@ -23,12 +23,12 @@ from pathlib import Path
 
 import pytest
 
-from tideline.spark.cache_directory import cache_directory
-from tideline.spark.s3a_jars import MavenArtifact, project_object_model
+from tideline.cache_directory import cache_directory
+from tideline.spark.session.s3a_jars import MavenArtifact, project_object_model
 from tideline.testing.minio_server import free_port
 from tideline.testing.peer_environment import (
     PeerEnvironment,
-    PeerUnavailable,
+    PeerUnavailableError,
     prepare_iceberg_peer,
     run_step,
 )
@@ -60,13 +60,15 @@ class IcebergRestServer:
 
 
 def prepare_rest_server() -> Path:
-    """The folder of its jars, fetched if need be. Raises PeerUnavailable."""
+    """The folder of its jars, fetched if need be. Raises PeerUnavailableError."""
     folder = cache_directory() / "jars" / f"iceberg-rest-{VERSION}"
     if folder.is_dir():
         return folder
     maven = shutil.which("mvn")
     if maven is None:
-        raise PeerUnavailable("Iceberg's REST catalog is fetched by Maven, and there is no mvn")
+        raise PeerUnavailableError(
+            "Iceberg's REST catalog is fetched by Maven, and there is no mvn"
+        )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
         project, fetched = Path(temporary) / "pom.xml", Path(temporary) / "jars"
@@ -99,7 +101,7 @@ def serve_rest_catalog(folder: Path) -> Iterator[IcebergRestServer]:
         process = subprocess.Popen(command, env=variables, stdout=log, stderr=subprocess.STDOUT)
     try:
         if not _answers(server, process):
-            raise PeerUnavailable(f"The REST catalog: {(folder / 'log').read_text()[-2000:]}")
+            raise PeerUnavailableError(f"The REST catalog: {(folder / 'log').read_text()[-2000:]}")
         yield server
     finally:
         process.kill()
@@ -112,7 +114,7 @@ def iceberg_rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ic
     under CI they fail."""
     try:
         prepare_rest_server()
-    except PeerUnavailable as failure:
+    except PeerUnavailableError as failure:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(failure))
@@ -142,7 +144,7 @@ def main() -> int:
     """Fetch the jars and print where they are; without Maven, say so."""
     try:
         print(prepare_rest_server())
-    except PeerUnavailable as failure:
+    except PeerUnavailableError as failure:
         print(failure, file=sys.stderr)
         return 4
     return 0

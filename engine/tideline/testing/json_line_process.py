@@ -35,11 +35,11 @@ STOP_TIMEOUT_S = 15.0
 _STARTED: list[subprocess.Popen[bytes]] = []
 
 
-class PeerFailure(Exception):
+class PeerFailureError(Exception):
     """A request failed inside the process; the message is the process's own account of it."""
 
 
-class PeerLost(Exception):
+class PeerLostError(Exception):
     """The process ended or stopped answering; the message ends with the tail of its log."""
 
 
@@ -68,16 +68,19 @@ class JsonLineChannel:
         return self._pid
 
     def request(self, operation: str, /, *, timeout_s: float = 300.0, **arguments: Any) -> Reply:
-        """Run one handler. Raises PeerFailure when it fails, PeerLost when no reply comes."""
+        """Run one handler.
+
+        Raises PeerFailureError when it fails, PeerLostError when no reply comes.
+        """
         body = json.dumps({"operation": operation, "arguments": arguments}) + "\n"
         try:
             self._requests.write(body.encode())
             self._requests.flush()
         except (OSError, ValueError) as failure:
-            raise PeerLost(self._account("is gone")) from failure
+            raise PeerLostError(self._account("is gone")) from failure
         reply = self._parse(self.receive(timeout_s))
         if "error" in reply:
-            raise PeerFailure(f"{operation}: {reply['error']}")
+            raise PeerFailureError(f"{operation}: {reply['error']}")
         return Reply(result=reply["result"], seconds=reply["seconds"])
 
     def close(self) -> None:
@@ -87,14 +90,14 @@ class JsonLineChannel:
             self._requests.close()
 
     def receive(self, timeout_s: float) -> bytes:
-        """The next line. Raises PeerLost when it does not come."""
+        """The next line. Raises PeerLostError when it does not come."""
         while b"\n" not in self._unread:
             readable, _, _ = select.select([self._replies], [], [], timeout_s)
             if not readable:
-                raise PeerLost(self._account(f"gave no answer within {timeout_s:.0f} s"))
+                raise PeerLostError(self._account(f"gave no answer within {timeout_s:.0f} s"))
             chunk = self._read()
             if not chunk:
-                raise PeerLost(self._account("ended"))
+                raise PeerLostError(self._account("ended"))
             self._unread += chunk
         line, self._unread = self._unread.split(b"\n", 1)
         return line
@@ -109,7 +112,7 @@ class JsonLineChannel:
         try:
             return json.loads(line)
         except ValueError as failure:
-            raise PeerLost(self._account(f"answered {line[:200]!r}")) from failure
+            raise PeerLostError(self._account(f"answered {line[:200]!r}")) from failure
 
     def _account(self, what: str) -> str:
         with self._log_path.open(encoding="utf-8", errors="replace") as log:
@@ -129,7 +132,7 @@ class JsonLineProcess(JsonLineChannel):
         environment: Mapping[str, str],
         start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
-        """Start `command` and wait until it is ready. Raises PeerLost when it never is."""
+        """Start `command` and wait until it is ready. Raises PeerLostError when it never is."""
         with log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
@@ -168,7 +171,7 @@ class SharedJsonLineProcess(JsonLineChannel):
     """
 
     def __init__(self, connection: socket.socket, pid: int, log_path: Path) -> None:
-        """Wait until the process is ready. Raises PeerLost when it never is."""
+        """Wait until the process is ready. Raises PeerLostError when it never is."""
         self._connection = connection
         super().__init__(pid, connection.makefile("wb"), connection.fileno(), log_path)
         try:
@@ -189,7 +192,7 @@ def connect_shared(
     """The process that all who name this `folder` share; the first of them starts it.
 
     `command` gets the path of a socket as its last argument, the folder as its working directory
-    (see `json_line_server.serve_socket`). Raises PeerLost when it does not get ready.
+    (see `json_line_server.serve_socket`). Raises PeerLostError when it does not get ready.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
@@ -197,7 +200,7 @@ def connect_shared(
         note, log_path = folder / "running.json", folder / "log"
         if note.exists():
             running = json.loads(note.read_text(encoding="utf-8"))
-            with contextlib.suppress(OSError, PeerLost):
+            with contextlib.suppress(OSError, PeerLostError):
                 return _connected(running["socket"], running["pid"], log_path)
         with _started(command, folder, log_path, environment) as (process, path):
             channel = _connected_once_started(process, path, log_path)
@@ -242,7 +245,7 @@ def _connected_once_started(
             return _connected(path, process.pid, log_path)
         if process.poll() is not None or time.monotonic() > deadline_s:
             tail = log_path.read_text(encoding="utf-8", errors="replace")[-4000:]
-            raise PeerLost(f"process {process.pid} does not start; its log ends with:\n{tail}")
+            raise PeerLostError(f"process {process.pid} does not start; its log ends with:\n{tail}")
         time.sleep(0.05)
 
 

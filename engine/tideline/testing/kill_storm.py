@@ -19,8 +19,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
 
-from tideline.errors import Conflict, StorageUnavailable, UnknownOutcome
-from tideline.services.service import Service
+from tideline.errors import ConflictError, StorageUnavailableError, UnknownOutcomeError
+from tideline.hudi.services.service import Service
 from tideline.storage.location import StoreLocation
 from tideline.testing import writer_process
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
@@ -130,7 +130,7 @@ class KillStorm:
         services = local_services(self.table, {**self.options, **SERVICE_OPTIONS})
         for service in (Service.ROLLBACK, *MOVER):
             # A plan that another overtook is given up by whoever tries it.
-            with suppress(Conflict):
+            with suppress(ConflictError):
                 services.run_pending(service)
         services.run(Service.CLEANING)
         services.run(Service.ROLLBACK)
@@ -221,7 +221,7 @@ def _serve(job: _ServiceJob) -> None:
     while True:
         service = random.choice(job.services)
         # Whoever loses, or cannot say, tries again: that is what services do.
-        with suppress(Conflict, StorageUnavailable, UnknownOutcome):
+        with suppress(ConflictError, StorageUnavailableError, UnknownOutcomeError):
             local_services(table, job.options, store).run(service)
         time.sleep(random.uniform(0, 0.05))
 

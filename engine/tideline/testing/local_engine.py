@@ -12,27 +12,27 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.timeline.committed import CommittedInstants
+from tideline.hudi.write.config import SortMode
+from tideline.hudi.write.create_handle import create_base_files
+from tideline.hudi.write.dedupe import keep_last_of_key
+from tideline.hudi.write.engine import AppendTarget, BucketPlacement, CreateTarget, KeyHash, Target
+from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
+from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
+from tideline.hudi.write.lookup_candidate import LookupCandidate
+from tideline.hudi.write.merge_handle import merge_base_file
+from tideline.hudi.write.partial_append import append_to_slice
+from tideline.hudi.write.upsert_partitioner import BucketPlan, bucket_of
+from tideline.hudi.write.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
 from tideline.storage.object_store import ObjectStore
-from tideline.table.file_group import FileSlice
-from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.commit_metadata import WriteStat
-from tideline.timeline.committed import CommittedInstants
-from tideline.write.config import SortMode
-from tideline.write.create_handle import create_base_files
-from tideline.write.dedupe import keep_last_of_key
-from tideline.write.engine import AppendTarget, BucketPlacement, CreateTarget, KeyHash, Target
-from tideline.write.file_slice_merge import SliceContext, read_file_slice
-from tideline.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
-from tideline.write.lookup_candidate import LookupCandidate
-from tideline.write.merge_handle import merge_base_file
-from tideline.write.partial_append import append_to_slice
-from tideline.write.upsert_partitioner import BucketPlan, bucket_of
-from tideline.write.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
 
 
 @dataclass(slots=True)
 class LocalEngine:
-    """Writes one Arrow table; see `tideline.write.engine.WriteEngine`.
+    """Writes one Arrow table; see `tideline.hudi.write.engine.WriteEngine`.
 
     `key` and `partition` name a string column each (`partition` None: unpartitioned).
     `deletes` makes every row a delete of its key.

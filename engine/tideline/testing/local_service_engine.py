@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tideline.services.clustering.plan import ClusteringPlan
-from tideline.services.compaction.operation import CompactionOperation
-from tideline.services.engine import ServiceWork
-from tideline.table.hoodie_table import HoodieTable
-from tideline.timeline.commit_metadata import WriteStat
-from tideline.write.cluster_work import WholePiece, cut_group
-from tideline.write.row_order import RowOrder
-from tideline.write.slice_rewrite import (
+from tideline.hudi.services.clustering.plan import ClusteringPlan
+from tideline.hudi.services.compaction.operation import CompactionOperation
+from tideline.hudi.services.engine import ServiceWork
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.write.cluster_work import WholePiece, cut_group
+from tideline.hudi.write.row_order import RowOrder
+from tideline.hudi.write.slice_rewrite import (
     RewriteContext,
     cluster_slices,
     compact_log,
@@ -22,7 +22,10 @@ from tideline.write.slice_rewrite import (
 
 @dataclass(frozen=True, slots=True)
 class LocalServiceEngine:
-    """See `tideline.services.engine.ServiceEngine`. `after_files` lets others act in between."""
+    """See `tideline.hudi.services.engine.ServiceEngine`.
+
+    `after_files` lets others act in between.
+    """
 
     table: HoodieTable
     after_files: Callable[[], None] | None = None

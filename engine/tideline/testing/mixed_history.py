@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tideline.hudi.table.table_config import TIMEZONE
 from tideline.lake_table import LakeTable
-from tideline.table.table_config import TIMEZONE
 from tideline.testing.hudi_peer import VERSION_6, HudiPeer
 from tideline.testing.mixed_table import SCHEMA_ON_READ, MixedTable, Model, Row
 

@@ -27,8 +27,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tideline.spark.cache_directory import cache_directory
-from tideline.spark.java_runtime import prepare_java
+from tideline.cache_directory import cache_directory
+from tideline.spark.session.java_runtime import prepare_java
 
 # Spark 3.5 asks for numpy below 2, and pyarrow from 26 on refuses to start with it.
 HUDI_REQUIREMENTS = (
@@ -54,7 +54,7 @@ ICEBERG_RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 BUILD_TIMEOUT_S = 1800
 
 
-class PeerUnavailable(Exception):
+class PeerUnavailableError(Exception):
     """A peer's environment cannot be built here; the message says which step failed and how."""
 
 
@@ -84,7 +84,10 @@ class PeerEnvironment:
 
 
 def prepare_hudi_peer() -> PeerEnvironment:
-    """Build or fetch what is missing. Raises PeerUnavailable with the failing step's output."""
+    """Build or fetch what is missing.
+
+    Raises PeerUnavailableError with the failing step's output.
+    """
     directory = cache_directory() / "venvs" / "hudi"
     with _only_builder("hudi-peer"):
         python = _prepare_virtual_environment(
@@ -94,7 +97,10 @@ def prepare_hudi_peer() -> PeerEnvironment:
 
 
 def prepare_iceberg_peer() -> PeerEnvironment:
-    """Build or fetch what is missing. Raises PeerUnavailable with the failing step's output."""
+    """Build or fetch what is missing.
+
+    Raises PeerUnavailableError with the failing step's output.
+    """
     directory = cache_directory() / "venvs" / "iceberg"
     with _only_builder("iceberg-peer"):
         python = _prepare_virtual_environment(
@@ -112,16 +118,18 @@ PREPARATIONS: Mapping[str, Callable[[], PeerEnvironment]] = {
 
 
 def run_step(command: Sequence[str], *, environment: dict[str, str] | None = None) -> None:
-    """Run a program to its end. Raises PeerUnavailable with what it said when it fails."""
+    """Run a program to its end. Raises PeerUnavailableError with what it said when it fails."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, env=environment
         )
     except (OSError, subprocess.TimeoutExpired) as failure:
-        raise PeerUnavailable(f"{' '.join(command[:4])}: {failure}") from failure
+        raise PeerUnavailableError(f"{' '.join(command[:4])}: {failure}") from failure
     if done.returncode != 0:
         output = (done.stdout + done.stderr)[-2000:]
-        raise PeerUnavailable(f"{' '.join(command[:4])} ended with {done.returncode}:\n{output}")
+        raise PeerUnavailableError(
+            f"{' '.join(command[:4])} ended with {done.returncode}:\n{output}"
+        )
 
 
 def _prepare_virtual_environment(
@@ -160,7 +168,9 @@ def _prepare_jar(coordinate: str, peer_python: Path) -> Path:
             _fetch_with_spark(coordinate, Path(fetched), peer_python)
         found = sorted(Path(fetched).rglob(f"*{artifact}-{version}.jar"))
         if not found:
-            raise PeerUnavailable(f"{coordinate} was fetched without an error but is not there")
+            raise PeerUnavailableError(
+                f"{coordinate} was fetched without an error but is not there"
+            )
         found[0].rename(jar)
     return jar
 
@@ -202,7 +212,7 @@ def main() -> int:
     for name in sys.argv[1:] or PREPARATIONS:
         try:
             environment = PREPARATIONS[name]()
-        except PeerUnavailable as failure:
+        except PeerUnavailableError as failure:
             print(failure, file=sys.stderr)
             return 4
         print(f"{name} python  {environment.python}\n{name} jar  {environment.jar}")

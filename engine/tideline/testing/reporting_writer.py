@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from tideline.errors import Conflict
+from tideline.errors import ConflictError
 from tideline.storage.location import StoreLocation
 from tideline.testing.small_table import SmallTable, batch
 
@@ -103,7 +103,7 @@ def _write(
     for attempts_left in range(_CONFLICTS_MAX, -1, -1):
         try:
             return table.write(operation, rows, options=options).instant
-        except Conflict:
+        except ConflictError:
             if attempts_left == 0:
                 raise
             time.sleep(random.uniform(0.01, 0.1))

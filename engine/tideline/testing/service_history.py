@@ -15,24 +15,28 @@ from dataclasses import replace
 from random import Random
 from unittest.mock import patch
 
-from tideline.check.finding import Finding, RepairKind, Severity
-from tideline.errors import ConfigError, Conflict
-from tideline.services.archival.execute import archive_table
-from tideline.services.restore.execute import restore_table
-from tideline.services.runs import TableServices
-from tideline.services.savepoint.execute import create_savepoint, delete_savepoint, list_savepoints
-from tideline.services.service import Service
+from tideline.errors import ConfigError, ConflictError
+from tideline.hudi.check.finding import Finding, RepairKind, Severity
+from tideline.hudi.services.archival.execute import archive_table
+from tideline.hudi.services.restore.execute import restore_table
+from tideline.hudi.services.runs import TableServices
+from tideline.hudi.services.savepoint.execute import (
+    create_savepoint,
+    delete_savepoint,
+    list_savepoints,
+)
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.object_store import ObjectStore
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import TableType
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.history_model import ExpectedTable, Values, after_write, difference
 from tideline.testing.history_settings import HistorySettings
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
-from tideline.timeline.instant import COMMIT_ACTIONS
-from tideline.timeline.instant_time import InstantTime
 
 STEPS = 45
 KEYS = 12
@@ -136,7 +140,7 @@ class ServiceHistory:
             self._say(str(death))
             self._has_died = True
             self._table.fake_clock.advance(_DEAD_S)
-        except (Conflict, ConfigError) as error:
+        except (ConflictError, ConfigError) as error:
             if isinstance(error, ConfigError) and name not in _REFUSABLE:
                 raise
             ending = "refused"

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tideline.errors import Conflict
-from tideline.services.explanation import NotDue
-from tideline.services.runs import ServiceRun, TableServices
-from tideline.services.service import Service
+from tideline.errors import ConflictError
+from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.runs import ServiceRun, TableServices
+from tideline.hudi.services.service import Service
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
@@ -103,6 +103,6 @@ def _run_once(
     services = local_services(table, options)
     try:
         run: ServiceRun = (services.run_pending if only_pending else services.run)(service)
-    except Conflict as conflict:
+    except ConflictError as conflict:
         return f"{service} conflict: {conflict}"
     return str(service) if run.done else ""

@@ -16,12 +16,17 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tideline.errors import Conflict, InvalidData, StorageUnavailable, UnknownOutcome
+from tideline.errors import (
+    ConflictError,
+    InvalidDataError,
+    StorageUnavailableError,
+    UnknownOutcomeError,
+)
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import TableType
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import TableType
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import SimulatedCrash
 from tideline.testing.simulator import (
@@ -147,14 +152,14 @@ class SimulatedLake:
         options = _NEW_FILES if self.simulation.random.random() < 0.3 else None
         try:
             table.write(attempt.operation, attempt.rows, store=store, options=options)
-        except UnknownOutcome as error:
+        except UnknownOutcomeError as error:
             return f"does not know: {error.message}"
-        except (Conflict, InvalidData, StorageUnavailable) as error:
+        except (ConflictError, InvalidDataError, StorageUnavailableError) as error:
             assert not attempt.is_visible, f"it was told that a visible write failed: {error}"
             # Deleting a partition of an empty table is refused; everything else is valid.
-            assert not isinstance(error, InvalidData) or attempt.operation == "delete_partition", (
-                error
-            )
+            assert (
+                not isinstance(error, InvalidDataError) or attempt.operation == "delete_partition"
+            ), error
             return f"fails: {error.message}"
         assert attempt.is_visible, "it was told that an invisible write succeeded"
         return "succeeds"
@@ -200,7 +205,7 @@ class SimulatedLake:
                 timeline = table.timeline()
                 expected = dict(self._model)
                 rows = read_rows(table, timeline)
-            except StorageUnavailable:
+            except StorageUnavailableError:
                 continue
             self.reads += 1
             assert _pairs(rows) == sorted(expected.items()), (

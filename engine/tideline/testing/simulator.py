@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from random import Random
 from unittest.mock import patch
 
-from tideline.errors import StorageUnavailable
+from tideline.errors import StorageUnavailableError
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fault_counts import FaultClass, count_fault
 from tideline.testing.faulty_store import SimulatedCrash
@@ -219,14 +219,14 @@ class SimulatedProcess:
             raise SimulatedCrash(self.name)
         if chance < hazards.crash + hazards.unavailable:
             self._suffer(FaultClass.UNAVAILABLE, step, "finds the store away at")
-            raise StorageUnavailable("Simulated: store away", path=step.path)
+            raise StorageUnavailableError("Simulated: store away", path=step.path)
 
     def _maybe_lose_reply(self, step: Step) -> None:
         if not self._renewing and self.simulation.random.random() < (
             self.simulation.hazards.lost_reply
         ):
             self._suffer(FaultClass.LOST_REPLY, step, "loses the reply to")
-            raise StorageUnavailable("Simulated: reply lost", path=step.path)
+            raise StorageUnavailableError("Simulated: reply lost", path=step.path)
 
     def _suffer(self, fault: FaultClass, step: Step, what: str) -> None:
         count_fault(fault)

@@ -14,21 +14,21 @@ import pyarrow as pa
 
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.engine import BucketPlacement, Target
+from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
+from tideline.hudi.write.handle_context import HandleContext
+from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.upsert_partitioner import BucketPlan
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
 from tideline.storage.object_store import ObjectStore
-from tideline.table.table_config import TableType
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.local_engine import LocalEngine
 from tideline.testing.table_audit import Row, open_fresh, read_rows
-from tideline.timeline.commit_metadata import WriteStat
-from tideline.timeline.instant_time import InstantTime
-from tideline.write.engine import BucketPlacement, Target
-from tideline.write.file_slice_merge import SliceContext, read_file_slice
-from tideline.write.handle_context import HandleContext
-from tideline.write.operation import WriteOperation
-from tideline.write.upsert_partitioner import BucketPlan
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
 CHEAP = {

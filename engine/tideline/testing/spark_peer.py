@@ -34,7 +34,10 @@ SMALL_DATA_SETTINGS = {
 
 
 class SparkPeer:
-    """A running peer. Raises PeerFailure with Java's own account when a request fails there."""
+    """A running peer.
+
+    Raises PeerFailureError with Java's own account when a request fails there.
+    """
 
     def __init__(
         self,

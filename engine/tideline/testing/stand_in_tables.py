@@ -22,7 +22,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tideline.spark.cache_directory import cache_directory
+from tideline.cache_directory import cache_directory
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.interop_rows import typed_rows
 from tideline.testing.interop_table import METADATA_TABLE_OFF, METADATA_TABLE_ON, InteropLayout
@@ -148,7 +148,7 @@ def _a_life_with_services() -> Recipe:
 
 
 def stand_in(name: str) -> Path:
-    """The folder of a table, made if need be. Raises PeerUnavailable without Hudi."""
+    """The folder of a table, made if need be. Raises PeerUnavailableError without Hudi."""
     return made() / name
 
 
@@ -159,7 +159,7 @@ def answer(name: str) -> pa.Table:
 
 @cache
 def made() -> Path:
-    """The folder of all stand-ins, made if need be. Raises PeerUnavailable without Hudi."""
+    """The folder of all stand-ins, made if need be. Raises PeerUnavailableError without Hudi."""
     folder = cache_directory() / "stand-ins" / _digest()
     folder.parent.mkdir(exist_ok=True)
     with (folder.parent / ".lock").open("w") as lock:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tideline.services.cleaning.config import CleaningConfig
-from tideline.services.cleaning.execute import clean_table
-from tideline.services.restore.execute import restore_table
-from tideline.services.savepoint.execute import create_savepoint, delete_savepoint
+from tideline.hudi.services.cleaning.config import CleaningConfig
+from tideline.hudi.services.cleaning.execute import clean_table
+from tideline.hudi.services.restore.execute import restore_table
+from tideline.hudi.services.savepoint.execute import create_savepoint, delete_savepoint
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.table.hoodie_table import HoodieTable
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
 from tideline.testing.table_audit import open_fresh
-from tideline.timeline.instant_time import InstantTime
 
 KEEP_ONE = CleaningConfig(commits_retained=1)
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.errors import InvalidData, ObjectNotFound
+from tideline.errors import InvalidDataError, ObjectNotFoundError
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import AlreadyExists, Changed, ObjectStore, Written
 from tideline.storage.probe.run import probe_conditional_writes
@@ -81,13 +81,13 @@ class StoreContract:
         store.put("a/b", b"x")
         for path in ("missing", "a", "a/c", "a/b/c"):
             assert store.head(path) is None
-            with pytest.raises(ObjectNotFound, match=path):
+            with pytest.raises(ObjectNotFoundError, match=path):
                 store.get(path)
-            with pytest.raises(ObjectNotFound):
+            with pytest.raises(ObjectNotFoundError):
                 store.get_versioned(path)
-            with pytest.raises(ObjectNotFound):
+            with pytest.raises(ObjectNotFoundError):
                 store.get_range(path, offset=0, length=1)
-            with pytest.raises(ObjectNotFound):
+            with pytest.raises(ObjectNotFoundError):
                 store.open_reader(path)
 
     def test_head_tells_size_and_time(self, store: ObjectStore) -> None:
@@ -308,13 +308,13 @@ class StoreContract:
 
     @pytest.mark.parametrize("path", REFUSED_PATHS, ids=range(len(REFUSED_PATHS)))
     def test_names_that_no_store_can_hold_are_refused(self, store: ObjectStore, path: str) -> None:
-        with pytest.raises(InvalidData):
+        with pytest.raises(InvalidDataError):
             store.put(path, b"x")
-        with pytest.raises(InvalidData):
+        with pytest.raises(InvalidDataError):
             store.get(path)
-        with pytest.raises(InvalidData):
+        with pytest.raises(InvalidDataError):
             store.delete(path)
-        with pytest.raises(InvalidData):
+        with pytest.raises(InvalidDataError):
             store.open_writer(path)
 
     # Streams

@@ -19,7 +19,7 @@ from random import Random
 
 import pyarrow as pa
 
-from tideline.errors import Conflict, StorageUnavailable, UnknownOutcome
+from tideline.errors import ConflictError, StorageUnavailableError, UnknownOutcomeError
 from tideline.storage.location import StoreLocation
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
 from tideline.testing.small_table import SmallTable, batch
@@ -159,10 +159,10 @@ def _send(
 ) -> Event:
     try:
         report = table.write(one.operation, one.rows, store=store, options=options, token=one.token)
-    except Conflict:
+    except ConflictError:
         return Event.CONFLICTED
-    except UnknownOutcome:
+    except UnknownOutcomeError:
         return Event.UNKNOWN
-    except StorageUnavailable:
+    except StorageUnavailableError:
         return Event.UNAVAILABLE
     return Event.FOUND if report.is_repeat else Event.ACKNOWLEDGED

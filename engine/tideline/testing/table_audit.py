@@ -11,20 +11,20 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.formats.log_block import HeaderKey, read_frames
+from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.partition_metadata import PARTITION_METADATA
+from tideline.hudi.table.properties import load_table_config
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.carried import REMEMBERED_PATH
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
+from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.partition_metadata import PARTITION_METADATA
-from tideline.table.properties import load_table_config
-from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.carried import REMEMBERED_PATH
-from tideline.timeline.instant import COMMIT_ACTIONS
-from tideline.timeline.instant_time import InstantTime
-from tideline.timeline.layout_v1 import LAYOUT_V1
-from tideline.write.file_slice_merge import SliceContext, read_file_slice
 
 Row = dict[str, Any]
 
@@ -123,7 +123,7 @@ def _what_a_log_holds(store: ObjectStore, log: LogFile) -> tuple[set[str], set[s
     body = store.get(log.path)
     try:
         frames = read_frames(lambda offset, length: body[offset : offset + length], len(body))
-    except CorruptTable:
+    except CorruptTableError:
         return set(), {"unreadable"}
     commands, instants = set(), set()
     for frame in frames:

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tideline.errors import Conflict
+from tideline.errors import ConflictError
+from tideline.hudi.table.markers import Marker, MarkerKind, create_marker
 from tideline.storage.location import StoreLocation
-from tideline.table.markers import Marker, MarkerKind, create_marker
 from tideline.testing.fault_counts import FaultClass, count_fault
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
 from tideline.testing.small_table import SmallTable
@@ -81,7 +81,8 @@ def write_until_done(
     *,
     meet: Callable[[], object] = lambda: None,
 ) -> int:
-    """Write all batches, each again after every Conflict; returns how many conflicts there were.
+    """Write all batches, each again after every ConflictError; returns how many conflicts there
+    were.
 
     `meet` is called in the middle of the first attempt, so that others can be there as well.
     """
@@ -98,7 +99,7 @@ def write_until_done(
             try:
                 table.write(operation, rows, before_files=meet_once)
                 break
-            except Conflict:
+            except ConflictError:
                 conflicts += 1
                 if conflicts > _CONFLICTS_MAX:
                     raise

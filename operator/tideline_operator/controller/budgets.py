@@ -10,8 +10,8 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 
-from tideline_operator.actions import Priority
 from tideline_operator.controller.work_queue import Key
+from tideline_operator.decide.actions import Priority
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import binascii
 import threading
 
 from tideline.clock import Clock
-from tideline_operator.api_objects import SECRETS, ApiRefused
-from tideline_operator.controller.connections import FRESH_S, SecretProblem
+from tideline_operator.api_objects import SECRETS, ApiRefusedError
+from tideline_operator.controller.connections import FRESH_S, SecretProblemError
 from tideline_operator.kube import KubeApi
 from tideline_operator.resources.iceberg import Catalog
 
@@ -32,14 +32,14 @@ class CatalogSecrets:
     def credentials(self, namespace: str, catalog: Catalog | None) -> dict[str, str]:
         """Properties for opening the catalog; none where it names no Secret.
 
-        Raises SecretProblem, and ApiUnavailable when the Secret cannot be read now.
+        Raises SecretProblemError, and ApiUnavailableError when the Secret cannot be read now.
         """
         if catalog is None or catalog.credentials is None:
             return {}
         variables = self._variables(namespace, catalog.credentials.secret_name)
         found = catalog_properties(catalog.name, variables)
         if not found:
-            raise SecretProblem(
+            raise SecretProblemError(
                 "SecretIncomplete",
                 f"spec.catalog.credentials.secretName: Secret "
                 f"{catalog.credentials.secret_name!r} has no key that begins with "
@@ -57,11 +57,11 @@ class CatalogSecrets:
         field = "spec.catalog.credentials.secretName"
         try:
             secret = self._api.get(SECRETS, name, namespace)
-        except ApiRefused as error:
-            raise SecretProblem("SecretRefused", f"{field}: {error.message}") from error
+        except ApiRefusedError as error:
+            raise SecretProblemError("SecretRefused", f"{field}: {error.message}") from error
         if secret is None:
             message = f"{field}: there is no Secret {name!r} in namespace {namespace}: create it"
-            raise SecretProblem("SecretMissing", message)
+            raise SecretProblemError("SecretMissing", message)
         variables = {key: _decoded(text) for key, text in (secret.get("data") or {}).items()}
         with self._lock:
             self._known[key] = now_s, variables

@@ -2,7 +2,7 @@
 
 The operator may get Secrets but not watch them, so what was read counts for `FRESH_S`. A Secret
 that did not change keeps its connection, and with it the open clients. One that is gone, or cannot
-be read, is a `SecretProblem`.
+be read, is a `SecretProblemError`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.storage.s3_client import S3Connection, S3Credentials
-from tideline_operator.api_objects import SECRETS, ApiRefused, Manifest
+from tideline_operator.api_objects import SECRETS, ApiRefusedError, Manifest
 from tideline_operator.kube import KubeApi
 from tideline_operator.resources.lake_store import LakeStoreSpec
 
@@ -25,7 +25,7 @@ CREDENTIAL_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 CA_KEY = "ca.crt"
 
 
-class SecretProblem(TidelineError):
+class SecretProblemError(TidelineError):
     """A Secret that a LakeStore names is not there or lacks a key; `reason` is one word."""
 
     exit_code = 2
@@ -50,7 +50,7 @@ class _Known:
 
     connection: S3Connection | None
     versions: tuple[str, ...]
-    problem: SecretProblem | None
+    problem: SecretProblemError | None
     read_s: float
 
 
@@ -68,8 +68,8 @@ class Connections:
     ) -> S3Connection:
         """The connection that the stores of one table share.
 
-        `may_be_old` uses the last one known when its Secret is gone. Raises SecretProblem, and
-        ApiUnavailable when a Secret cannot be read now and never could.
+        `may_be_old` uses the last one known when its Secret is gone. Raises SecretProblemError, and
+        ApiUnavailableError when a Secret cannot be read now and never could.
         """
         names = self._names(namespace, tuple(stores))
         with self._lock:
@@ -87,7 +87,7 @@ class Connections:
         }
         authorities = {None if store.tls is None else store.tls.ca_secret_name for store in stores}
         if len(credentials) > 1 or len(authorities) > 1:
-            raise SecretProblem(
+            raise SecretProblemError(
                 "StoresDiffer",
                 "the LakeStores of a table and its ingests must name the same Secrets in "
                 "spec.credentials and spec.tls",
@@ -104,7 +104,7 @@ class Connections:
             found = tuple(str(item["metadata"].get("resourceVersion")) for item in secrets.values())
             if connection is None or found != versions:
                 connection, versions = _connection(names, secrets), found
-        except SecretProblem as error:
+        except SecretProblemError as error:
             problem = error
         known = _Known(connection, versions, problem, now_s)
         with self._lock:
@@ -120,12 +120,12 @@ class Connections:
                 continue
             try:
                 secret = self._api.get(SECRETS, name, names.namespace)
-            except ApiRefused as error:
-                raise SecretProblem(
+            except ApiRefusedError as error:
+                raise SecretProblemError(
                     "SecretRefused", f"LakeStore: {field}: {error.message}"
                 ) from error
             if secret is None:
-                raise SecretProblem(
+                raise SecretProblemError(
                     "SecretMissing",
                     f"LakeStore: {field}: there is no Secret {name!r} in namespace "
                     f"{names.namespace}: create it",
@@ -154,7 +154,7 @@ def _value(secret: Manifest, key: str, field: str) -> bytes:
     except (binascii.Error, ValueError):
         value = b""
     if not value.strip():
-        raise SecretProblem(
+        raise SecretProblemError(
             "SecretIncomplete",
             f"LakeStore: {field}: Secret {name!r} has no usable value under the key {key}",
         )

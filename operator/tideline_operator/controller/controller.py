@@ -17,10 +17,10 @@ from tideline_operator.api_objects import (
     LAKE_STORES,
     LAKE_TABLES,
     PODS,
-    ApiRefused,
+    ApiRefusedError,
     ApiResource,
-    ApiUnavailable,
-    LeadershipLost,
+    ApiUnavailableError,
+    LeadershipLostError,
     Manifest,
 )
 from tideline_operator.controller import figures
@@ -39,15 +39,15 @@ from tideline_operator.controller.reconcile import Parts, TableReconciler
 from tideline_operator.controller.reflector import OnChange, Reflector
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.controller.settlement import Settler
-from tideline_operator.controller.status_writer import StaleStatus, StatusWriter
+from tideline_operator.controller.status_writer import StaleStatusError, StatusWriter
 from tideline_operator.controller.store_watch import StoreWatch
 from tideline_operator.controller.table_source import TableSource
 from tideline_operator.controller.work_queue import Key, WorkQueue
 from tideline_operator.controller.writer_fate import WriterFates
 from tideline_operator.kube import KubeApi
-from tideline_operator.launcher.driver_job import MANAGED_BY, MANAGED_BY_LABEL, TABLE_LABEL
-from tideline_operator.launcher.job_launcher import JobLauncher
-from tideline_operator.observation import Observer
+from tideline_operator.launch.driver_job import MANAGED_BY, MANAGED_BY_LABEL, TABLE_LABEL
+from tideline_operator.launch.job_launcher import JobLauncher
+from tideline_operator.observe.observation import Observer
 from tideline_operator.resources.parsing import parse_stored
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase
 
@@ -252,15 +252,15 @@ class Controller:
             self._failing_since_ms.pop(key, None)
             if delay_s is not None:
                 self.queue.wake_at(key, self._clock.monotonic_s() + delay_s)
-        except (StaleStatus, LeadershipLost):
+        except (StaleStatusError, LeadershipLostError):
             result = "stale"
             self.queue.retry(key)
-        except ApiUnavailable as error:
+        except ApiUnavailableError as error:
             result = "unavailable"
             delay_s = self.queue.retry(key, at_least_s=error.retry_after_s or 0.0)
             _log.warning("tries again in %.0f s: %s", delay_s, error, extra={"table": table})
         except Exception as error:
-            result = "refused" if isinstance(error, ApiRefused) else "error"
+            result = "refused" if isinstance(error, ApiRefusedError) else "error"
             delay_s = self.queue.retry(key)
             _log.exception("tries again in %.0f s", delay_s, extra={"table": table})
             if item is not None:

@@ -26,38 +26,38 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
-from tideline.errors import ObjectNotFound, TidelineError
-from tideline.ingest.operation import OperationKind
+from tideline.errors import ObjectNotFoundError, TidelineError
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
+from tideline.ingest.operation.operation import OperationKind
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.table.hoodie_table import HoodieTable
-from tideline.timeline.instant_time import InstantTime, is_instant_time
 from tideline.wording import counted
 from tideline_operator.api_objects import (
     LAKE_TABLES,
     NAMESPACES,
-    ApiRefused,
-    LeadershipLost,
+    ApiRefusedError,
+    LeadershipLostError,
     Manifest,
 )
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.job_starter import JobStarter
 from tideline_operator.controller.object_cache import ObjectCache, without_managed_fields
-from tideline_operator.controller.status_writer import StaleStatus, StatusWriter
+from tideline_operator.controller.status_writer import StaleStatusError, StatusWriter
 from tideline_operator.controller.table_removal import Kept, TableRemoval
 from tideline_operator.controller.table_source import TableSource, declared_table
 from tideline_operator.controller.work_queue import Key
+from tideline_operator.decide.observed import LOCATION_TAKEN
+from tideline_operator.decide.planner import difference_of
 from tideline_operator.kube import KubeApi
-from tideline_operator.observation import Observer
-from tideline_operator.observed import LOCATION_TAKEN
-from tideline_operator.planner import difference_of
+from tideline_operator.observe.observation import Observer
+from tideline_operator.observe.table_identity import identity_of
+from tideline_operator.report.status import owned_table
 from tideline_operator.resources.lake_table import DeletionPolicy
 from tideline_operator.resources.parsing import parse_stored
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import DeletionStatus, LakeTableStatus
-from tideline_operator.status import owned_table
-from tideline_operator.table_identity import identity_of
 
 FINALIZER = "tideline.dev/delete-data"
 RETRY_S = 5.0
@@ -142,14 +142,14 @@ class Deletion:
     def step(self, key: Key, item: Manifest) -> float | None:
         """Go on with the deletion of `item`; seconds until the next step, None when it is done.
 
-        Raises StaleStatus, ApiUnavailable.
+        Raises StaleStatusError, ApiUnavailableError.
         """
         if FINALIZER not in _finalizers(item):
             return None
         case = self._begin(key, item)
         try:
             outcome = self._delete(case)
-        except LeadershipLost:
+        except LeadershipLostError:
             raise
         except TidelineError as error:
             outcome = _ToDo(str(error))
@@ -220,7 +220,7 @@ class Deletion:
         location = StoreLocation.of(place.uri, dict(place.options))
         try:
             hoodie = HoodieTable.open(location, self._clock, store)
-        except ObjectNotFound:
+        except ObjectNotFoundError:
             return _without_table(store, place.uri)
         if not case.deletion.is_verified:
             objection = self._objection(case, table, hoodie)
@@ -318,9 +318,9 @@ class Deletion:
         }
         try:
             changed = self._api.patch(LAKE_TABLES, metadata["name"], change, metadata["namespace"])
-        except ApiRefused as error:
+        except ApiRefusedError as error:
             if error.status == 409:
-                raise StaleStatus(error.message) from error
+                raise StaleStatusError(error.message) from error
             raise
         return item if changed is None else changed
 

@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline_operator.api_objects import LEASES, Created, LeadershipLost, Manifest, Replaced
+from tideline_operator.api_objects import LEASES, Created, LeadershipLostError, Manifest, Replaced
 from tideline_operator.kube import KubeApi
 
 LEASE_S = 15
@@ -78,9 +78,9 @@ class Election:
             return self._ends_s is not None and self._clock.monotonic_s() < self._ends_s
 
     def check_term(self) -> None:
-        """Raises LeadershipLost unless our term goes on: ask before every write."""
+        """Raises LeadershipLostError unless our term goes on: ask before every write."""
         if not self.is_leader:
-            raise LeadershipLost("this process does not lead any more: nothing is written")
+            raise LeadershipLostError("this process does not lead any more: nothing is written")
 
     def wait_to_lead(self) -> bool:
         """Block until we lead; False when told to stop instead."""

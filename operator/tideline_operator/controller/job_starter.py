@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation import Operation
-from tideline_operator.api_objects import ApiRefused, Manifest
+from tideline.ingest.operation.operation import Operation
+from tideline_operator.api_objects import ApiRefusedError, Manifest
 from tideline_operator.controller.namespace_access import NamespaceAccess
-from tideline_operator.launcher.driver_job import memory_asked_bytes
-from tideline_operator.launcher.job_launcher import Refused, Started
+from tideline_operator.launch.driver_job import memory_asked_bytes
+from tideline_operator.launch.job_launcher import Refused, Started
 from tideline_operator.resources.resolved import ResolvedTable
 
 
@@ -45,10 +45,10 @@ class JobStarter:
     def start(
         self, operation: Operation, table: ResolvedTable, attempt: int, owner: Manifest
     ) -> Started | Refused:
-        """Start an attempt. Raises ApiUnavailable: trying again may help."""
+        """Start an attempt. Raises ApiUnavailableError: trying again may help."""
         try:
             self._access.ensure(table.resource.metadata.namespace)
-        except ApiRefused as error:
+        except ApiRefusedError as error:
             return Refused(error.message)
         return self._launcher.ensure_started(operation, table, attempt, owner)
 

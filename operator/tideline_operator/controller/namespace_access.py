@@ -30,7 +30,7 @@ class NamespaceAccess:
     def ensure(self, namespace: str) -> None:
         """Create what is missing, looking at most every few minutes.
 
-        Raises ApiRefused when that is not allowed, ApiUnavailable.
+        Raises ApiRefusedError when that is not allowed, ApiUnavailableError.
         """
         now_s = self._clock.monotonic_s()
         with self._lock:

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tideline.clock import Clock
-from tideline.ingest.operation_result import OperationResult
-from tideline_operator.actions import Action, Blocked, Start, Wait, WaitKind
+from tideline.ingest.operation.result import OperationResult
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.budgets import Admitted, Budgets, Full, TooLarge
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
@@ -44,21 +43,13 @@ from tideline_operator.controller.table_source import (
 from tideline_operator.controller.troubles import Troubles
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.controller.writer_fate import WriterFates
-from tideline_operator.launcher.driver_job import job_name
-from tideline_operator.launcher.job_launcher import Refused
-from tideline_operator.observation import Observer
-from tideline_operator.observed import Observed
-from tideline_operator.planner import plan
-from tideline_operator.resources.parsing import parse_stored
-from tideline_operator.resources.resolved import ResolvedTable
-from tideline_operator.resources.schedule import Timestamp
-from tideline_operator.resources.status import (
-    ConditionType,
-    LakeTableStatus,
-    OperationPhase,
-    OperationStatus,
-)
-from tideline_operator.status import (
+from tideline_operator.decide.actions import Action, Blocked, Start, Wait, WaitKind
+from tideline_operator.decide.observed import Observed
+from tideline_operator.decide.planner import plan
+from tideline_operator.launch.driver_job import job_name
+from tideline_operator.launch.job_launcher import Refused
+from tideline_operator.observe.observation import Observer
+from tideline_operator.report.status import (
     not_looked_at,
     observed_status,
     operation_finished,
@@ -67,6 +58,15 @@ from tideline_operator.status import (
     with_condition,
     with_entry,
     without_entry,
+)
+from tideline_operator.resources.parsing import parse_stored
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.status import (
+    ConditionType,
+    LakeTableStatus,
+    OperationPhase,
+    OperationStatus,
 )
 
 LOOK_AGAIN_FIRST_S = 10.0
@@ -155,7 +155,7 @@ class TableReconciler:
     def reconcile(self, key: Key, item: Manifest) -> float:
         """Take a turn for a table that is not being deleted; seconds until the next.
 
-        Raises StaleStatus, ApiUnavailable, ApiRefused: take the turn again.
+        Raises StaleStatusError, ApiUnavailableError, ApiRefusedError: take the turn again.
         """
         turn = self._begin(key, item)
         troubles = self._memories[key].troubles

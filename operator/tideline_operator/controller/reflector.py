@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline_operator.api_objects import ApiResource, Expired, Manifest, WatchKind
+from tideline_operator.api_objects import ApiResource, ExpiredError, Manifest, WatchKind
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.kube import KubeApi
 
@@ -89,7 +89,7 @@ class Reflector:
                 failures = 0
                 while not self._stop.is_set():
                     version = self._watch(version)
-            except Expired:
+            except ExpiredError:
                 _log.info("lists %s again: its version expired", self)
             except TidelineError as error:
                 failures += 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tideline.errors import ConfigError
 from tideline_operator.controller.budgets import Limits
-from tideline_operator.launcher.driver_job import LaunchSettings
+from tideline_operator.launch.driver_job import LaunchSettings
 from tideline_operator.resources.quantity import memory_bytes
 from tideline_operator.resources.schedule import Duration
 

@@ -22,18 +22,18 @@ import re
 from dataclasses import dataclass, field, replace
 
 from tideline.errors import TidelineError
-from tideline.ingest.operation import OperationKind
-from tideline.ingest.operation_result import WORKER_DIED, OperationResult, Outcome
-from tideline_operator.api_objects import EVENTS, JOBS, PODS, ApiRefused, Manifest
+from tideline.ingest.operation.operation import OperationKind
+from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
+from tideline_operator.api_objects import EVENTS, JOBS, PODS, ApiRefusedError, Manifest
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.kube import KubeApi
-from tideline_operator.launcher.driver_job import (
+from tideline_operator.launch.driver_job import (
     KIND_LABEL,
     OPERATION_LABEL,
     job_name,
 )
-from tideline_operator.launcher.job_outcome import (
+from tideline_operator.launch.job_outcome import (
     Active,
     Ended,
     JobOutcome,
@@ -42,9 +42,9 @@ from tideline_operator.launcher.job_outcome import (
     has_ended,
     outcome_of,
 )
+from tideline_operator.report.status import operation_finished, with_entry
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
-from tideline_operator.status import operation_finished, with_entry
 
 _UNDER_WAY = (OperationPhase.PENDING, OperationPhase.RUNNING)
 _KINDS = frozenset(kind.value for kind in OperationKind)
@@ -199,7 +199,7 @@ class Settler:
         fields = f"involvedObject.kind=Job,involvedObject.name={job['metadata']['name']}"
         try:
             return self._api.list(EVENTS, namespace, fields=fields)[0]
-        except ApiRefused:
+        except ApiRefusedError:
             return []
 
     def _has_pods(self, key: Key, operation_id: str) -> bool:

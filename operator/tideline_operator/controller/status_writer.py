@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tideline_operator.api_objects import LAKE_TABLES, ApiRefused, Manifest
+from tideline_operator.api_objects import LAKE_TABLES, ApiRefusedError, Manifest
 from tideline_operator.controller.object_cache import ObjectCache, without_managed_fields
 from tideline_operator.kube import KubeApi
 from tideline_operator.resources.bounds import within_bounds
@@ -16,7 +16,7 @@ from tideline_operator.resources.parsing import to_json_object
 from tideline_operator.resources.status import LakeTableStatus
 
 
-class StaleStatus(Exception):
+class StaleStatusError(Exception):
     """The object changed or went since it was read: look again."""
 
 
@@ -30,7 +30,8 @@ class StatusWriter:
     def write(self, item: Manifest, status: LakeTableStatus) -> Manifest:
         """Make `status` that of `item`, if it differs; the object as it is then.
 
-        Raises StaleStatus, ApiUnavailable, and ApiRefused when the API server finds fault with it.
+        Raises StaleStatusError, ApiUnavailableError, and ApiRefusedError when the API server finds
+        fault with it.
         """
         content = to_json_object(within_bounds(status))
         if _meaning(content) == _meaning(item.get("status") or {}):
@@ -51,9 +52,9 @@ class StatusWriter:
             written = self._api.apply(
                 LAKE_TABLES, manifest, metadata["namespace"], subresource="status"
             )
-        except ApiRefused as error:
+        except ApiRefusedError as error:
             if error.status in (404, 409):
-                raise StaleStatus(error.message) from error
+                raise StaleStatusError(error.message) from error
             raise
         self._tables.put(written)
         return without_managed_fields(written)

@@ -23,24 +23,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideline.clock import Clock
-from tideline.errors import ObjectNotFound, TidelineError
-from tideline.ingest.operation import Place
+from tideline.errors import ObjectNotFoundError, TidelineError
+from tideline.ingest.operation.operation import Place
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.probe.race import QUICK
 from tideline.storage.probe.run import QUICK_PROMISES, check_store
-from tideline_operator.api_objects import LAKE_STORES, ApiRefused, Manifest
+from tideline_operator.api_objects import LAKE_STORES, ApiRefusedError, Manifest
 from tideline_operator.controller import figures
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.metrics import Metrics
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.kube import KubeApi
-from tideline_operator.observation import problem_of
+from tideline_operator.observe.observation import problem_of
+from tideline_operator.report.store_status import bucket_checked, bucket_looked_at, store_status
 from tideline_operator.resources.parsing import parse_stored, to_json_object
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import Truth
 from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus
-from tideline_operator.store_status import bucket_checked, bucket_looked_at, store_status
 
 LOOK_S = 15.0
 _LOOKS_AT_ONCE = 4
@@ -152,7 +152,7 @@ class StoreWatch:
         before = self._found.get(bucket) or _stored(item).buckets.get(name) or BucketStatus()
         try:
             store = self._open_store(use.table, use.place)
-            with contextlib.suppress(ObjectNotFound):
+            with contextlib.suppress(ObjectNotFoundError):
                 store.get(_NOT_THERE)
             generation = _generation(item)
             if not use.is_landing and before.checked_generation != generation:
@@ -191,7 +191,7 @@ class StoreWatch:
         }
         try:
             written = self._api.apply(LAKE_STORES, manifest, key[0], subresource="status")
-        except ApiRefused as error:
+        except ApiRefusedError as error:
             # It is gone, or another of its name is there.
             _log.info("cannot write the status of LakeStore %s/%s: %s", *key, error)
             return

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tideline.errors import Conflict, UnknownOutcome
-from tideline.ingest.operation import OperationKind
-from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.errors import ConflictError, UnknownOutcomeError
+from tideline.ingest.operation.operation import OperationKind
+from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.wording import counted, size_text
 from tideline_operator.controller.event_recorder import TableEvent
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
 
-_FAILURES = {Conflict.exit_code: "Conflict", UnknownOutcome.exit_code: "OutcomeUnknown"}
+_FAILURES = {ConflictError.exit_code: "Conflict", UnknownOutcomeError.exit_code: "OutcomeUnknown"}
 _REASONS = {
     OperationKind.CREATE: "TableCreated",
     OperationKind.INGEST: "Committed",
@@ -44,7 +44,7 @@ def events_of(
     attempt = f"{entry.id}-{entry.attempt}"
     if result.outcome is Outcome.FAILED:
         reason = _FAILURES.get(result.exit_code, "OperationFailed")
-        is_unknown = result.exit_code == UnknownOutcome.exit_code
+        is_unknown = result.exit_code == UnknownOutcomeError.exit_code
         ended = "has an unknown outcome" if is_unknown else "failed"
         note = f"{name} {ended} (attempt {entry.attempt}): {result.message}"
         events.append(TableEvent(reason, series_of(entry, status), note, True, attempt))

@@ -18,12 +18,12 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from tideline.hudi.table.file_group import split_path
+from tideline.hudi.table.file_system_view import parse_data_file
+from tideline.hudi.table.partition_metadata import METADATA_NAMES
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.nested_tables import CONTROL_FOLDER, HUDI, nested_tables, root_around
 from tideline.storage.object_store import ObjectStore
-from tideline.table.file_group import split_path
-from tideline.table.file_system_view import parse_data_file
-from tideline.table.partition_metadata import METADATA_NAMES
 from tideline.wording import counted
 
 _PROPERTIES = ".hoodie/hoodie.properties"

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError
-from tideline.ingest.operation import Place
+from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline_operator.addresses import address_of
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
-from tideline_operator.controller.connections import Connections, SecretProblem
+from tideline_operator.controller.connections import Connections, SecretProblemError
 from tideline_operator.controller.locations import Claim, ClaimedPlace, Locations, Taken
 from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.work_queue import Key
-from tideline_operator.iceberg_source import IcebergSource, open_source
-from tideline_operator.launcher.driver_job import CA_BUNDLE_PATH
-from tideline_operator.observed import LOCATION_TAKEN
+from tideline_operator.decide.addresses import address_of
+from tideline_operator.decide.observed import LOCATION_TAKEN
+from tideline_operator.launch.driver_job import CA_BUNDLE_PATH
+from tideline_operator.observe.iceberg_source import IcebergSource, open_source
 from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.parsing import parse_object
@@ -98,7 +98,7 @@ class TableSource:
     def resolve(self, item: Manifest, table: LakeTable) -> ResolvedTable | Unresolved:
         """`table`, which is what `item` declares, with everything it names.
 
-        Raises ApiUnavailable when a Secret cannot be read now.
+        Raises ApiUnavailableError when a Secret cannot be read now.
         """
         namespace = table.metadata.namespace
         stores = self._lake_stores(namespace, store_names(table.spec))
@@ -120,7 +120,7 @@ class TableSource:
             if resolved.stores or any(place.uri.startswith(S3_SCHEMES) for place in remote):
                 self._connections.connect(namespace, resolved.stores.values())
             self._catalogs.credentials(namespace, table.spec.catalog)
-        except SecretProblem as error:
+        except SecretProblemError as error:
             return Unresolved(error.reason, error.message, may_heal=True)
         return resolved
 

@@ -12,19 +12,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tideline.ingest.operation import parse_writer_name
+from tideline.ingest.operation.operation import parse_writer_name
 from tideline_operator.api_objects import JOBS, PODS, Manifest
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.work_queue import Key
+from tideline_operator.decide.observed import Observed, ObservedPending, WriterFate
 from tideline_operator.kube import KubeApi
-from tideline_operator.launcher.driver_job import OPERATION_LABEL
-from tideline_operator.launcher.job_outcome import has_ended, may_start_pods
-from tideline_operator.observed import Observed, ObservedPending, WriterFate
+from tideline_operator.launch.driver_job import OPERATION_LABEL
+from tideline_operator.launch.job_outcome import has_ended, may_start_pods
 from tideline_operator.resources.status import LakeTableStatus
 
 
 class WriterFates:
-    """Compares heartbeats' writers with pods. Raises ApiUnavailable."""
+    """Compares heartbeats' writers with pods. Raises ApiUnavailableError."""
 
     def __init__(self, api: KubeApi, pods: ObjectCache) -> None:
         self._api = api

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from tideline.ingest.column_type import ColumnType
+from tideline.ingest.operation.column_type import ColumnType
 from tideline_operator.resources.field import CelRule, described, no_credentials_in
 from tideline_operator.resources.metadata import NAME_MEANING, NAME_PATTERN
 from tideline_operator.resources.schedule import Cron, Duration

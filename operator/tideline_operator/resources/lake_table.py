@@ -10,9 +10,9 @@ from enum import Enum
 from typing import ClassVar
 
 from tideline.errors import ConfigError
+from tideline.hudi.timeline.zone import TimelineZone
 from tideline.settings.gate import problem_of
 from tideline.settings.setting import Place
-from tideline.timeline.zone import TimelineZone
 from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.format_rules import (
     ICEBERG_SERVICE_NAMES,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation import Place
+from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline_operator.resources.lake_store import LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec

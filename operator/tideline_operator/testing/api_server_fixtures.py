@@ -18,7 +18,7 @@ from tideline_operator.kube import (
     LAKE_STORES,
     LAKE_TABLES,
     NAMESPACES,
-    ApiRefused,
+    ApiRefusedError,
     KubeApi,
 )
 from tideline_operator.resources.crd import custom_resource_definitions
@@ -71,7 +71,7 @@ def _is_served(api: KubeApi) -> bool:
     try:
         api.list(LAKE_STORES)
         api.list(LAKE_TABLES)
-    except ApiRefused as error:
+    except ApiRefusedError as error:
         if error.is_missing:
             return False
         raise

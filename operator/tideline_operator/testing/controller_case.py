@@ -14,7 +14,7 @@ from tideline_operator.controller.budgets import Limits
 from tideline_operator.controller.controller import Controller
 from tideline_operator.controller.job_starter import Launcher
 from tideline_operator.controller.settings import ControllerSettings
-from tideline_operator.launcher.driver_job import LaunchSettings
+from tideline_operator.launch.driver_job import LaunchSettings
 from tideline_operator.testing.api_server import OPERATOR, ApiServer
 from tideline_operator.testing.eventually import eventually
 from tideline_operator.testing.pretended_cluster import PretendedCluster

@@ -32,7 +32,7 @@ _HEADER = """\
 _WITHOUT_HELM = {"namespace": {"create": True}}
 
 
-class ChartRefused(Exception):
+class ChartRefusedError(Exception):
     """Helm does not accept the chart or the values; the message is Helm's."""
 
 
@@ -51,14 +51,14 @@ def rendered(
 ) -> str:
     """The chart's manifests without the CRDs, under `values` over its own.
 
-    Raises ChartRefused with Helm's own words.
+    Raises ChartRefusedError with Helm's own words.
     """
     arguments = ["template", RELEASE, str(chart), "--namespace", namespace, "--skip-crds"]
     return _helm(*arguments, _KUBERNETES, "--values", "-", given=json.dumps(values or {}))
 
 
 def lint(chart: Path) -> str:
-    """What Helm has to say about the chart. Raises ChartRefused when it is wrong."""
+    """What Helm has to say about the chart. Raises ChartRefusedError when it is wrong."""
     return _helm("lint", str(chart), "--strict", _KUBERNETES)
 
 
@@ -86,7 +86,7 @@ def _helm(*arguments: str, given: str = "") -> str:
         [str(program), *arguments], input=given, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise ChartRefused((done.stderr or done.stdout).strip())
+        raise ChartRefusedError((done.stderr or done.stdout).strip())
     return done.stdout
 
 

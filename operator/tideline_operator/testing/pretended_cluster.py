@@ -14,20 +14,25 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from tideline.clock import SystemClock
-from tideline.ingest.checkpoint import INGEST_KEY, advance, checkpoint_metadata, read_checkpoints
-from tideline.ingest.landing import list_landing
-from tideline.ingest.operation import CreateTable, IngestFiles, Operation, Place
-from tideline.ingest.operation_result import OperationResult, Outcome
+from tideline.hudi.table.create import TableDefinition, create_table
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import Action
+from tideline.ingest.landing.checkpoint import (
+    INGEST_KEY,
+    advance,
+    checkpoint_metadata,
+    read_checkpoints,
+)
+from tideline.ingest.landing.landed_file import list_landing
+from tideline.ingest.operation.operation import CreateTable, IngestFiles, Operation, Place
+from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.table.create import TableDefinition, create_table
-from tideline.table.hoodie_table import HoodieTable
-from tideline.table.table_config import TableType
-from tideline.timeline.commit_metadata import CommitMetadata
-from tideline.timeline.instant import Action
 from tideline_operator.api_objects import CONFIG_MAPS, JOBS, PODS, Manifest
 from tideline_operator.kube import KubeApi
-from tideline_operator.launcher.driver_job import (
+from tideline_operator.launch.driver_job import (
     EXECUTOR_ROLE,
     OPERATION_KEY,
     ROLE_LABEL,

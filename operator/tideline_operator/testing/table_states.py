@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tideline.ingest.landing import Landing, LandingFile
-from tideline.ingest.operation import Place
-from tideline.services.cleaning.retention import LastClean
-from tideline.services.service import Service
-from tideline.timeline.active import ActiveTimeline
-from tideline.timeline.instant import Action as TimelineAction
-from tideline.timeline.instant import Instant, State
-from tideline.timeline.instant_time import InstantTime
-from tideline_operator.actions import Action, Start
-from tideline_operator.observed import (
+from tideline.hudi.services.cleaning.retention import LastClean
+from tideline.hudi.services.service import Service
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Action as TimelineAction
+from tideline.hudi.timeline.instant import Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.ingest.landing.landed_file import Landing, LandingFile
+from tideline.ingest.operation.operation import Place
+from tideline_operator.decide.actions import Action, Start
+from tideline_operator.decide.observed import (
     Observed,
     ObservedLanding,
     ObservedPending,

@@ -27,7 +27,7 @@ _R = TypeVar("_R")
 def manifests_of(io: FileIO, snapshot: Snapshot | None) -> tuple[ManifestFile, ...]:
     """The manifests of a snapshot, none when there is no snapshot.
 
-    Raises ObjectNotFound, CorruptTable and StorageUnavailable.
+    Raises ObjectNotFoundError, CorruptTableError and StorageUnavailableError.
     """
     if snapshot is None:
         return ()

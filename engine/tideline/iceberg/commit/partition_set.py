@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.commit.file_identity import partition_key
 from tideline.iceberg.field_type import FieldType
 from tideline.iceberg.manifest import DataFile, FieldSummary, ManifestFile
@@ -67,7 +67,7 @@ class _Range:
             return cls(summary, None, None, lower is None and upper is None)
         try:
             return cls(summary, decode_value(type_, lower), decode_value(type_, upper), True)
-        except CorruptTable:
+        except CorruptTableError:
             return cls(summary, None, None, False)
 
     def holds(self, value: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tideline.errors import InvalidData
+from tideline.errors import InvalidDataError
 from tideline.iceberg.manifest import DataFile, FileContent
 from tideline.iceberg.snapshot import MAIN
 
@@ -36,21 +36,21 @@ class RewriteFiles:
     summary_extra: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raises InvalidData for what could not be a rewrite of the same rows."""
+        """Raises InvalidDataError for what could not be a rewrite of the same rows."""
         if not self.removed_data and not self.removed_deletes:
-            raise InvalidData("A rewrite must replace files")
+            raise InvalidDataError("A rewrite must replace files")
         if self.added_data and not self.removed_data:
-            raise InvalidData("A rewrite that replaces no data file cannot add one")
+            raise InvalidDataError("A rewrite that replaces no data file cannot add one")
         if self.added_deletes and not self.removed_deletes:
-            raise InvalidData("A rewrite that replaces no delete file cannot add one")
+            raise InvalidDataError("A rewrite that replaces no delete file cannot add one")
         for file in (*self.removed_data, *self.added_data):
             if file.content is not FileContent.DATA:
-                raise InvalidData("A delete file is no data file", path=file.file_path)
+                raise InvalidDataError("A delete file is no data file", path=file.file_path)
         added = {file.file_path for file in self.added_data}
         clash = next((one for one in self.removed_data if one.file_path in added), None)
         if clash is not None:
-            raise InvalidData("A file cannot replace itself", path=clash.file_path)
+            raise InvalidDataError("A file cannot replace itself", path=clash.file_path)
         before = sum(file.record_count for file in self.removed_data)
         after = sum(file.record_count for file in self.added_data)
         if after > before:
-            raise InvalidData("A rewrite cannot add rows", value=f"{before} became {after}")
+            raise InvalidDataError("A rewrite cannot add rows", value=f"{before} became {after}")

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import ConfigError, InvalidData
+from tideline.errors import ConfigError, InvalidDataError
 from tideline.iceberg.commit.manifest_merge import MergePolicy
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.replacement import AddedDelete, RewriteFiles
@@ -46,8 +46,8 @@ def commit_rewrite(
 ) -> CommitOutcome:
     """Replace the files, or find out that it must not be done.
 
-    Raises StorageUnavailable, CorruptTable, ConfigError and InvalidData; then nothing was
-    published.
+    Raises StorageUnavailableError, CorruptTableError, ConfigError and InvalidDataError; then
+    nothing was published.
     """
     writer = MetadataWriter(operations.io, snapshot_id=new_snapshot_id())
     change = _Replacement(operations.io, writer, rewrite)
@@ -99,7 +99,7 @@ def _check_fits(rewrite: RewriteFiles, metadata: TableMetadata) -> None:
         is_position_file = file.content.name == "POSITION_DELETES" and not file.is_deletion_vector
         if version == 1 or (version == 2 and file.is_deletion_vector):
             message = f"Format version {version} has no such delete files"
-            raise InvalidData(message, table=metadata.location, path=file.file_path)
+            raise InvalidDataError(message, table=metadata.location, path=file.file_path)
         if version > 2 and is_position_file:
             message = f"Format version {version} takes deletion vectors, no position delete files"
-            raise InvalidData(message, table=metadata.location, path=file.file_path)
+            raise InvalidDataError(message, table=metadata.location, path=file.file_path)

@@ -67,7 +67,7 @@ class ManifestRewrite:
     def apply(self, metadata: TableMetadata, head: Snapshot) -> SnapshotContent | MissingFiles:
         """The manifests of a snapshot on top of `head`.
 
-        Raises what reading and writing raise, and CorruptTable for an unknown partition spec.
+        Raises what reading and writing raise, and CorruptTableError for an unknown partition spec.
         """
         committed = manifests_of(self._io, head)
         by_content = {

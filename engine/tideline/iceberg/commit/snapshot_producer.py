@@ -85,8 +85,8 @@ def commit_snapshot(
 ) -> CommitOutcome:
     """Commit `change`, trying again as the table's properties or `retry` say.
 
-    Raises StorageUnavailable, CorruptTable and ConfigError; then nothing was published and what
-    was written is removed as far as possible.
+    Raises StorageUnavailableError, CorruptTableError and ConfigError; then nothing was published
+    and what was written is removed as far as possible.
     """
     try:
         outcome = _attempt_all(operations, change, writer, clock, retry)

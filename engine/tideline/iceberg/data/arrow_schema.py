@@ -13,7 +13,7 @@ from uuid import UUID
 import pyarrow as pa
 from pyarrow import types
 
-from tideline.errors import UnsupportedTable
+from tideline.errors import UnsupportedTableError
 from tideline.iceberg.field_type import (
     Decimal,
     FieldType,
@@ -47,11 +47,16 @@ _PRIMITIVES: dict[str, pa.DataType] = {
 
 
 def arrow_type(kind: FieldType) -> pa.DataType:
-    """The type of rows in memory. Raises UnsupportedTable for variant, geometry and geography."""
+    """The type of rows in memory.
+
+    Raises UnsupportedTableError for variant, geometry and geography.
+    """
     match kind:
         case Primitive():
             if kind.name not in _PRIMITIVES:
-                raise UnsupportedTable("Columns of this type are not supported", value=kind.name)
+                raise UnsupportedTableError(
+                    "Columns of this type are not supported", value=kind.name
+                )
             return _PRIMITIVES[kind.name]
         case Decimal():
             return pa.decimal128(kind.precision, kind.scale)
@@ -204,7 +209,7 @@ def _stored_type(kind: FieldType) -> pa.DataType:
         case Primitive(name="uuid"):
             return pa.uuid()
         case Primitive(name="unknown"):
-            raise UnsupportedTable("A column of unknown type inside another is not supported")
+            raise UnsupportedTableError("A column of unknown type inside another is not supported")
         case StructType():
             return pa.struct(
                 [arrow_field(field).with_type(_stored_type(field.type)) for field in kind.fields]

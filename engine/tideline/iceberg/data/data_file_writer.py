@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.formats.column_encoding import dictionary_paths, leaf_columns
 from tideline.iceberg.data.arrow_schema import (
     arrow_schema,
@@ -92,7 +92,7 @@ class DataFileWriter:
         return written + float(pending_rows * row_bytes)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows. Raises CorruptTable for a null in a required column."""
+        """Append rows. Raises CorruptTableError for a null in a required column."""
         self._nans.add(batch)
         self._pending.append(batch)
         self.pending_bytes += batch.nbytes
@@ -110,7 +110,7 @@ class DataFileWriter:
         try:
             self._writer.write_table(table, row_group_size=max(1, table.num_rows))
         except pa.ArrowInvalid as error:
-            raise CorruptTable(f"Rows cannot be written: {error}", path=self.uri) from error
+            raise CorruptTableError(f"Rows cannot be written: {error}", path=self.uri) from error
 
     def finish(self, *, spec_id: int, partition: tuple[Any, ...]) -> DataFile:
         """Write the footer. What the manifest is to say of the file."""

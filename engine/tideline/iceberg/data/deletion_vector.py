@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.formats.bounded import faults_named
 from tideline.read_limits import read_limits, too_large
 
@@ -37,17 +37,17 @@ _POSITION_BYTES = 2
 
 
 def decode_deletion_vector(blob: bytes, *, path: str) -> Positions:
-    """The positions in a blob. Raises CorruptTable naming the file."""
+    """The positions in a blob. Raises CorruptTableError naming the file."""
     try:
         (length,) = struct.unpack_from(">I", blob)
         body = blob[4 : 4 + length]
         (checksum,) = struct.unpack_from(">I", blob, 4 + length)
     except struct.error as error:
-        raise CorruptTable("A deletion vector is cut short", path=path) from error
+        raise CorruptTableError("A deletion vector is cut short", path=path) from error
     if body[:4] != MAGIC:
-        raise CorruptTable("A deletion vector lacks its magic number", path=path)
+        raise CorruptTableError("A deletion vector lacks its magic number", path=path)
     if crc32(body) != checksum:
-        raise CorruptTable("A deletion vector's checksum does not fit", path=path)
+        raise CorruptTableError("A deletion vector's checksum does not fit", path=path)
     with faults_named("A deletion vector cannot be read", path=path):
         return _Reader(memoryview(body)[4:]).positions()
 

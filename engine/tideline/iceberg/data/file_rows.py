@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.iceberg.data.arrow_schema import arrow_type
 from tideline.iceberg.data.bounded_cache import BoundedCache
 from tideline.iceberg.data.deletion_vector import BLOB_TYPE, Positions, decode_deletion_vector
@@ -57,7 +57,8 @@ class FileRows:
     ) -> Iterator[pa.RecordBatch]:
         """The live rows of a part of a data file, in the layout's columns.
 
-        Raises CorruptTable, UnsupportedTable, ObjectNotFound, StorageUnavailable.
+        Raises CorruptTableError, UnsupportedTableError, ObjectNotFoundError,
+        StorageUnavailableError.
         """
         deleted = self._deleted_positions(task)
         comparisons, hidden = self._comparisons(task)
@@ -78,11 +79,11 @@ class FileRows:
 
     def _source(self, file: DataFile) -> ParquetSource:
         if file.file_format != "PARQUET":
-            raise UnsupportedTable(
+            raise UnsupportedTableError(
                 "Only parquet files can be rewritten", path=file.file_path, value=file.file_format
             )
         if file.key_metadata is not None:
-            raise UnsupportedTable("Encrypted files cannot be rewritten", path=file.file_path)
+            raise UnsupportedTableError("Encrypted files cannot be rewritten", path=file.file_path)
         return ParquetSource(
             self._io,
             file.file_path,
@@ -111,7 +112,7 @@ class FileRows:
 
     def _positions_in(self, file: DataFile) -> Mapping[str, Positions]:
         if file.is_deletion_vector:
-            raise CorruptTable("A deletion vector among position deletes", path=file.file_path)
+            raise CorruptTableError("A deletion vector among position deletes", path=file.file_path)
 
         def load() -> tuple[Mapping[str, Positions], int]:
             rows = self._source(file).batches(DELETE_FIELDS)
@@ -134,7 +135,7 @@ class FileRows:
         by_fields: dict[tuple[int, ...], list[DataFile]] = {}
         for file in task.equality_deletes:
             if not file.equality_ids:
-                raise CorruptTable("Equality deletes name no fields", path=file.file_path)
+                raise CorruptTableError("Equality deletes name no fields", path=file.file_path)
             by_fields.setdefault(tuple(sorted(file.equality_ids)), []).append(file)
         hidden: list[NestedField] = []
         comparisons = []
@@ -159,7 +160,7 @@ class FileRows:
                 # Another column may have taken the name since.
                 hidden.append(replace(column, name=f"{column.name} ({number})", required=False))
                 return replace(path, column=len(fields)), only_field(column, number)
-        raise CorruptTable(
+        raise CorruptTableError(
             "Equality deletes compare a field no schema has", path=file.file_path, value=number
         )
 
@@ -198,4 +199,6 @@ def _named_vector(body: bytes, referenced: str, path: str) -> bytes:
     for blob in read_blobs(body, path=path):
         if (blob.type, blob.properties.get("referenced-data-file")) == (BLOB_TYPE, referenced):
             return body[blob.offset : blob.offset + blob.length]
-    raise CorruptTable("A Puffin file lacks the vector it should hold", path=path, value=referenced)
+    raise CorruptTableError(
+        "A Puffin file lacks the vector it should hold", path=path, value=referenced
+    )

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tideline.errors import CorruptTable, StorageUnavailable, UnsupportedTable
+from tideline.errors import CorruptTableError, StorageUnavailableError, UnsupportedTableError
 from tideline.iceberg.data.name_mapping import MappedField, has_field_ids, with_mapped_ids
 from tideline.iceberg.data.projection import Projection
 from tideline.iceberg.field_type import NestedField
@@ -60,8 +60,8 @@ class ParquetSource:
     ) -> Iterator[PositionedRows]:
         """The rows of a part of the file, or of all of it.
 
-        Raises CorruptTable for a file that is broken, UnsupportedTable for one without field ids in
-        a table without a name mapping, StorageUnavailable, ObjectNotFound.
+        Raises CorruptTableError for a file that is broken, UnsupportedTableError for one without
+        field ids in a table without a name mapping, StorageUnavailableError, ObjectNotFoundError.
         """
         try:
             with closing(self._open()) as file:
@@ -69,13 +69,13 @@ class ParquetSource:
         except MemoryError:
             raise
         except pa.ArrowNotImplementedError as error:
-            raise UnsupportedTable(f"A data file uses {error}", path=self.uri) from error
+            raise UnsupportedTableError(f"A data file uses {error}", path=self.uri) from error
         except (pa.ArrowException, OSError) as error:
             # What Arrow itself finds wrong with a file's bytes has no number of the system's.
             if getattr(error, "errno", None) is not None:
                 message = f"A data file could not be read: {error}"
-                raise StorageUnavailable(message, path=self.uri) from error
-            raise CorruptTable(f"A data file is broken: {error}", path=self.uri) from error
+                raise StorageUnavailableError(message, path=self.uri) from error
+            raise CorruptTableError(f"A data file is broken: {error}", path=self.uri) from error
 
     def _open(self) -> pq.ParquetFile:
         local = self.io.local_path(self.uri)
@@ -137,7 +137,7 @@ class ParquetSource:
         if has_field_ids(schema):
             return schema
         if self.mapping is None:
-            raise UnsupportedTable(
+            raise UnsupportedTableError(
                 "A data file has no field ids and the table no schema.name-mapping.default",
                 path=self.uri,
             )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tideline.errors import UnsupportedTable
+from tideline.errors import UnsupportedTableError
 from tideline.iceberg.data.arrow_schema import as_internal
 from tideline.iceberg.data.nested_column import ColumnPath
 from tideline.iceberg.data.transforms import transformed
@@ -65,7 +65,7 @@ def _source(field: PartitionField, schema: Schema) -> ColumnPath | None:
         return None
     path = ColumnPath.find(schema.fields, field.source_id)
     if path is None:
-        raise UnsupportedTable(
+        raise UnsupportedTableError(
             "The output partition spec needs a column that was dropped", value=field.name
         )
     return path

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.data.deletion_vector import Positions
 from tideline.iceberg.field_type import NestedField, Primitive
 
@@ -25,11 +25,11 @@ NO_POSITIONS: Positions = np.empty(0, np.int64)
 
 
 def positions_by_path(batches: Iterable[pa.RecordBatch], *, path: str) -> Mapping[str, Positions]:
-    """The row numbers of every data file a delete file names. Raises CorruptTable."""
+    """The row numbers of every data file a delete file names. Raises CorruptTableError."""
     found: dict[str, list[Any]] = {}
     for batch in batches:
         if batch.column(0).null_count or batch.column(1).null_count:
-            raise CorruptTable("A position delete file has nulls", path=path)
+            raise CorruptTableError("A position delete file has nulls", path=path)
         encoded = batch.column(0).dictionary_encode()
         codes = encoded.indices.to_numpy()
         order = np.argsort(codes, kind="stable")

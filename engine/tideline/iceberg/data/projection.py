@@ -19,7 +19,7 @@ from uuid import UUID
 import pyarrow as pa
 from pyarrow import types
 
-from tideline.errors import CorruptTable, UnsupportedTable
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.iceberg.data.arrow_schema import (
     arrow_schema,
     arrow_type,
@@ -58,8 +58,8 @@ class Projection:
     ) -> Projection:
         """Match `wanted` with a file's columns; `constants` are its identity partition values.
 
-        Raises CorruptTable for a required field that is nowhere, UnsupportedTable for a type that
-        cannot become the wanted one.
+        Raises CorruptTableError for a required field that is nowhere, UnsupportedTableError for a
+        type that cannot become the wanted one.
         """
         matcher = _Matcher(path, constants)
         steps = matcher.steps(list(file_schema), wanted)
@@ -104,7 +104,7 @@ class _Matcher:
         elif field.initial_default is not None:
             value = _default(field)
         elif field.required:
-            raise CorruptTable(f"Required column {field.name!r} is missing", path=self.path)
+            raise CorruptTableError(f"Required column {field.name!r} is missing", path=self.path)
         else:
             value = None
         return _Step(arrow_type(field.type), None, value)
@@ -132,8 +132,10 @@ class _Matcher:
                 children = ()
         return _Step(target, source, children=children)
 
-    def _mismatch(self, name: str, found: pa.DataType, wanted: pa.DataType) -> UnsupportedTable:
-        return UnsupportedTable(
+    def _mismatch(
+        self, name: str, found: pa.DataType, wanted: pa.DataType
+    ) -> UnsupportedTableError:
+        return UnsupportedTableError(
             f"Column {name!r} is stored as {found} and cannot be read as {wanted}", path=self.path
         )
 
@@ -142,7 +144,7 @@ def _default(field: NestedField) -> pa.Scalar:
     """A default is a JSON single value, see the specification's Appendix D."""
     value, kind = field.initial_default, arrow_type(field.type)
     if types.is_nested(kind):
-        raise UnsupportedTable(f"Nested column {field.name!r} has a default that is not null")
+        raise UnsupportedTableError(f"Nested column {field.name!r} has a default that is not null")
     try:
         if field.type == Primitive("uuid"):
             return as_arrow(UUID(value), field.type)
@@ -155,7 +157,7 @@ def _default(field: NestedField) -> pa.Scalar:
         return pa.scalar(value, kind)
     except (ValueError, TypeError) as error:
         message = f"The default of column {field.name!r} is no {field.type}"
-        raise CorruptTable(message, value=value) from error
+        raise CorruptTableError(message, value=value) from error
 
 
 def _taken(step: _Step, columns: Mapping[int, pa.Array], count: int) -> pa.Array:

@@ -71,7 +71,7 @@ def preview_expire(
 ) -> ExpirePreview:
     """Plan, and find the files, but change nothing.
 
-    Raises ConfigError, CorruptTable, ObjectNotFound and StorageUnavailable.
+    Raises ConfigError, CorruptTableError, ObjectNotFoundError and StorageUnavailableError.
     """
     now_ms = (clock or SystemClock()).now_ms()
     metadata = operations.load().metadata
@@ -93,8 +93,8 @@ def execute_expire(
 ) -> ExpireRun:
     """Expire snapshots and delete their files.
 
-    Raises ConfigError, CorruptTable, ObjectNotFound and StorageUnavailable; then nothing was
-    changed.
+    Raises ConfigError, CorruptTableError, ObjectNotFoundError and StorageUnavailableError; then
+    nothing was changed.
     """
     clock = clock or SystemClock()
     base, plan, outcome = _commit(operations, options, clock, retry)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 from zlib import crc32
 
-from tideline.errors import CorruptTable, ObjectNotFound
+from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.iceberg.commit.manifest_reading import WORKERS, in_parallel, manifests_of
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.maintenance.file_place import FilePlaces
@@ -61,7 +61,7 @@ class ExpiredFiles:
     ) -> Iterator[ReachableFile]:
         """Files that `expired`, snapshots of `before`, led to and no snapshot of `after` does.
 
-        Raises CorruptTable, ObjectNotFound and StorageUnavailable.
+        Raises CorruptTableError, ObjectNotFoundError and StorageUnavailableError.
         """
         places = FilePlaces(self.io)
         kept = self._by_place(after.snapshots, places)
@@ -98,7 +98,7 @@ class ExpiredFiles:
         def manifests(snapshot: Snapshot) -> tuple[ManifestFile, ...]:
             try:
                 return manifests_of(self.io, snapshot)
-            except ObjectNotFound:
+            except ObjectNotFoundError:
                 if not may_miss:
                     raise
                 self.unreadable.append(snapshot.manifest_list or str(snapshot.snapshot_id))
@@ -149,7 +149,7 @@ class ExpiredFiles:
     def _body(self, manifest: ManifestFile) -> bytes | None:
         try:
             return self.io.read(manifest.path)
-        except ObjectNotFound:
+        except ObjectNotFoundError:
             return None
 
 
@@ -178,7 +178,7 @@ class _OwnFiles:
         """Why a file is left; None when it may be deleted."""
         try:
             place = places.of(file.location)
-        except CorruptTable as error:
+        except CorruptTableError as error:
             return error.message
         refused = self.roots.refusal(file.location)
         if refused is not None:

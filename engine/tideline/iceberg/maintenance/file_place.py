@@ -15,7 +15,7 @@ class FilePlaces:
         self.is_moved = normalised(io.recorded) != normalised(io.location.uri)
 
     def of(self, uri: str) -> str:
-        """The place of a recorded location. Raises CorruptTable for what is none."""
+        """The place of a recorded location. Raises CorruptTableError for what is none."""
         if uri.startswith(self._recorded):
             below = uri[len(self._recorded) :]
             if "//" not in below:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.errors import ConfigError, CorruptTable
+from tideline.errors import ConfigError, CorruptTableError
 from tideline.iceberg.field_type import FieldType
 from tideline.iceberg.maintenance.table_setting import whole_property
 from tideline.iceberg.manifest import FieldSummary, ManifestContent, ManifestFile
@@ -142,7 +142,7 @@ def _range(summary: FieldSummary, type_: FieldType) -> tuple[SortValue, SortValu
             high = (2, decode_value(type_, summary.upper_bound))
             if low > high:
                 return _LOWEST, _HIGHEST
-        except (CorruptTable, TypeError, ValueError):
+        except (CorruptTableError, TypeError, ValueError):
             return _LOWEST, _HIGHEST
     if summary.contains_nan:
         low = min(low, _NAN)

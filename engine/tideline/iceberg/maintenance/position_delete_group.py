@@ -67,7 +67,8 @@ class DeleteGroupRewrite:
     def write(self) -> tuple[DataFile, ...]:
         """The new delete files, none when no position is left.
 
-        Raises CorruptTable, ObjectNotFound and StorageUnavailable; then no new file remains.
+        Raises CorruptTableError, ObjectNotFoundError and StorageUnavailableError; then no new file
+        remains.
         """
         written: list[DataFile] = []
         out = _Output(self)

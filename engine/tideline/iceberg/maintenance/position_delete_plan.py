@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.errors import ConfigError, UnsupportedTable
+from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.iceberg.bin_pack import pack
 from tideline.iceberg.commit.file_identity import PartitionKey, partition_key
 from tideline.iceberg.manifest import FileContent, ManifestEntry
@@ -101,7 +101,7 @@ def plan_position_deletes(
 ) -> DeletePlan:
     """What to do with the live delete files `entries`, which need their metrics.
 
-    Raises UnsupportedTable for version 3, whose position delete files have to become deletion
+    Raises UnsupportedTableError for version 3, whose position delete files have to become deletion
     vectors.
     """
     skipped: dict[str, int] = defaultdict(int)
@@ -113,7 +113,7 @@ def plan_position_deletes(
             continue
         if metadata.format_version > 2:
             message = "Position delete files of a version 3 table must become deletion vectors"
-            raise UnsupportedTable(message, table=metadata.location, path=file.file_path)
+            raise UnsupportedTableError(message, table=metadata.location, path=file.file_path)
         path = referenced_data_file(file)
         reason = _unreadable(entry)
         if path is not None and path not in live.get(partition_key(file), {}):

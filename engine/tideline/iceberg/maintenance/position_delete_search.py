@@ -40,7 +40,7 @@ def prepare_position_deletes(
 ) -> DeletePreparation:
     """Plan on the newest snapshot and change nothing.
 
-    Raises UnsupportedTable, CorruptTable and StorageUnavailable.
+    Raises UnsupportedTableError, CorruptTableError and StorageUnavailableError.
     """
     metadata = operations.load().metadata
     return search_position_deletes(operations.io, metadata, options)

@@ -70,7 +70,10 @@ class FileTally:
 
 
 def live_files(body: bytes, *, path: str) -> Iterator[ReachableFile]:
-    """The data or delete files that a manifest does not list as deleted. Raises CorruptTable."""
+    """The data or delete files that a manifest does not list as deleted.
+
+    Raises CorruptTableError.
+    """
     container = open_container(body, path=path)
     message = "A manifest lacks fields that the specification requires"
     with faults_named(message, path=path):

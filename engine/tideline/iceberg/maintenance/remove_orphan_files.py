@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import ConfigError, Conflict, UnsupportedTable
+from tideline.errors import ConfigError, ConflictError, UnsupportedTableError
 from tideline.iceberg.commit.manifest_reading import WORKERS, in_parallel, manifests_of
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.maintenance.file_place import FilePlaces
@@ -64,8 +64,8 @@ def plan_orphans(
     """Find the orphans and change nothing.
 
     Raises ConfigError for a table whose files are shared, for a folder that is not this table's
-    alone, for too young a cutoff and for mismatched prefixes; UnsupportedTable where a Hudi table
-    shares the folder; CorruptTable, ObjectNotFound and StorageUnavailable.
+    alone, for too young a cutoff and for mismatched prefixes; UnsupportedTableError where a Hudi
+    table shares the folder; CorruptTableError, ObjectNotFoundError and StorageUnavailableError.
     """
     loaded = operations.load()
     refuse_without_gc(loaded.metadata)
@@ -87,14 +87,16 @@ def plan_orphans(
 def execute_orphans(operations: TableOperations, plan: OrphanPlan) -> OrphanRun:
     """Delete what was planned and is still an orphan.
 
-    Raises Conflict when the table was replaced by another since, and what `plan_orphans` raises; a
-    second run goes on where a failure ended the first.
+    Raises ConflictError when the table was replaced by another since, and what `plan_orphans`
+    raises; a second run goes on where a failure ended the first.
     """
     loaded = operations.load()
     refuse_without_gc(loaded.metadata)
     if loaded.metadata.table_uuid != plan.table_uuid:
         message = "The orphans were planned for another table at this place"
-        raise Conflict(message, table=loaded.metadata.location, value=loaded.metadata.table_uuid)
+        raise ConflictError(
+            message, table=loaded.metadata.location, value=loaded.metadata.table_uuid
+        )
     search = _Search.of(operations.io, loaded, plan.options)
     search.collect(loaded, known=plan.snapshot_ids)
     deleted: list[OrphanFile] = []
@@ -175,9 +177,9 @@ class _Search:
         return self._without_strangers(found, tuple(strangers))
 
     def _refuse_hudi_table(self, location: str, below: int) -> None:
-        """Raise UnsupportedTable when the folder itself is a Hudi table's as well."""
+        """Raise UnsupportedTableError when the folder itself is a Hudi table's as well."""
         if below == 0:
-            raise UnsupportedTable(
+            raise UnsupportedTableError(
                 "a Hudi table lies in the same folder, and all that it alone knows would count as "
                 "orphans: its own cleaning removes what it does not need",
                 table=self.metadata.location,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.commit.manifest_reading import manifests_of
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.retry import RetryPolicy
@@ -70,8 +70,8 @@ def execute_manifests(
 ) -> ManifestRun:
     """Rewrite the manifests of `main`.
 
-    Raises ConfigError, CorruptTable, ObjectNotFound and StorageUnavailable; then nothing was
-    published.
+    Raises ConfigError, CorruptTableError, ObjectNotFoundError and StorageUnavailableError; then
+    nothing was published.
     """
     if not preview_manifests(operations, options):
         return ManifestRun((), (), None)
@@ -131,7 +131,7 @@ class _Reclustering:
         written = sum(one.existing_files_count or 0 for one in created)
         if written != entries.total:
             message = f"Manifests of {entries.total} files became manifests of {written}"
-            raise CorruptTable(message, table=metadata.location)
+            raise CorruptTableError(message, table=metadata.location)
         self.entries_by_group[group] = entries.total
         return created
 

@@ -60,8 +60,8 @@ def execute_position_deletes(
 ) -> DeleteRewriteRun:
     """Plan, write and commit.
 
-    Raises UnsupportedTable, CorruptTable, ObjectNotFound, ConfigError and StorageUnavailable;
-    without partial progress nothing was changed then.
+    Raises UnsupportedTableError, CorruptTableError, ObjectNotFoundError, ConfigError and
+    StorageUnavailableError; without partial progress nothing was changed then.
     """
     prepared = prepare_position_deletes(operations, options)
     run = _Run(operations, prepared, options, clock, positions_max)

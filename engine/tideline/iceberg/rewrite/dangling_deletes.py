@@ -30,7 +30,7 @@ def find_dangling_deletes(
 ) -> tuple[DataFile, ...]:
     """The dangling delete files of a snapshot. Memory holds delete files and partitions.
 
-    Raises CorruptTable and StorageUnavailable.
+    Raises CorruptTableError and StorageUnavailableError.
     """
     deletes = list(_entries(io, snapshot, ManifestContent.DELETES, with_metrics=True))
     if not deletes:

@@ -57,7 +57,10 @@ class RewriteContext:
         write_id: str,
         order: RowOrder | None = None,
     ) -> RewriteContext:
-        """For a table as it is now. Raises ConfigError, UnsupportedTable, CorruptTable."""
+        """For a table as it is now.
+
+        Raises ConfigError, UnsupportedTableError, CorruptTableError.
+        """
         rows, schema = RowLayout.of(metadata), metadata.schema()
         files = FileLayout(
             schema_id=schema.schema_id,
@@ -108,8 +111,8 @@ def write_pieces(
 ) -> tuple[DataFile, ...]:
     """Rewrite some pieces of a group; ordered ones into `files` equal files, sorted in memory.
 
-    When it fails none of the new files remains. Raises CorruptTable, UnsupportedTable,
-    ObjectNotFound, StorageUnavailable.
+    When it fails none of the new files remains. Raises CorruptTableError, UnsupportedTableError,
+    ObjectNotFoundError, StorageUnavailableError.
     """
     rows = read_pieces(io, context.rows, pieces)
     if order is None:

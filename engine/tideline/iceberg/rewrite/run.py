@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tideline.clock import Clock
-from tideline.errors import Conflict, CorruptTable, TidelineError, UnknownOutcome
+from tideline.errors import ConflictError, CorruptTableError, TidelineError, UnknownOutcomeError
 from tideline.iceberg.commit.clean_up import remove_quietly
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.manifest import DataFile
@@ -89,9 +89,9 @@ def rewrite_data_files(
 ) -> RewriteReport:
     """Plan, write and commit; `summary` goes into the snapshots' summaries.
 
-    Raises Conflict when another writer's change makes the rewrite void, the error of a group that
-    failed, and UnknownOutcome when the store went away while the commit became visible. With
-    partial progress these are in the report instead, until there are more failed commits than
+    Raises ConflictError when another writer's change makes the rewrite void, the error of a group
+    that failed, and UnknownOutcomeError when the store went away while the commit became visible.
+    With partial progress these are in the report instead, until there are more failed commits than
     `partial-progress.max-failed-commits`.
     """
     table.refresh()
@@ -146,7 +146,7 @@ class _Run:
             if failed.unknown is not None:
                 raise self._unknown(failed.unknown)
             message = f"The rewrite is void: {failed.reason}"
-            raise Conflict(message, table=self.table.metadata.location)
+            raise ConflictError(message, table=self.table.metadata.location)
 
     def in_parts(self, engine: RewriteEngine) -> None:
         """Some groups per commit."""
@@ -172,9 +172,9 @@ class _Run:
             unknown = next((one.unknown for one in self.failed_commits if one.unknown), None)
             if unknown is not None:
                 raise self._unknown(replace(unknown, reason=message))
-            raise Conflict(message, table=self.table.metadata.location)
+            raise ConflictError(message, table=self.table.metadata.location)
 
-    def _unknown(self, outcome: Unknown) -> UnknownOutcome:
+    def _unknown(self, outcome: Unknown) -> UnknownOutcomeError:
         table = self.table.metadata.location
         return unknown_error(outcome, table=table, what="the rewrite is committed")
 
@@ -274,7 +274,7 @@ class _Run:
         remove_quietly(self.table.io, (file.file_path for one in written for file in one.added))
 
 
-def _row_error(group: FileGroup, added: Sequence[DataFile]) -> CorruptTable | None:
+def _row_error(group: FileGroup, added: Sequence[DataFile]) -> CorruptTableError | None:
     """What is wrong with the numbers of rows: without deletes they are equal, else never more."""
     rows = sum(file.record_count for file in added)
     has_deletes = any(task.deletes for task in group.tasks)
@@ -282,4 +282,4 @@ def _row_error(group: FileGroup, added: Sequence[DataFile]) -> CorruptTable | No
         return None
     first = group.tasks[0].data_file.file_path
     message = f"A file group has {group.rows} rows by its metadata, but {rows} were read"
-    return CorruptTable(message, path=first)
+    return CorruptTableError(message, path=first)

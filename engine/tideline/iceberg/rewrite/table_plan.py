@@ -26,7 +26,7 @@ def plan_table_rewrite(
     """The plan for the newest snapshot of `branch`, of the files that may hold rows of `where`.
 
     Raises ConfigError when the filter, the branch or `output-spec-id` does not fit the table, and
-    CorruptTable.
+    CorruptTableError.
     """
     ref = metadata.refs.get(branch)
     if ref is None and branch != MAIN:

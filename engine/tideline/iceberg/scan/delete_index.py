@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.field_type import NestedField, parts_of
 from tideline.iceberg.manifest import DataFile, FileContent, ManifestEntry
 from tideline.iceberg.single_value import decode_value
@@ -49,7 +49,7 @@ class DeleteIndex:
     """
 
     def __init__(self, entries: Iterable[ManifestEntry], metadata: TableMetadata) -> None:
-        """Raises CorruptTable when two deletion vectors reference one data file."""
+        """Raises CorruptTableError when two deletion vectors reference one data file."""
         self._table = metadata.location
         self._vectors: dict[str, ManifestEntry] = {}
         self._by_path: dict[str, _Sequenced] = defaultdict(_Sequenced)
@@ -74,7 +74,7 @@ class DeleteIndex:
     def deletes_for(self, data_file: DataFile, sequence_number: int) -> FileDeletes:
         """What applies to a data file of this sequence number.
 
-        Raises CorruptTable when a delete names the file but belongs to another partition.
+        Raises CorruptTableError when a delete names the file but belongs to another partition.
         """
         if not self._has_any:
             return NO_DELETES
@@ -108,10 +108,10 @@ class DeleteIndex:
         path = entry.data_file.referenced_data_file
         if path is None:
             message = "A deletion vector names no data file"
-            raise CorruptTable(message, table=self._table, path=entry.data_file.file_path)
+            raise CorruptTableError(message, table=self._table, path=entry.data_file.file_path)
         if path in self._vectors:
             message = "Two deletion vectors reference one data file"
-            raise CorruptTable(message, table=self._table, path=path)
+            raise CorruptTableError(message, table=self._table, path=path)
         self._vectors[path] = entry
 
     def _vector(self, data_file: DataFile, sequence_number: int) -> DataFile | None:
@@ -120,7 +120,7 @@ class DeleteIndex:
             return None
         if _sequence_number(entry) < sequence_number:
             message = "A deletion vector is older than the data file it references"
-            raise CorruptTable(message, table=self._table, path=data_file.file_path)
+            raise CorruptTableError(message, table=self._table, path=data_file.file_path)
         self._check_partition(entry.data_file, data_file)
         return entry.data_file
 
@@ -166,7 +166,7 @@ class DeleteIndex:
 
     def _check_partition(self, delete: DataFile, data_file: DataFile) -> None:
         if _partition_key(delete) != _partition_key(data_file):
-            raise CorruptTable(
+            raise CorruptTableError(
                 "A delete file and the data file it references lie in different partitions",
                 table=self._table,
                 path=data_file.file_path,

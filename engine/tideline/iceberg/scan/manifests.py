@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 
-from tideline.errors import CorruptTable, ObjectNotFound
+from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.iceberg.commit.manifest_reading import manifests_of
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.manifest import ManifestFile
@@ -21,11 +21,12 @@ READS_AHEAD_BYTES = 32 * 1024 * 1024
 def snapshot_manifests(io: FileIO, snapshot: Snapshot | None) -> tuple[ManifestFile, ...]:
     """All manifests of a snapshot, none when there is no snapshot.
 
-    Raises CorruptTable when one that the table cannot be read without is missing or unreadable.
+    Raises CorruptTableError when one that the table cannot be read without is missing or
+    unreadable.
     """
     try:
         return manifests_of(io, snapshot)
-    except ObjectNotFound as error:
+    except ObjectNotFoundError as error:
         raise _missing(io, error.path or (snapshot and snapshot.manifest_list)) from error
 
 
@@ -55,10 +56,10 @@ def read_ahead(
 def _read(io: FileIO, path: str) -> bytes:
     try:
         return io.read(path)
-    except ObjectNotFound as error:
+    except ObjectNotFoundError as error:
         raise _missing(io, path) from error
 
 
-def _missing(io: FileIO, path: object) -> CorruptTable:
+def _missing(io: FileIO, path: object) -> CorruptTableError:
     message = "A file that the table's metadata names is missing"
-    return CorruptTable(message, table=io.location.uri, path=path)
+    return CorruptTableError(message, table=io.location.uri, path=path)

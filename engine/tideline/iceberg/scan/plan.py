@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tideline.errors import CorruptTable
+from tideline.errors import CorruptTableError
 from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
 from tideline.iceberg.manifest_file import read_manifest
@@ -35,7 +35,7 @@ def plan_files(
     """The files of `snapshot` that may hold rows that `where` selects, in no particular order.
 
     The columns of `where` are the table's current ones. Nothing for a table without a snapshot.
-    Raises ConfigError for a filter that does not fit the table, and CorruptTable.
+    Raises ConfigError for a filter that does not fit the table, and CorruptTableError.
     """
     pruning = Pruning(bind(where, metadata.schema()), metadata)
     manifests = [
@@ -74,7 +74,7 @@ def _task(entry: ManifestEntry, index: DeleteIndex, metadata: TableMetadata) -> 
     file, sequence_number = entry.data_file, entry.sequence_number
     if sequence_number is None:
         message = "A live file has no sequence number, and inherits none"
-        raise CorruptTable(message, table=metadata.location, path=file.file_path)
+        raise CorruptTableError(message, table=metadata.location, path=file.file_path)
     deletes = index.deletes_for(file, sequence_number)
     if file.lower_bounds is not None or file.value_counts is not None:
         file = file.without_metrics()

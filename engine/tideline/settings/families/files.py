@@ -138,7 +138,7 @@ SETTINGS = (
         "hoodie.fail.job.on.duplicate.data.file.detection",
         "hoodie.block.writes.on.speculative.execution",
         touches=Touches.FILES,
-        shown_by="engine/tests/write/test_finalize.py::test_files_of_lost_attempts_are_deleted",
+        shown_by="engine/tests/hudi/write/test_finalize.py::test_files_of_lost_attempts_are_deleted",
     ),
     *refused(
         "stores must be consistent at once, and are asked whether they are; leave it out",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from tideline.errors import ObjectNotFound
+from tideline.errors import ObjectNotFoundError
 from tideline.storage.object_store import AlreadyExists, Changed, ObjectStore, Written
 from tideline.storage.probe.race import Arena, judge_race
 
@@ -136,5 +136,5 @@ def _race_to_create(arena: Arena, path: str) -> str | None:
     what = f"to create one object {_CREATE}"
     try:
         return judge_race(arena, path, bodies, results, what=what)
-    except ObjectNotFound:
+    except ObjectNotFoundError:
         return f"an object is missing although concurrent requests {what} were answered"

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tideline.errors import StorageUnavailable
+from tideline.errors import StorageUnavailableError
 from tideline.storage.object_store import ObjectStore, Written
 
 _T = TypeVar("_T")
@@ -57,24 +57,24 @@ class Arena:
 
     def race(
         self, attempt: Callable[[int, ObjectStore], _T]
-    ) -> tuple[_T | StorageUnavailable, ...]:
-        """What each racer got; an attempt whose outcome is unknown is its StorageUnavailable.
+    ) -> tuple[_T | StorageUnavailableError, ...]:
+        """What each racer got; an attempt whose outcome is unknown is its StorageUnavailableError.
 
-        Raises the first StorageUnavailable when nobody got an answer.
+        Raises the first StorageUnavailableError when nobody got an answer.
         """
         start = threading.Barrier(self.effort.racers)
 
-        def run(number: int) -> _T | StorageUnavailable:
+        def run(number: int) -> _T | StorageUnavailableError:
             start.wait(_START_TIMEOUT_S)
             try:
                 return attempt(number, self.stores[number % len(self.stores)])
-            except StorageUnavailable as unavailable:
+            except StorageUnavailableError as unavailable:
                 return unavailable
 
         with ThreadPoolExecutor(self.effort.racers) as threads:
             results = tuple(threads.map(run, range(self.effort.racers)))
-        if all(isinstance(result, StorageUnavailable) for result in results):
-            raise next(result for result in results if isinstance(result, StorageUnavailable))
+        if all(isinstance(result, StorageUnavailableError) for result in results):
+            raise next(result for result in results if isinstance(result, StorageUnavailableError))
         return results
 
     def everybody(self, action: Callable[[int], object], count: int) -> None:

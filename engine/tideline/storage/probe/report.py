@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from tideline.errors import InvalidData
+from tideline.errors import InvalidDataError
 
 
 class ProbeOutcome(Enum):
@@ -114,7 +114,7 @@ class StoreReport:
 
     @classmethod
     def from_json_object(cls, document: Mapping[str, Any]) -> StoreReport:
-        """The report that `to_json_object` made. Raises InvalidData for anything else.
+        """The report that `to_json_object` made. Raises InvalidDataError for anything else.
 
         Checks of a later version, whose names are not known here, are left out.
         """
@@ -132,4 +132,4 @@ class StoreReport:
                 )
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InvalidData("not the report of a store check", value=str(error)) from error
+            raise InvalidDataError("not the report of a store check", value=str(error)) from error

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tideline.errors import ConfigError, InvalidData, ObjectNotFound, TidelineError
-from tideline.storage.object_store import ObjectStore, UnsupportedRequest
+from tideline.errors import ConfigError, InvalidDataError, ObjectNotFoundError, TidelineError
+from tideline.storage.object_store import ObjectStore, UnsupportedRequestError
 from tideline.storage.probe.conditions import (
     counts_every_increment,
     creates_once,
@@ -71,7 +71,7 @@ _DIRECTORY = ".tideline-check-store"
 def probe_conditional_writes(store: ObjectStore) -> None:
     """Return when concurrent writers are safe on this store, as far as a second can show.
 
-    Raises ConfigError naming the endpoint when they are not, StorageUnavailable when the store
+    Raises ConfigError naming the endpoint when they are not, StorageUnavailableError when the store
     cannot be reached.
     """
     report = check_store((store,), effort=QUICK, promises=QUICK_PROMISES)
@@ -93,8 +93,8 @@ def check_store(
     """Ask for `promises`, one after the other, and remove everything again.
 
     `stores` are connections to one and the same place, at least one: more than one when they go
-    through several endpoints or connection pools. Raises StorageUnavailable when the store cannot
-    be reached, refuses access or is full: then nothing is known. Takes seconds.
+    through several endpoints or connection pools. Raises StorageUnavailableError when the store
+    cannot be reached, refuses access or is full: then nothing is known. Takes seconds.
     """
     token = uuid.uuid4().hex
     arena = Arena(tuple(stores), f"{_DIRECTORY}-{token}", token, effort)
@@ -113,10 +113,10 @@ def check_store(
 def _ask(arena: Arena, promise: StorePromise) -> ProbeResult:
     try:
         wrong = _CHECKS[promise](arena)
-    except (UnsupportedRequest, InvalidData) as error:
+    except (UnsupportedRequestError, InvalidDataError) as error:
         message = f"does not support what {promise} needs: {error.message}; {promise.cost}"
         return ProbeResult(promise, ProbeOutcome.UNSUPPORTED, message)
-    except ObjectNotFound:
+    except ObjectNotFoundError:
         wrong = "does not find an object that it has acknowledged"
     if wrong is None:
         return ProbeResult(promise, ProbeOutcome.PASSED)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 
-from tideline.errors import ObjectNotFound
+from tideline.errors import ObjectNotFoundError
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.probe.race import Arena
 
@@ -49,7 +49,7 @@ def says_what_is_missing(arena: Arena) -> str | None:
             return "answers a HEAD for an object that was never written"
         try:
             store.get(path)
-        except ObjectNotFound:
+        except ObjectNotFoundError:
             pass
         else:
             return "answers a read of an object that was never written"

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from tideline.testing.mutants.fault import Fault
 
-_CONTINUATION = "engine/tideline/ingest/continuation.py"
+_CONTINUATION = "engine/tideline/ingest/landing/continuation.py"
 _CONTINUATION_TESTS = ("engine/tests/ingest/test_continuation.py",)
 
 INGEST_FAULTS = (
     Fault(
         "the checkpoint forgets what it took before",
-        "engine/tideline/ingest/checkpoint.py",
+        "engine/tideline/ingest/landing/checkpoint.py",
         "taken=(start.taken & present) | {file.identity for file in files},",
         "taken=frozenset(file.identity for file in files),",
         ("engine/tests/ingest/test_checkpoint.py", "-k", "not in_any_order"),
     ),
     Fault(
         "an overtaken copy of a checkpoint is believed",
-        "engine/tideline/ingest/checkpoint.py",
+        "engine/tideline/ingest/landing/checkpoint.py",
         "            if name not in found or checkpoint.generation > found[name].generation:\n"
         "                found[name] = checkpoint\n        searched",
         "            found[name] = checkpoint\n        searched",
@@ -25,7 +25,7 @@ INGEST_FAULTS = (
     ),
     Fault(
         "the floor of a checkpoint passes files that were not taken",
-        "engine/tideline/ingest/checkpoint.py",
+        "engine/tideline/ingest/landing/checkpoint.py",
         "        if too_young or file.identity not in taken:\n            break\n",
         "        if too_young:\n            break\n        taken.add(file.identity)\n",
         ("engine/tests/ingest/test_checkpoint.py",),

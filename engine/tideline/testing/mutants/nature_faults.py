@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tideline.testing.mutants.fault import Fault
 
-_NATURE = "engine/tideline/nature"
-_CHANGES_TESTS = ("engine/tests/services/test_logs_of_changes.py",)
-_NATURE_TESTS = ("engine/tests/nature/test_table_nature.py",)
+_NATURE = "engine/tideline/hudi/nature"
+_CHANGES_TESTS = ("engine/tests/hudi/services/test_logs_of_changes.py",)
+_NATURE_TESTS = ("engine/tests/hudi/nature/test_table_nature.py",)
 
 NATURE_FAULTS = (
     Fault(
@@ -15,7 +15,7 @@ NATURE_FAULTS = (
         "    _require(table, operation, Facts(table.config, table.known_zone(timeline)))\n"
         "    return timeline\n",
         "    return timeline\n",
-        ("engine/tests/services/test_services_in_a_zone.py",),
+        ("engine/tests/hudi/services/test_services_in_a_zone.py",),
     ),
     Fault(
         "a table that logs its changes is written",
@@ -33,21 +33,21 @@ NATURE_FAULTS = (
     ),
     Fault(
         "cleaning leaves logs of changes behind",
-        "engine/tideline/table/file_group.py",
+        "engine/tideline/hudi/table/file_group.py",
         "        return (*base, *self.log_files, *self.cdc_files)\n",
         "        return (*base, *self.log_files)\n",
         _CHANGES_TESTS,
     ),
     Fault(
         "the rollback of a compaction takes what others appended beside its log of changes",
-        "engine/tideline/services/rollback/plan.py",
+        "engine/tideline/hudi/recovery/plan.py",
         "        if marker.is_cdc:\n",
         "        if marker.is_cdc and not self.files:\n",
         _CHANGES_TESTS,
     ),
     Fault(
         "logs are merged by another rule than the table's own",
-        "engine/tideline/write/file_slice_merge.py",
+        "engine/tideline/hudi/write/file_slice_merge.py",
         "        if file_slice.log_files and ctx.merge_mode is None:\n",
         "        if file_slice.log_files and ctx.merge_mode is None and not ctx.table:\n",
         _CHANGES_TESTS,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tideline.testing.mutants.fault import Fault
 
-_NAMES = "engine/tideline/table/stored_names.py"
-_HISTORY_TESTS = ("engine/tests/table/test_schema_history.py",)
-_TABLE_TESTS = ("engine/tests/write/test_altered_tables.py",)
+_NAMES = "engine/tideline/hudi/table/stored_names.py"
+_HISTORY_TESTS = ("engine/tests/hudi/table/test_schema_history.py",)
+_TABLE_TESTS = ("engine/tests/hudi/write/test_altered_tables.py",)
 
 SCHEMA_FAULTS = (
     Fault(
@@ -25,44 +25,44 @@ SCHEMA_FAULTS = (
     ),
     Fault(
         "an id is given twice",
-        "engine/tideline/table/schema_reconciliation.py",
+        "engine/tideline/hudi/table/schema_reconciliation.py",
         "    ids = _Ids(current.max_column_id + 1)\n",
         "    ids = _Ids(len(current.root.fields))\n",
         _HISTORY_TESTS,
     ),
     Fault(
         "blocks of logs go by today's names",
-        "engine/tideline/log/merged_log.py",
+        "engine/tideline/hudi/log/merged_log.py",
         "        stored = history.names_at(block.instant) if history else None\n",
         "        stored = None\n",
         _TABLE_TESTS,
     ),
     Fault(
         "base files go by today's names",
-        "engine/tideline/write/base_file_reader.py",
+        "engine/tideline/hudi/write/base_file_reader.py",
         "        names = history.names_at(self._base.instant) if history else None\n",
         "        names = None\n",
         _TABLE_TESTS,
     ),
     Fault(
         "an older plan is run with today's names",
-        "engine/tideline/services/planned_run.py",
+        "engine/tideline/hudi/services/planned_run.py",
         "        before = transaction.timeline.before(instant.time)\n",
         "        before = transaction.timeline\n",
         _TABLE_TESTS,
     ),
     Fault(
         "an ALTER beside a write goes unnoticed",
-        "engine/tideline/write/schema_carry.py",
+        "engine/tideline/hudi/write/schema_carry.py",
         "    if (now and now.read_as) != (begun_with and begun_with.read_as):\n",
         "    if False:\n",
         _TABLE_TESTS,
     ),
     Fault(
         "the newest version is archived",
-        "engine/tideline/services/archival/plan.py",
+        "engine/tideline/hudi/services/archival/plan.py",
         "        _schema(facts),\n",
         "",
-        ("engine/tests/services/test_archival_plan.py",),
+        ("engine/tests/hudi/services/test_archival_plan.py",),
     ),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tideline.testing.mutants.fault import Fault
 
-_SERVICES = "engine/tideline/services"
-_TESTS = "engine/tests/services"
+_SERVICES = "engine/tideline/hudi/services"
+_TESTS = "engine/tests/hudi/services"
 _ROLLBACK, _CLEANING = f"{_SERVICES}/rollback", f"{_SERVICES}/cleaning"
 _CLEANING_TESTS = (f"{_TESTS}/test_cleaning_plan.py",)
 _ZONE_TESTS = (f"{_TESTS}/test_services_in_a_zone.py",)
@@ -161,17 +161,17 @@ SERVICE_FAULTS = (
     ),
     Fault(
         "archival takes the table lock for another time than asked for",
-        "engine/tideline/services/archival/execute.py",
+        "engine/tideline/hudi/services/archival/execute.py",
         "        with table.lock(lock_timing).acquire():\n",
         "        with table.lock().acquire():\n",
-        ("engine/tests/services/test_services_among_others.py",),
+        ("engine/tests/hudi/services/test_services_among_others.py",),
     ),
     Fault(
         "a service completes although its rollback has begun",
-        "engine/tideline/services/service_transaction.py",
+        "engine/tideline/hudi/services/service_transaction.py",
         "        if find_undoing(timeline, now, self.table.timelines.read) is not None:\n",
         "        if now.is_completed:\n",
-        ("engine/tests/services/test_services_among_others.py",),
+        ("engine/tests/hudi/services/test_services_among_others.py",),
     ),
     Fault(
         "cleaning by hours takes digits of a zone for UTC",
@@ -182,7 +182,7 @@ SERVICE_FAULTS = (
     ),
     Fault(
         "digits that come twice count as the earlier moment",
-        "engine/tideline/timeline/zone.py",
+        "engine/tideline/hudi/timeline/zone.py",
         "        return self._moments_ms(time)[-1]\n",
         "        return self._moments_ms(time)[0]\n",
         _ZONE_TESTS,

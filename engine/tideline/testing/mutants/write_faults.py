@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tideline.testing.mutants.fault import Fault
 
-_WRITE = "engine/tideline/write"
-_TESTS = "engine/tests/write"
+_WRITE = "engine/tideline/hudi/write"
+_TESTS = "engine/tests/hudi/write"
 _COMPLETION, _CONFLICT = f"{_WRITE}/completion.py", f"{_WRITE}/conflict.py"
 _CONFLICT_TESTS = (f"{_TESTS}/test_write_conflict.py",)
 _CRASH = "engine/tests/simulation/test_crash_every_write.py"
-_COMPLETING = ("engine/tests/write/test_completion.py",)
+_COMPLETING = ("engine/tests/hudi/write/test_completion.py",)
 
 WRITE_FAULTS = (
     Fault(
@@ -162,10 +162,10 @@ WRITE_FAULTS = (
     ),
     Fault(
         "keys are hashed otherwise than by Hudi",
-        "engine/tideline/index/bucket.py",
+        "engine/tideline/hudi/index/bucket.py",
         "    value = 1\n    for key_value in key_values:\n",
         "    value = 0\n    for key_value in key_values:\n",
-        ("engine/tests/index/test_bucket_index.py",),
+        ("engine/tests/hudi/index/test_bucket_index.py",),
     ),
     Fault(
         "a number of buckets is guessed",
@@ -183,17 +183,17 @@ WRITE_FAULTS = (
     ),
     Fault(
         "a resize of buckets counts before it is complete",
-        "engine/tideline/index/hashing_metadata.py",
+        "engine/tideline/hudi/index/hashing_metadata.py",
         "        if counts or _has_files(ring, view):\n",
         "        if ring:\n",
         (f"{_TESTS}/test_index_choice.py",),
     ),
     Fault(
         "key ranges that touch do not overlap",
-        "engine/tideline/index/key_range.py",
+        "engine/tideline/hudi/index/key_range.py",
         "        return java_order(self.min_key) <= java_order(other.max_key) and java_order(\n",
         "        return java_order(self.min_key) < java_order(other.max_key) and java_order(\n",
-        ("engine/tests/index/test_key_range.py",),
+        ("engine/tests/hudi/index/test_key_range.py",),
     ),
     Fault(
         "a bloom filter of several rows forgets keys",

@@ -1,0 +1,109 @@
+"""What would break once Tideline works on a table beside others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tideline.hudi.adoption.consequences import consequences_of
+from tideline.hudi.adoption.table_state import ForeignFiles, PendingInstant, TableState
+from tideline.hudi.index.bucket_layout import BucketEngine, BucketLayout, KnownFrom
+from tideline.hudi.nature.table_nature import IndexNature, TableNature
+from tideline.hudi.nature.traces import ControlFolder, writer_traces
+from tideline.hudi.table.table_config import TableConfig
+from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.known_zone import KNOWN_UTC, KnownZone, ZoneBasis
+
+PROPERTIES = {
+    "hoodie.table.name": "t",
+    "hoodie.table.type": "COPY_ON_WRITE",
+    "hoodie.table.version": "6",
+    "hoodie.timeline.layout.version": "1",
+    "hoodie.table.recordkey.fields": "id",
+}
+STATE = TableState(1, "20250615150000000", (), (), False, None, 2, 10, 0, False, ForeignFiles())
+T = InstantTime("20250615160000000")
+
+
+def nature(zone: KnownZone = KNOWN_UTC, **changes: str) -> TableNature:
+    properties = {name.replace("__", "."): text for name, text in changes.items()}
+    return TableNature("memory://t", TableConfig(PROPERTIES | properties), zone)
+
+
+def told(found: TableNature, state: TableState = STATE) -> str:
+    return "\n".join(f"{one.what}: {one.do}" for one in consequences_of(found, state))
+
+
+def test_whatever_the_table_is_other_writers_have_to_be_told() -> None:
+    text = told(nature())
+    for setting in ("auto.upgrade=false", "StorageBasedLockProvider", "policy=LAZY"):
+        assert setting in text
+
+
+@pytest.mark.parametrize(
+    ("silent", "action", "is_told"),
+    [
+        (True, Action.COMMIT, True),
+        (False, Action.COMMIT, False),
+        (True, Action.COMPACTION, False),
+    ],
+)
+def test_a_write_that_would_be_rolled_back_is_named(
+    silent: bool, action: Action, is_told: bool
+) -> None:
+    pending = PendingInstant(Instant(T, action, State.INFLIGHT), is_silent=silent)
+    assert (str(T) in told(nature(), replace(STATE, pending=(pending,)))) is is_told
+
+
+def test_a_metadata_table_is_switched_off() -> None:
+    assert "metadata table" not in told(nature())
+    kept = nature(hoodie__table__metadata__partitions="files,record_index")
+    assert "metadata table off (files, record_index)" in told(kept)
+    left = replace(STATE, has_metadata_table=True)
+    assert "what is left of a metadata table" in told(nature(), left)
+
+
+def test_an_index_that_nothing_names_is_asked_for_by_who_writes() -> None:
+    assert "GLOBAL_SIMPLE" in told(nature())
+    named = replace(nature(), index=IndexNature("BUCKET", "its file ids"))
+    assert "GLOBAL_SIMPLE" not in told(named)
+    assert "GLOBAL_SIMPLE" not in told(nature(hoodie__table__cdc__enabled="true"))
+
+
+def test_a_flink_job_that_knows_only_its_own_keys_is_named() -> None:
+    commit = CommitMetadata(
+        {"": [WriteStat(file_id="0b9d8e3a-7c1f-4a52-9e0d-5f6a7b8c9d0e")]}, "UPSERT"
+    )
+    here = nature(hoodie__table__type="MERGE_ON_READ")
+    done = Instant(T, Action.DELTACOMMIT, State.COMPLETED)
+    for folder, commits in (
+        (ControlFolder(has_flink=True), ()),
+        (ControlFolder(), [(done, commit)]),
+    ):
+        written = replace(here, writers=writer_traces(commits, folder, here.config))
+        assert "index.bootstrap.enabled" in told(written)
+    assert "index.bootstrap.enabled" not in told(here)
+    in_buckets = BucketLayout(BucketEngine.SIMPLE, KnownFrom.FILE_IDS)
+    index = IndexNature("BUCKET", "its file ids", in_buckets)
+    assert "index.bootstrap.enabled" not in told(replace(written, index=index))
+
+
+def test_a_zone_that_nobody_knows_makes_what_goes_by_age_wait() -> None:
+    assert "goes by age waits" in told(nature(KnownZone(basis=ZoneBasis.UNSURE)))
+    assert "goes by age waits" not in told(nature(KnownZone(basis=ZoneBasis.SEEN)))
+
+
+def test_neighbours_are_named() -> None:
+    foreign = ForeignFiles(nested={"below": "Iceberg"})
+    text = told(nature(), replace(STATE, foreign=foreign, outside_partitions=3))
+    assert "table of Iceberg lies below this one, in below" in text
+    assert "3 data files in folders without partition metadata" in text
+
+
+def test_of_a_table_that_is_refused_nothing_is_said() -> None:
+    assert told(nature(hoodie__table__version="8")) == ""
+    foreign_lock = nature(hoodie__write__lock__provider="com.acme.Lock")
+    assert "policy=LAZY" not in told(foreign_lock)

@@ -1,0 +1,127 @@
+"""What a table is, as one value, and what may therefore be done with it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tideline.errors import ConfigError, UnsupportedTableError
+from tideline.hudi.nature.judgement import Facts, refusals_of
+from tideline.hudi.nature.look import look_at, read_nature
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.table_nature import TableNature
+from tideline.hudi.table.properties import PROPERTIES_PATH, update_table_properties
+from tideline.hudi.table.table_config import TableConfig, TableType
+from tideline.hudi.timeline.known_zone import KnownZone, ZoneBasis
+from tideline.testing.small_table import SmallTable, batch
+
+WRITABLE = {
+    "hoodie.table.name": "t",
+    "hoodie.table.type": "MERGE_ON_READ",
+    "hoodie.table.version": "6",
+    "hoodie.timeline.layout.version": "1",
+    "hoodie.table.recordkey.fields": "id",
+    "hoodie.table.timeline.timezone": "UTC",
+}
+MERGING = {
+    Operation.MERGE_LOGS,
+    Operation.WRITE,
+    Operation.COMPACTION,
+    Operation.LOG_COMPACTION,
+}
+LOGGING = MERGING - {Operation.MERGE_LOGS}
+CHANGING = {one for one in Operation if one.changes_table}
+
+
+def refused(**changes: str) -> set[Operation]:
+    properties = {name.replace("__", "."): text for name, text in changes.items()}
+    return set(refusals_of(Facts(TableConfig(WRITABLE | properties))))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, set()),
+        ({"hoodie__compaction__payload__class": "com.acme.Payload"}, MERGING),
+        ({"hoodie__record__merge__mode": "CUSTOM"}, MERGING),
+        ({"hoodie__record__merge__strategy__id": "00000000-0000-0000-0000-000000000000"}, MERGING),
+        ({"hoodie__datasource__write__record__merger__impls": "com.acme.Merger"}, LOGGING),
+        ({"hoodie__table__cdc__enabled": "true"}, LOGGING),
+        (
+            {"hoodie__table__keygenerator__class": "com.acme.SimpleKeyGenerator"},
+            LOGGING | {Operation.CLUSTERING},
+        ),
+        ({"hoodie__table__recordkey__fields": ""}, LOGGING | {Operation.CLUSTERING}),
+        ({"hoodie__write__lock__provider": "com.acme.Lock"}, CHANGING),
+        ({"hoodie__table__version": "8"}, set(Operation)),
+        ({"hoodie__table__version": "4"}, set(Operation)),
+        ({"hoodie__table__base__file__format": "ORC"}, set(Operation)),
+    ],
+)
+def test_each_thing_is_refused_only_where_it_matters(
+    changes: dict[str, str], expected: set[Operation]
+) -> None:
+    assert refused(**changes) == expected
+
+
+def test_a_zone_that_is_not_known_keeps_instants_from_being_made() -> None:
+    table = SmallTable.in_memory()
+    table.write("upsert", batch(range(4), 1))
+    not_utc = TableNature("memory://t", TableConfig(WRITABLE), KnownZone(basis=ZoneBasis.NOT_UTC))
+    assert not_utc.refusals == {}, "without an example nothing is proven"
+    update_table_properties(table.store(), {"hoodie.table.timeline.timezone": "LOCAL"})
+    hoodie = table.lake().hoodie_table
+    timeline = hoodie.timeline()
+    moved = {one: ms - 5 * 3_600_000 for one, ms in timeline.made_ms.items()}
+    object.__setattr__(timeline, "made_ms", moved)
+    nature = read_nature(hoodie, timeline)
+    (declaration,) = nature.declarations
+    assert declaration.declare == "tideline.timezone"
+    assert "timezone of the LakeTable" in declaration.where
+    assert set(nature.refusals) == CHANGING - {Operation.SAVEPOINT}
+    with pytest.raises(ConfigError, match="instants are not UTC"):
+        nature.require(Operation.CLEANING)
+
+
+def test_a_table_is_looked_at_without_being_opened_and_nothing_changes() -> None:
+    table = SmallTable.in_memory(table_type=TableType.MERGE_ON_READ)
+    table.write("upsert", batch(range(4), 1))
+    store = table.store()
+    update_table_properties(store, {"hoodie.compaction.payload.class": "com.acme.Payload"})
+    before = {info.path: (store.get(info.path), info.modified_ms) for info in store.list()}
+    nature = look_at(table.location, clock=table.clock)
+    assert before == {info.path: (store.get(info.path), info.modified_ms) for info in store.list()}
+    assert nature.custom_merging == "com.acme.Payload"
+    assert nature.may(Operation.CLEANING) is None
+    with pytest.raises(UnsupportedTableError, match="merged in a custom way"):
+        nature.require(Operation.WRITE)
+    told = json.loads(json.dumps(nature.as_json()))
+    (write,) = [one for one in told["operations"] if one["name"] == "write"]
+    assert write == {
+        "name": "write",
+        "may": False,
+        "reason": "records are merged in a custom way",
+        "path": PROPERTIES_PATH,
+        "value": "com.acme.Payload",
+        "declare": None,
+        "where": None,
+        "remedy": "leave it to the engine that writes the table",
+    }
+    assert told["merging"]["custom"] == "com.acme.Payload"
+
+
+@pytest.mark.parametrize("version", ["3", "5", "8", "9", "10"])
+def test_a_table_of_another_version_says_what_it_is(version: str) -> None:
+    table = SmallTable.in_memory()
+    store = table.store()
+    body = store.get(PROPERTIES_PATH).replace(
+        b"table.version=6", b"table.version=%s" % version.encode()
+    )
+    store.put(PROPERTIES_PATH, body)
+    nature = look_at(table.location, clock=table.clock)
+    assert nature.is_refused
+    assert set(nature.refusals) == set(Operation)
+    told = nature.as_json()
+    assert told["version"] == int(version)
+    assert f"version {version} is" in told["operations"][0]["reason"]

@@ -1,0 +1,129 @@
+"""What would break once Tideline works on a table beside others, and what prevents it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tideline.hudi.adoption.table_state import TableState
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.table_nature import TableNature
+from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.known_zone import ZoneBasis
+from tideline.wording import counted
+
+_WRITES_BEGUN = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """Something that happens, and what to do about it."""
+
+    what: str
+    do: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {"what": self.what, "do": self.do}
+
+
+def consequences_of(nature: TableNature, state: TableState) -> tuple[Consequence, ...]:
+    """In the order in which they are met. Nothing of a table that is refused altogether."""
+    if nature.is_refused:
+        return ()
+    return tuple(
+        found
+        for look in (_writers, _failed_writes, _metadata_table, _index, _flink, _zone, _neighbours)
+        for found in look(nature, state)
+    )
+
+
+def _writers(nature: TableNature, _: TableState) -> Iterator[Consequence]:
+    yield Consequence(
+        "Hudi 1.x upgrades a table of version 6 at its next write, and then Tideline refuses it",
+        "give its writers hoodie.write.auto.upgrade=false",
+    )
+    if nature.may(Operation.CLEANING) is not None:
+        return
+    known = f" (now {nature.writers.lock}, by {nature.writers.lock_known_from})"
+    yield Consequence(
+        "writers of Hudi that take no lock, or another one than Tideline, overwrite its commits "
+        f"unnoticed{known if nature.writers.lock else '; which one they take is not on disk'}",
+        "give them hoodie.write.concurrency.mode=optimistic_concurrency_control and the "
+        "StorageBasedLockProvider, or let one engine write at a time",
+    )
+
+
+def _failed_writes(nature: TableNature, state: TableState) -> Iterator[Consequence]:
+    if nature.may(Operation.ROLLBACK) is not None:
+        return
+    yield Consequence(
+        "writers of Hudi leave heartbeats only with lazy cleaning of failed writes; without one a "
+        "write that is under way counts as dead, and is rolled back",
+        "give them hoodie.clean.failed.writes.policy=LAZY",
+    )
+    silent = [one for one in state.pending if one.is_silent and one.instant.action in _WRITES_BEGUN]
+    if silent:
+        yield Consequence(
+            f"{counted(len(silent), 'pending write')} without a sign of life (the oldest is "
+            f"{silent[0].instant.time}) would be rolled back by the first write or service",
+            "make sure that its writer has ended",
+        )
+
+
+def _metadata_table(nature: TableNature, state: TableState) -> Iterator[Consequence]:
+    partitions = nature.config.metadata_partitions
+    if not partitions and not state.has_metadata_table:
+        return
+    yield Consequence(
+        f"the first commit here switches Hudi's metadata table off ({', '.join(partitions)})"
+        if partitions
+        else "what is left of a metadata table that is switched off is deleted",
+        "Hudi lists files until a writer with hoodie.metadata.enable=true builds it anew",
+    )
+
+
+def _index(nature: TableNature, _: TableState) -> Iterator[Consequence]:
+    if nature.index.name is None and nature.may(Operation.WRITE) is None:
+        yield Consequence(
+            "no file says which index other writers use; where theirs is GLOBAL_SIMPLE or "
+            "GLOBAL_BLOOM, a row whose partition changes is stored twice by another one",
+            "declare theirs once, with tideline declare --index, or ask for uniqueness: Table in "
+            "the LakeTable",
+        )
+
+
+def _flink(nature: TableNature, _: TableState) -> Iterator[Consequence]:
+    if not nature.writers.has_flink or nature.index.buckets is not None:
+        return
+    if nature.may(Operation.WRITE) is None:
+        yield Consequence(
+            "a Flink job with its default index knows keys from its own state: one that another "
+            "writer inserts while the job runs is stored again when the job writes it",
+            "let only the job insert keys, or start it anew with index.bootstrap.enabled=true",
+        )
+
+
+def _zone(nature: TableNature, _: TableState) -> Iterator[Consequence]:
+    if nature.zone is not None and nature.zone.basis is ZoneBasis.UNSURE:
+        yield Consequence(
+            "new instants are UTC, and nothing shows whether others are: beside writers in another "
+            "zone instants would run backwards; what goes by age waits",
+            "declare the zone of the other writers",
+        )
+
+
+def _neighbours(_: TableNature, state: TableState) -> Iterator[Consequence]:
+    for root, name in sorted(state.foreign.nested.items()):
+        yield Consequence(
+            f"a table of {name} lies below this one, in {root}: Tideline leaves it alone, other "
+            "engines may take its files for this table's",
+            "move it elsewhere",
+        )
+    if state.outside_partitions:
+        yield Consequence(
+            f"{counted(state.outside_partitions, 'data file')} in folders without partition "
+            "metadata are seen by no reader, and left alone",
+            "look at them, and delete them if nobody misses them",
+        )

@@ -1,0 +1,109 @@
+"""The dossier of a Hudi table: its nature, its state, what would break, what to do next.
+
+Reading it changes nothing. Its JSON is a public form: names stay, new ones may be added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tideline.clock import Clock, SystemClock
+from tideline.hudi.adoption.consequences import Consequence, consequences_of
+from tideline.hudi.adoption.survey import read_state
+from tideline.hudi.adoption.table_state import TableState
+from tideline.hudi.nature.look import nature_by_properties, read_nature
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.table_nature import TableNature
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import TIMEZONE
+from tideline.hudi.timeline.known_zone import ZoneBasis
+from tideline.hudi.timeline.zone import offset_text
+from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
+
+_SYSTEM_CLOCK = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """Something to do: why, and the command, without the program's name and the table's URI."""
+
+    why: str
+    command: str
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dossier:
+    """All that is to be known of a table; `state` is None of one that is refused altogether."""
+
+    nature: TableNature
+    state: TableState | None = None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether nothing may be done with the table."""
+        return self.nature.is_refused
+
+    @property
+    def consequences(self) -> tuple[Consequence, ...]:
+        """What would break once Tideline works on the table."""
+        return () if self.state is None else consequences_of(self.nature, self.state)
+
+    @property
+    def next_steps(self) -> tuple[NextStep, ...]:
+        """What to do next, in order."""
+        nature = self.nature
+        if nature.is_refused:
+            return ()
+        steps = []
+        if any(one.declare == TIMEZONE for one in nature.declarations):
+            steps.append(_declare_zone(nature))
+        steps.append(NextStep("look for what is wrong with it, which changes nothing", "check"))
+        if nature.zone is not None and nature.zone.basis is not ZoneBasis.NOT_UTC:
+            steps.append(NextStep("see what its services would do, and why", "plan"))
+        count = ("--sql", "select count(*) from t")
+        if nature.may(Operation.MERGE_LOGS) is None:
+            steps.append(NextStep("count its rows", "read", count))
+        else:
+            steps.append(NextStep("count the rows of its base files", "read",
+                                  ("--read-optimized", *count)))  # fmt: skip
+        return tuple(steps)
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            **self.nature.as_json(),
+            "refused": self.is_refused,
+            "state": None if self.state is None else self.state.as_json(),
+            "consequences": [one.as_json() for one in self.consequences],
+            "next": [
+                {"why": one.why, "command": one.command, "arguments": list(one.arguments)}
+                for one in self.next_steps
+            ],
+        }
+
+
+def read_dossier(
+    location: StoreLocation, store: ObjectStore | None = None, clock: Clock = _SYSTEM_CLOCK
+) -> Dossier:
+    """The dossier of the Hudi table at `location`. Raises as `look_at`."""
+    store = store or location.open()
+    nature = nature_by_properties(store)
+    if nature.is_refused:
+        return Dossier(nature)
+    table = HoodieTable(location, store, nature.config, clock)
+    timeline = table.timeline()
+    return Dossier(read_nature(table, timeline), read_state(table, timeline))
+
+
+def _declare_zone(nature: TableNature) -> NextStep:
+    """The distance that was seen is a zone as well, of a country whose clocks never change."""
+    minutes = 0 if nature.zone is None else nature.zone.ahead_minutes
+    return NextStep(
+        "declare the zone of its writers: by name (America/Los_Angeles) where clocks change with "
+        "the seasons, or by the distance from UTC that its newest instant shows",
+        "declare",
+        (f"--timezone={offset_text(minutes)}",),
+    )

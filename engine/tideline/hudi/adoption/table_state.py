@@ -1,0 +1,117 @@
+"""What lies in a Hudi table, as values: instants, files that readers see, what is foreign. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tideline.hudi.table.file_system_view import FileSystemView
+from tideline.hudi.timeline.instant import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class PendingInstant:
+    """An instant that is under way, or was left. `is_silent`: no heartbeat says that it lives."""
+
+    instant: Instant
+    is_silent: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "instant": str(self.instant.time),
+            "action": str(self.instant.action),
+            "state": self.instant.state.value.lower(),
+            "silent": self.is_silent,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FileCounts:
+    """What readers see: newest slices. Small are base files below the limit that inserts fill."""
+
+    partitions: int = 0
+    file_groups: int = 0
+    base_files: int = 0
+    small_files: int = 0
+    log_files: int = 0
+    groups_with_logs: int = 0
+    change_logs: int = 0
+    size_bytes: int = 0
+
+    @classmethod
+    def of(cls, view: FileSystemView, small_bytes: int) -> FileCounts:
+        """Of the newest slices of a view."""
+        slices = [piece for part in view.partitions for piece in view.latest_slices(part)]
+        bases = [piece.base_file for piece in slices if piece.base_file is not None]
+        return cls(
+            partitions=len({piece.partition for piece in slices}),
+            file_groups=len(slices),
+            base_files=len(bases),
+            small_files=sum(base.size_bytes < small_bytes for base in bases),
+            log_files=sum(len(piece.log_files) for piece in slices),
+            groups_with_logs=sum(bool(piece.log_files) for piece in slices),
+            change_logs=sum(len(piece.cdc_files) for piece in slices),
+            size_bytes=sum(piece.size_bytes for piece in slices),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFiles:
+    """What is not the table's: other tables below it by root and format, files of unknown names."""
+
+    nested: Mapping[str, str] = field(default_factory=dict)
+    count: int = 0
+    size_bytes: int = 0
+    examples: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "nested_tables": [
+                {"path": root, "format": name.lower()} for root, name in sorted(self.nested.items())
+            ],
+            "files": self.count,
+            "size_bytes": self.size_bytes,
+            "examples": list(self.examples),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """What lies in a table. `files` is None where plans or commits cannot be read."""
+
+    commits: int
+    newest: str | None
+    pending: tuple[PendingInstant, ...]
+    savepoints: tuple[str, ...]
+    has_archive: bool
+    files: FileCounts | None
+    stored_files: int
+    stored_bytes: int
+    outside_partitions: int
+    has_metadata_table: bool
+    foreign: ForeignFiles
+    unreadable: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "commits": self.commits,
+            "newest_commit": self.newest,
+            "pending": [one.as_json() for one in self.pending],
+            "savepoints": list(self.savepoints),
+            "has_archive": self.has_archive,
+            "files": None if self.files is None else self.files.as_json(),
+            "data_files_of_all_versions": self.stored_files,
+            "data_bytes_of_all_versions": self.stored_bytes,
+            "data_files_outside_partitions": self.outside_partitions,
+            "has_metadata_table": self.has_metadata_table,
+            "foreign": self.foreign.as_json(),
+            "unreadable": list(self.unreadable),
+        }

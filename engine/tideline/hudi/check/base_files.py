@@ -1,0 +1,56 @@
+"""Can the base files be read, and do they hold as many rows as their commits say?
+
+Reads footers only. Needs Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow.parquet as pq
+
+from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
+from tideline.formats.parquet_footer import BaseFileFooter, check_columns
+from tideline.hudi.check.files import stats_by_path
+from tideline.hudi.check.finding import Finding, error, note
+from tideline.hudi.check.inspection import Inspection
+from tideline.hudi.table.file_group import PARQUET
+
+NAME = "base files"
+_ADVICE = "put it back from a copy, or restore to a savepoint from before"
+
+
+def check_base_files(seen: Inspection) -> Iterator[Finding]:
+    """Findings about the footer of every base file that the view keeps."""
+    stated = stats_by_path(seen)
+    expects_footers = seen.table.config.populate_meta_fields
+    for file in seen.live_base_files():
+        if file.extension != PARQUET:
+            continue
+        try:
+            with seen.table.store.open_reader(file.path) as stream:
+                metadata = pq.read_metadata(stream)
+                check_columns(metadata, path=file.path)
+                footer = BaseFileFooter.from_metadata(metadata.metadata, path=file.path)
+        except ObjectNotFoundError:
+            continue  # cleaned since it was listed
+        except UnsupportedTableError as unknown:
+            yield note(NAME, f"footer is not understood: {unknown.message}", path=file.path)
+            continue
+        except (CorruptTableError, ValueError, OSError) as broken:
+            # Arrow reports broken footers as ArrowInvalid, UnicodeDecodeError or OSError.
+            message = f"base file cannot be read: {' '.join(str(broken).split())}"
+            yield error(NAME, message, path=file.path, instant=file.instant, advice=_ADVICE)
+            continue
+        stat = stated.get(file.path)
+        if stat is not None and stat.num_writes != metadata.num_rows:
+            yield error(
+                NAME,
+                f"holds {metadata.num_rows} rows, its commit says {stat.num_writes}",
+                path=file.path,
+                instant=file.instant,
+                advice=_ADVICE,
+            )
+        if expects_footers and footer.bloom is None:
+            message = "no bloom filter: writers with a BLOOM index cannot look keys up in it"
+            yield note(NAME, message, path=file.path)

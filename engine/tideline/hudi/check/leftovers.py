@@ -1,0 +1,52 @@
+"""What dead writers left: markers and heartbeats without a pending instant, unfinished files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tideline.hudi.check.finding import Finding, Repair, RepairKind, warning
+from tideline.hudi.check.inspection import Inspection
+from tideline.hudi.table.markers import MARKER_DIRECTORY
+from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
+from tideline.storage.heartbeat import HEARTBEAT_DIRECTORY, list_heartbeats
+from tideline.storage.local import has_unfinished
+
+NAME = "leftovers"
+_SWEEP = Repair(RepairKind.SWEEP_LEFTOVERS)
+
+
+def check_leftovers(seen: Inspection) -> Iterator[Finding]:
+    """Findings about objects beside the timeline that belong to no instant under way."""
+    marked = {
+        path.removeprefix(f"{MARKER_DIRECTORY}/").partition("/")[0]
+        for path in seen.objects
+        if path.startswith(f"{MARKER_DIRECTORY}/")
+    }
+    for name in sorted(filter(is_instant_time, marked)):
+        if not seen.is_pending(InstantTime(name)):
+            yield warning(
+                NAME,
+                "markers of a write that is over",
+                path=f"{MARKER_DIRECTORY}/{name}",
+                instant=InstantTime(name),
+                repair=_SWEEP,
+            )
+    for name in sorted(filter(is_instant_time, list_heartbeats(seen.table.store))):
+        if not seen.is_pending(InstantTime(name)):
+            yield warning(
+                NAME,
+                "the heartbeat of a writer that is gone",
+                path=f"{HEARTBEAT_DIRECTORY}/{name}",
+                instant=InstantTime(name),
+                repair=_SWEEP,
+            )
+    archive = seen.table.archived().directory
+    places = {".hoodie", HEARTBEAT_DIRECTORY, archive, "", *seen.view.partitions}
+    for place in sorted(places):
+        if has_unfinished(seen.table.store, place):
+            yield warning(
+                NAME,
+                "files that a dead process was writing",
+                path=place,
+                repair=Repair(RepairKind.REMOVE_UNFINISHED, place),
+            )

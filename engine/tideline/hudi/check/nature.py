@@ -1,0 +1,75 @@
+"""Is the table what it is taken for? Its nature against what is on disk, and what follows from it.
+
+1. A declared zone against the times of the newest instants' objects.
+2. A bucket index that properties name against the file ids that readers see.
+3. Operations that Tideline refuses on this table, each reason once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tideline.hudi.check.finding import Finding, error, note, warning
+from tideline.hudi.check.inspection import Inspection
+from tideline.hudi.index.bucket_layout import KnownFrom, without_bucket
+from tideline.hudi.nature.look import read_nature
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.table_nature import TableNature
+from tideline.hudi.table.table_config import INDEX_TYPE, PROPERTIES_PATH, TIMEZONE
+from tideline.hudi.timeline.known_zone import ZoneBasis, doubt_of
+
+NAME = "nature"
+
+
+def check_nature(seen: Inspection) -> Iterator[Finding]:
+    """Findings about what the table is taken for."""
+    nature = read_nature(seen.table, seen.timeline)
+    yield from _zone(seen, nature)
+    yield from _buckets(seen, nature)
+    yield from _refusals(nature)
+
+
+def _zone(seen: Inspection, nature: TableNature) -> Iterator[Finding]:
+    known = nature.zone
+    if known is None or known.basis is not ZoneBasis.DECLARED:
+        return
+    doubt = doubt_of(known.zone, seen.timeline.made_ms)
+    if doubt is not None:
+        yield warning(
+            NAME,
+            f"{TIMEZONE} may be a mistake: {doubt}",
+            path=PROPERTIES_PATH,
+            advice="tideline declare --timezone ZONE",
+        )
+
+
+def _buckets(seen: Inspection, nature: TableNature) -> Iterator[Finding]:
+    layout = nature.index.buckets
+    if layout is None or layout.known_from is not KnownFrom.PROPERTIES:
+        return
+    groups = [
+        piece.group
+        for partition in seen.view.partitions
+        for piece in seen.view.latest_slices(partition)
+    ]
+    strangers = without_bucket(groups)
+    if strangers:
+        yield error(
+            NAME,
+            f"{INDEX_TYPE} says that rows lie in buckets, and this file group is in none, or in "
+            "one that another has; keys in it are stored again when they are written",
+            path=str(strangers[0]),
+        )
+
+
+def _refusals(nature: TableNature) -> Iterator[Finding]:
+    by_reason: dict[str, list[Operation]] = {}
+    for operation, refusal in nature.refusals.items():
+        if refusal.declare == TIMEZONE:
+            continue  # the timeline's check tells
+        if operation is Operation.CLUSTERING and nature.index.buckets is not None:
+            continue  # so it is with every table of that index
+        by_reason.setdefault(refusal.reason, []).append(operation)
+    for reason, operations in by_reason.items():
+        names = ", ".join(one.sentence for one in operations)
+        yield note(NAME, f"Tideline refuses here {names}: {reason}")

@@ -1,0 +1,121 @@
+"""Mending what is safe to mend.
+
+Every repair deletes or writes single objects that readers do not count on, or must not; dying in
+between leaves the rest for the next time. It happens under the table lock, with findings made under
+it: whoever is writing meanwhile is then known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tideline.errors import CorruptTableError
+from tideline.hudi.check.finding import Finding, Repair, RepairKind
+from tideline.hudi.check.run import check_table
+from tideline.hudi.nature.guard import require
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.recovery.execute import FailedWrites
+from tideline.hudi.recovery.sweep import sweep_leftovers
+from tideline.hudi.services.archival.execute import finish_archival
+from tideline.hudi.services.savepoint.record import savepointed_files
+from tideline.hudi.table.file_group import split_path
+from tideline.hudi.table.file_system_view import parse_data_file
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.partition_metadata import write_partition_metadata
+from tideline.hudi.table.properties import recover_table_properties
+from tideline.hudi.timeline.instant import Action
+from tideline.storage.delete_scope import DeleteScope
+from tideline.storage.local import remove_unfinished
+
+_DELETING = (RepairKind.DELETE_FILE,)
+
+
+def plan_repairs(findings: Iterable[Finding]) -> tuple[Repair, ...]:
+    """The repairs of the findings, each once, in the order in which they are made."""
+    wanted = {finding.repair for finding in findings if finding.repair is not None}
+    order = list(RepairKind)
+    return tuple(sorted(wanted, key=lambda repair: (order.index(repair.kind), repair.path)))
+
+
+def repair_table(
+    table: HoodieTable, policy: FailedWrites, *, keys: bool = False
+) -> tuple[Repair, ...]:
+    """Check under the table lock and mend what is safe to mend; returns the repairs made.
+
+    Raises CorruptTableError naming a file whose deletion was refused and the reason; all other
+    repairs were made then. ConfigError when the table's zone must be declared.
+    """
+    with table.lock().acquire():
+        require(table, Operation.REPAIR)
+        repairs = plan_repairs(check_table(table, keys=keys))
+        refused = _delete(table, [one.path for one in repairs if one.kind in _DELETING])
+        for repair in repairs:
+            _execute(table, repair, policy)
+        if refused is not None:
+            raise refused
+        return repairs
+
+
+def _delete(table: HoodieTable, paths: Sequence[str]) -> CorruptTableError | None:
+    """Delete what may be deleted; the refusal of the rest."""
+    if not paths:
+        return None
+    try:
+        scope = _deletion_scope(table, paths)
+        refusals = scope.refusals(paths)
+        scope.remove_many(path for path in paths if path not in refusals)
+        scope.check(refusals)
+    except CorruptTableError as refused:
+        return refused
+    return None
+
+
+def _deletion_scope(table: HoodieTable, paths: Iterable[str]) -> DeleteScope:
+    """Data files and sidecars of ones that are gone; never what a savepoint or a plan names.
+
+    Of the timeline only objects of cleans, which lose nothing that a plan made anew would keep.
+    """
+    timeline = table.timeline()
+    kept = savepointed_files(table, timeline)
+    planned = table.planned_groups(
+        timeline, Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMIT, Action.CLUSTERING
+    )
+
+    def objection(path: str) -> str | None:
+        partition, name = split_path(path)
+        is_sidecar = name.startswith(".") and name.endswith(".crc")
+        file = parse_data_file(partition, name[1:-4] if is_sidecar else name, 0)
+        if file is None:
+            return "it is no data file"
+        if is_sidecar:
+            return None
+        if name in kept.get(partition, ()):
+            return "a savepoint keeps it"
+        if file.group in planned and timeline.is_committed(file.instant):
+            return "a pending plan reads its file group"
+        return None
+
+    cleans = frozenset(path for path in paths if _is_clean(table, path))
+    return table.delete_scope("the repair", objection, control=cleans)
+
+
+def _is_clean(table: HoodieTable, path: str) -> bool:
+    directory, name = split_path(path)
+    layout = table.timelines.layout
+    instant = layout.parse(name) if directory == layout.directory else None
+    return instant is not None and instant.action is Action.CLEAN
+
+
+def _execute(table: HoodieTable, repair: Repair, policy: FailedWrites) -> None:
+    if repair.kind is RepairKind.WRITE_PARTITION_METADATA:
+        first = table.timeline().completed().first()
+        if first is not None:
+            write_partition_metadata(table.store, repair.path, first.time)
+    elif repair.kind is RepairKind.SWEEP_LEFTOVERS:
+        sweep_leftovers(table, table.timeline(), policy)
+    elif repair.kind is RepairKind.REMOVE_UNFINISHED:
+        remove_unfinished(table.store, repair.path)
+    elif repair.kind is RepairKind.FINISH_ARCHIVAL:
+        finish_archival(table)
+    elif repair.kind is RepairKind.RESTORE_PROPERTIES:
+        recover_table_properties(table.store)

@@ -1,0 +1,80 @@
+"""Running the checks, in an order that lets later findings be read in the light of earlier ones.
+
+Checks of footers and keys need Arrow and are told to be skipped where it is not installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+
+from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
+from tideline.hudi.check.archive import check_archive
+from tideline.hudi.check.files import check_files, check_sidecars
+from tideline.hudi.check.finding import Finding, Severity, error, note
+from tideline.hudi.check.inspection import Inspection, inspect_table
+from tideline.hudi.check.leftovers import check_leftovers
+from tideline.hudi.check.log_files import check_log_files
+from tideline.hudi.check.nature import check_nature
+from tideline.hudi.check.plans import check_plans
+from tideline.hudi.check.properties import check_properties
+from tideline.hudi.check.schema import check_schema
+from tideline.hudi.check.timeline import check_timeline
+from tideline.hudi.table.hoodie_table import HoodieTable
+
+Check = Callable[[Inspection], Iterator[Finding]]
+
+CHECKS: tuple[Check, ...] = (
+    check_properties,
+    check_timeline,
+    check_archive,
+    check_files,
+    check_plans,
+    check_log_files,
+    check_sidecars,
+    check_leftovers,
+    check_nature,
+)
+"""Those that work in the base install."""
+
+
+def check_table(
+    table: HoodieTable, *, keys: bool = False, across_partitions: bool = False
+) -> tuple[Finding, ...]:
+    """Everything that is wrong with the table, worst first.
+
+    `keys` also looks for keys stored twice, which reads the key columns of all newest files; with
+    `across_partitions` for keys in two partitions, too, also where those are not known to be wrong.
+    Raises only for a store that does not answer.
+    """
+    seen = inspect_table(table)
+    checks = (*CHECKS, *_arrow_checks(keys, across_partitions))
+    findings = [finding for check in checks for finding in _as_far_as_possible(check, seen)]
+    order = list(Severity)
+    return tuple(sorted(findings, key=lambda finding: order.index(finding.severity)))
+
+
+def _as_far_as_possible(check: Check, seen: Inspection) -> Iterator[Finding]:
+    """What a check finds; where something that it needs cannot be read, that is a finding too."""
+    try:
+        yield from check(seen)
+    except (CorruptTableError, UnsupportedTableError, InvalidDataError) as broken:
+        name = check.__name__.removeprefix("check_").replace("_", " ")
+        yield error(name, f"this check could not go on: {broken}")
+
+
+def _arrow_checks(keys: bool, across_partitions: bool) -> tuple[Check, ...]:
+    if find_spec("pyarrow") is None:
+        return (_skipped,)
+    # Arrow is an optional dependency that only these need.
+    from tideline.hudi.check.base_files import check_base_files
+    from tideline.hudi.check.keys import check_keys, check_keys_across_partitions
+
+    always = (check_schema, check_base_files)
+    if not keys:
+        return always
+    return (*always, check_keys_across_partitions if across_partitions else check_keys)
+
+
+def _skipped(_: Inspection) -> Iterator[Finding]:
+    yield note("base files", "not looked into: reading them needs the extra [spark]")

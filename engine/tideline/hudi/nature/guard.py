@@ -1,0 +1,52 @@
+"""The guard of everything that changes an open table: may this be done, as the table is now?
+
+Another engine may have changed the properties, or written in another zone, since the table was
+opened. So who holds the table lock asks here, by the same judgement that a nature was made of. Of
+buckets the writer's index and the services know themselves (tideline.hudi.write.index_choice): they
+keep what they recognised.
+"""
+
+from __future__ import annotations
+
+from tideline.hudi.nature.judgement import Facts, refusal_of
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.refusal import Refusal
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.active import ActiveTimeline
+
+
+def admit(table: HoodieTable, operation: Operation) -> ActiveTimeline:
+    """The timeline as it is now, for who may do this; the properties are read anew.
+
+    Raises UnsupportedTableError where the table is not for it, ConfigError where something has to
+    be declared first.
+    """
+    table.reload_config()
+    require_by_properties(table, operation)
+    timeline = table.timeline()
+    _require(table, operation, Facts(table.config, table.known_zone(timeline)))
+    return timeline
+
+
+def require_by_properties(table: HoodieTable, operation: Operation) -> None:
+    """Raise UnsupportedTableError where the properties, as they were read, speak against it."""
+    _require(table, operation, Facts(table.config))
+
+
+def require(table: HoodieTable, operation: Operation) -> None:
+    """Raise as `admit`, listing the timeline only where nobody says the zone."""
+    table.reload_config()
+    require_by_properties(table, operation)
+    if operation.makes_instants and not table.zone_is_declared:
+        _require(table, operation, Facts(table.config, table.known_zone(table.timeline())))
+
+
+def refused_by_properties(table: HoodieTable, operation: Operation) -> Refusal | None:
+    """The same as a value."""
+    return refusal_of(operation, Facts(table.config))
+
+
+def _require(table: HoodieTable, operation: Operation, facts: Facts) -> None:
+    refusal = refusal_of(operation, facts)
+    if refusal is not None:
+        raise refusal.error(table.uri)

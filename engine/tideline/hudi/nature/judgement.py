@@ -1,0 +1,188 @@
+"""What may be done with a table: one judgement for dossiers, writes, services and repairs. Pure.
+
+1. What cannot be read as version 6 is refused altogether.
+2. Rows whose merging is somebody's own are merged by nobody here; what merges nothing goes on.
+3. A table that logs changes (CDC) is not written: the log would lack what we write. What only moves
+   or drops whole files logs nothing in Hudi either.
+4. Rows are not rewritten where keys or partition columns are not understood.
+5. Another lock provider keeps everything away that takes the lock.
+6. Nothing that makes instants is done in a zone that is visibly not UTC and not declared.
+7. A bucket index fixes where rows lie: what would move them otherwise is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tideline.errors import ConfigError, UnsupportedTableError
+from tideline.hudi.index.bucket_layout import HAS_BUCKETS, BucketEngine, BucketLayout
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.refusal import Refusal
+from tideline.hudi.table.table_config import (
+    CDC_ENABLED,
+    DROP_PARTITION_COLUMNS,
+    PROPERTIES_PATH,
+    SLASH_SEPARATED_DATES,
+    TIMEZONE,
+    TableConfig,
+)
+from tideline.hudi.timeline.known_zone import KnownZone
+from tideline.settings.gate import dangers_stored
+from tideline.settings.setting import Danger
+
+HUDI_INDEX_TYPE = "hoodie.index.type"
+ZONE_PLACES = "an option, a property of the table (tideline declare), or timezone of the LakeTable"
+_WITH_HUDI = "leave it to the engine that writes the table"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a judgement goes by. None of `zone` or `layout` is not known, or asked, here."""
+
+    config: TableConfig
+    zone: KnownZone | None = None
+    layout: BucketLayout | None = None
+
+
+def refusal_of(operation: Operation, facts: Facts) -> Refusal | None:
+    """Why the operation is refused; None when nothing known speaks against it.
+
+    Raises CorruptTableError for properties that cannot be.
+    """
+    for rule in _RULES:
+        refusal = rule(operation, facts)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def refusals_of(facts: Facts) -> dict[Operation, Refusal]:
+    """All operations that are refused."""
+    found = ((operation, refusal_of(operation, facts)) for operation in Operation)
+    return {operation: refusal for operation, refusal in found if refusal is not None}
+
+
+def _unreadable(_: Operation, facts: Facts) -> Refusal | None:
+    return _refused(facts.config.check_readable)
+
+
+def _unmerged(operation: Operation, facts: Facts) -> Refusal | None:
+    config = facts.config
+    if operation.merges_rows:
+        refusal = _refused(lambda: config.merge_mode, remedy=_WITH_HUDI)
+        if refusal is not None:
+            return refusal
+    merges_anew = operation.merges_rows and operation.changes_table
+    return _endangered(config, Danger.MERGING) if merges_anew else None
+
+
+def _unlogged(operation: Operation, facts: Facts) -> Refusal | None:
+    logs_changes = operation.merges_rows and operation.changes_table
+    if not logs_changes or not facts.config.logs_changes:
+        return None
+    return Refusal(
+        "the table keeps a log of its changes (CDC), which Tideline does not write",
+        PROPERTIES_PATH,
+        f"{CDC_ENABLED}=true",
+        remedy=_WITH_HUDI,
+    )
+
+
+def _not_rewritten(operation: Operation, facts: Facts) -> Refusal | None:
+    if not operation.writes_rows:
+        return None
+    config = facts.config
+    refusal = _refused(lambda: config.key_generator, remedy=_WITH_HUDI)
+    if refusal is not None:
+        return refusal
+    for key in (DROP_PARTITION_COLUMNS, SLASH_SEPARATED_DATES):
+        if config.has_flag(key):
+            return Refusal(
+                "writing such a table is not supported",
+                PROPERTIES_PATH,
+                f"{key}=true",
+                remedy=_WITH_HUDI,
+            )
+    if not config.record_key_fields:
+        return Refusal("a table without record keys is not written", PROPERTIES_PATH)
+    return None
+
+
+def _locked_otherwise(operation: Operation, facts: Facts) -> Refusal | None:
+    return _endangered(facts.config, Danger.LOCKING) if operation.changes_table else None
+
+
+def _in_no_zone(operation: Operation, facts: Facts) -> Refusal | None:
+    known = facts.zone
+    if known is None or known.refusal is None or not operation.makes_instants:
+        return None
+    example = str(known.example.time) if known.example else None
+    return Refusal(known.refusal, value=example, declare=TIMEZONE, where=ZONE_PLACES)
+
+
+def _in_buckets(operation: Operation, facts: Facts) -> Refusal | None:
+    layout = facts.layout
+    if layout is None:
+        return None
+    if operation is Operation.CLUSTERING:
+        return Refusal(HAS_BUCKETS, value=layout.known_from.value)
+    if operation is Operation.WRITE:
+        named = layout.mixed and HUDI_INDEX_TYPE in facts.config.properties
+        return None if named else unwritable_buckets(layout)
+    drops = operation in (Operation.DROP_PARTITIONS, Operation.TTL)
+    if drops and layout.engine is BucketEngine.CONSISTENT_HASHING:
+        return dropping_rings(layout)
+    return None
+
+
+def unwritable_buckets(layout: BucketLayout) -> Refusal | None:
+    """Why no row is written to such buckets, unless settings name another index."""
+    if layout.problem:
+        return Refusal(f"the rules of its bucket index cannot be followed: {layout.problem}")
+    if layout.mixed:
+        return Refusal(
+            "this table had a bucket index, but some of its file groups belong to no bucket, "
+            f"such as the one named here; Hudi cannot write it. Name {HUDI_INDEX_TYPE} (SIMPLE "
+            "finds all keys) to write it without buckets from now on",
+            path=str(layout.mixed[0]),
+            remedy=f"name {HUDI_INDEX_TYPE}=SIMPLE as an option, or as a property of the table",
+        )
+    return None
+
+
+def dropping_rings(layout: BucketLayout) -> Refusal:
+    """Why partitions with CONSISTENT_HASHING buckets are not dropped."""
+    return Refusal(
+        "partitions of a table with CONSISTENT_HASHING buckets are dropped by Hudi alone: "
+        "what it writes there afterwards goes to file groups named by its hashing metadata",
+        path=layout.known_from.value,
+    )
+
+
+def _endangered(config: TableConfig, danger: Danger) -> Refusal | None:
+    for found in dangers_stored(config.properties):
+        if found.danger is danger:
+            value = config.properties[found.name]
+            remedy = f"take {found.name} out of the properties if no writer goes by it"
+            return Refusal(found.message, PROPERTIES_PATH, value, remedy=remedy)
+    return None
+
+
+def _refused(ask: Callable[[], object], *, remedy: str = "") -> Refusal | None:
+    try:
+        ask()
+    except (UnsupportedTableError, ConfigError) as error:
+        return Refusal.of(error, remedy=remedy)
+    return None
+
+
+_RULES: tuple[Callable[[Operation, Facts], Refusal | None], ...] = (
+    _unreadable,
+    _not_rewritten,
+    _unmerged,
+    _unlogged,
+    _locked_otherwise,
+    _in_no_zone,
+    _in_buckets,
+)

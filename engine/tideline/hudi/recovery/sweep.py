@@ -1,0 +1,71 @@
+"""Sweeping up after writers that died outside their instant's pending time.
+
+A writer that dies right after completing leaves its markers and its heartbeat; one that dies before
+its requested instant a heartbeat; one that was rolled back in its sleep and died after waking up
+leaves files and their markers. None of that is in the timeline as pending, so no rollback finds it:
+
+1. List the marker folders and the heartbeats, one level each.
+2. Pending instants are left alone: their writers are alive, or rolled back as a whole.
+3. Completed or archived: markers and heartbeat are deleted. What is older than the active timeline
+   counts as archived unless the archive, read for once, lacks it.
+4. Neither, and no living heartbeat: the marked files are undone first, markers and heartbeat next.
+5. On a local folder the unfinished files of dead processes in `.hoodie` go as well.
+
+Died in between: the next sweep finds the rest. Call under the table lock.
+"""
+
+from __future__ import annotations
+
+from tideline.errors import CorruptTableError, UnsupportedTableError
+from tideline.hudi.recovery.execute import FailedWrites, undo_marked_files
+from tideline.hudi.recovery.stored_plan import was_committed
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.markers import delete_markers, marked_names
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
+from tideline.storage.heartbeat import (
+    HEARTBEAT_DIRECTORY,
+    delete_heartbeat,
+    list_heartbeats,
+)
+from tideline.storage.local import remove_unfinished
+
+
+def sweep_leftovers(
+    table: HoodieTable, timeline: ActiveTimeline, policy: FailedWrites
+) -> tuple[InstantTime, ...]:
+    """Remove what dead writers left beside the timeline; returns the instants it was found of."""
+    for place in (table.timelines.layout.directory, HEARTBEAT_DIRECTORY):
+        remove_unfinished(table.store, place)
+    traces = marked_names(table.store) | list_heartbeats(table.store)
+    names = sorted(filter(is_instant_time, traces))
+    found = [InstantTime(name) for name in names if not _is_pending(timeline, InstantTime(name))]
+    if not found:
+        return ()
+    # Another engine may have begun one of them since the timeline was read.
+    timeline = table.timeline()
+    return tuple(time for time in found if _sweep(table, timeline, policy, time))
+
+
+def _sweep(
+    table: HoodieTable, timeline: ActiveTimeline, policy: FailedWrites, time: InstantTime
+) -> bool:
+    if _is_pending(timeline, time):
+        return False
+    if timeline.find(time) is None and not was_committed(table, timeline, time):
+        if not policy.is_dead(table, time):
+            return False
+        try:
+            undo_marked_files(table, time)
+        except (CorruptTableError, UnsupportedTableError):
+            # Nobody counts on these files; a person may look at them.
+            return False
+    else:
+        delete_markers(table.store, time)
+    delete_heartbeat(table.store, str(time))
+    return True
+
+
+def _is_pending(timeline: ActiveTimeline, time: InstantTime) -> bool:
+    instant = timeline.find(time)
+    return instant is not None and instant.is_pending

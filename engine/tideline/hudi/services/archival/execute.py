@@ -1,0 +1,374 @@
+"""Archival: what it writes and deletes, in an order that a death at any step does not spoil.
+
+1. Finish what a dead run left: a merge of small archives (`merge`), then instants that are in the
+   newest archives and still in the active timeline, for which steps 4 and 5 are done again.
+2. Plan; read the bodies of the oldest instants of the plan, a bounded number, all states of each.
+3. Write them as one new archive file, created once. Died before: nothing happened. Died after:
+   the instants are in both timelines. Readers go by the active one, step 1 takes it from there.
+4. Delete leftover markers of these instants, then the objects of their pending states. Died in
+   between: a completed instant without them is as good as one with them.
+5. Delete the completed objects one by one, oldest first. Died in between: what is left of the
+   active timeline has no holes, so nobody takes an archived commit for one that never was.
+6. Again from 1 for further instants, which are planned anew; at last merge small archives.
+
+Each such portion runs under the table lock, which is free for a while between two of them, so that
+writers need not wait for the whole: what a portion leaves is what a run that died after it leaves.
+Archives that other engines write meanwhile have numbers of their own, because creating ours fails
+when the number is taken.
+Source: Hudi's TimelineArchiverV1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+from tideline.errors import ConflictError
+from tideline.formats.archive_block import encode_archive_block
+from tideline.formats.avro import decode_container
+from tideline.hudi.services.archival.config import ArchivalConfig
+from tideline.hudi.services.archival.entry import archive_entry
+from tideline.hudi.services.archival.merge import MergedArchives, execute_merge, recover_merge
+from tideline.hudi.services.archival.plan import (
+    ArchivalFacts,
+    ArchivalPlan,
+    LastClean,
+    plan_archival,
+)
+from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.table.file_group import FileGroupId
+from tideline.hudi.table.file_system_view import parse_data_file
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.markers import delete_markers, marked_names
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.archived import ArchivedTimeline
+from tideline.hudi.timeline.carried import read_carried
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
+from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
+from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
+from tideline.lock_timing import LockTiming
+from tideline.storage.heartbeat import list_heartbeats
+from tideline.storage.object_store import AlreadyExists, ObjectInfo
+
+PAUSE_S = 1.5
+"""How long the lock is free between two portions; who waits for it looks at least every second."""
+_METADATA_TIMELINE = ".hoodie/metadata/.hoodie"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenArchive:
+    """One archive file of this run, with the completed instants it holds."""
+
+    path: str
+    size_bytes: int
+    instants: tuple[Instant, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivalDone:
+    """What archival did. `resumed` are instants that an earlier run had archived already.
+
+    `left` is how many instants were due and are left for the next portion.
+    """
+
+    archives: tuple[WrittenArchive, ...] = ()
+    resumed: tuple[Instant, ...] = ()
+    merged: MergedArchives | None = None
+    not_due: NotDue | None = None
+    objects_deleted: int = 0
+    left: int = 0
+
+    @property
+    def instants(self) -> tuple[Instant, ...]:
+        """The completed instants this run archived."""
+        return tuple(instant for archive in self.archives for instant in archive.instants)
+
+    def followed_by(self, portion: ArchivalDone) -> ArchivalDone:
+        """This and the next portion of the same run."""
+        return ArchivalDone(
+            (*self.archives, *portion.archives),
+            (*self.resumed, *portion.resumed),
+            portion.merged,
+            self.not_due,
+            self.objects_deleted + portion.objects_deleted,
+            portion.left,
+        )
+
+    def to_json_object(self) -> dict[str, Any]:
+        """The audit: every archive file and what it took in."""
+        return {
+            "archived": [str(instant) for instant in self.instants],
+            "archives": [
+                {
+                    "path": archive.path,
+                    "size_bytes": archive.size_bytes,
+                    "instants": len(archive.instants),
+                }
+                for archive in self.archives
+            ],
+            "resumed": [str(instant) for instant in self.resumed],
+            "merged": None if self.merged is None else self.merged.to_json_object(),
+            "objects_deleted": self.objects_deleted,
+            "not_due": None if self.not_due is None else self.not_due.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """One object of the active timeline."""
+
+    instant: Instant
+    info: ObjectInfo
+
+
+def plan_table_archival(
+    table: HoodieTable,
+    timeline: ActiveTimeline,
+    config: ArchivalConfig,
+    instants_max: int | None = None,
+) -> ArchivalPlan | NotDue:
+    """The plan for the table as it is now. Reads the last clean and, before a replacecommit
+    would be archived, lists the partitions it replaced something in; but looks no further than
+    the oldest `instants_max` of the plan, which then are those that may be archived.
+    """
+    facts = _read_facts(table, timeline)
+    plan = plan_archival(timeline, config, facts)
+    if isinstance(plan, NotDue):
+        return plan
+    replaced = _not_cleaned(table, plan.instants[:instants_max])
+    if not replaced:
+        return plan
+    return plan_archival(timeline, config, replace(facts, not_cleaned=replaced))
+
+
+def archive_table(
+    table: HoodieTable, config: ArchivalConfig, *, lock_timing: LockTiming | None = None
+) -> ArchivalDone:
+    """Archive all that is due, one portion after the other; takes the lock by itself.
+
+    Raises as `execute_archival`, and ConflictError where the lock is not to be had; what the
+    portions before have archived stays so.
+    """
+    done: ArchivalDone | None = None
+    while done is None or done.left:
+        if done is not None:
+            table.clock.sleep(PAUSE_S)
+        with table.lock(lock_timing).acquire():
+            portion = execute_archival(table, config if done is None else config.going_on())
+        done = portion if done is None else done.followed_by(portion)
+    return done
+
+
+def execute_archival(table: HoodieTable, config: ArchivalConfig) -> ArchivalDone:
+    """Archive one portion of what is due, the oldest instants. Call under the table lock.
+
+    Raises CorruptTableError for an instant whose body cannot be read: nothing of it is deleted.
+    """
+    archived = table.archived()
+    resumed, deleted = finish_archival(table)
+    states = _list_states(table)
+    plan = plan_table_archival(table, _timeline(table, states), config, config.instants_per_portion)
+    archives: tuple[WrittenArchive, ...] = ()
+    left = 0
+    if isinstance(plan, ArchivalPlan):
+        chosen = plan.instants[: config.instants_per_portion]
+        left = len(plan.instants) - len(chosen)
+        archives = (_write(table, archived, chosen, states, config),)
+        deleted += _remove(table, chosen, states)
+    merges = config.merge.is_enabled and not left
+    merged = execute_merge(table, archived, config.merge) if merges else None
+    if archives or merged:
+        # Whoever looks for an archived checkpoint finds it without reading the archive.
+        read_carried(archived, "", remembers=True)
+    not_due = plan if isinstance(plan, NotDue) else None
+    return ArchivalDone(archives, resumed, merged, not_due, deleted, left)
+
+
+def finish_archival(table: HoodieTable) -> tuple[tuple[Instant, ...], int]:
+    """Finish what a dead run began, without archiving more. Call under the table lock.
+
+    Gives the instants that were archived already and the number of objects deleted for them.
+    """
+    archived = table.archived()
+    recover_merge(table, archived)
+    states = _list_states(table)
+    resumed = _still_active(archived, states)
+    return resumed, _remove(table, resumed, states)
+
+
+def _read_facts(table: HoodieTable, timeline: ActiveTimeline) -> ArchivalFacts:
+    has_metadata_table = bool(table.config.metadata_partitions)
+    return ArchivalFacts(
+        is_merge_on_read=table.config.table_type is TableType.MERGE_ON_READ,
+        last_clean=_last_clean(table, timeline),
+        has_metadata_table=has_metadata_table,
+        metadata_compaction=_metadata_compaction(table) if has_metadata_table else None,
+        undone=_undone(table, timeline),
+        schema_commit=_schema_commit(table, timeline),
+    )
+
+
+def _schema_commit(table: HoodieTable, timeline: ActiveTimeline) -> InstantTime | None:
+    """The newest commit of no service, where it tells the version of a schema history."""
+    for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
+        note = table.commit_note(instant)
+        if not note.is_service:
+            return instant.time if note.latest_schema is not None else None
+    return None
+
+
+def _undone(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[InstantTime]:
+    """Instants that left markers or a heartbeat, and that the timeline lacks where it would be."""
+    traces = marked_names(table.store) | list_heartbeats(table.store)
+    times = (InstantTime(name) for name in traces if is_instant_time(name))
+    start = timeline.start
+    return frozenset(
+        time for time in times if start is not None and start < time and timeline.find(time) is None
+    )
+
+
+def _last_clean(table: HoodieTable, timeline: ActiveTimeline) -> LastClean | None:
+    """The newest completed clean; None for an empty one, of which nothing is known."""
+    newest = timeline.of(Action.CLEAN).completed().last()
+    if newest is None:
+        return None
+    body = table.timelines.read(newest)
+    if not body:
+        return None
+    metadata = decode_container(body, path=table.timelines.path(newest))
+    retained = metadata.get("earliestCommitToRetain") or ""
+    known = InstantTime(retained) if is_instant_time(retained) else None
+    return LastClean(newest.time, known)
+
+
+def _metadata_compaction(table: HoodieTable) -> InstantTime | None:
+    """The latest completed compaction of the metadata table, a table of its own."""
+    names = (
+        info.path.rpartition("/")[2]
+        for info in table.store.list_directory(_METADATA_TIMELINE).objects
+    )
+    parsed = (LAYOUT_V1.parse(name) for name in names)
+    compactions = [
+        instant.time
+        for instant in parsed
+        if instant is not None and instant.is_completed and instant.action is Action.COMMIT
+    ]
+    return max(compactions, default=None)
+
+
+def _not_cleaned(table: HoodieTable, instants: Iterable[Instant]) -> frozenset[InstantTime]:
+    """Of the replacecommits among `instants`, those with files left of what they replaced."""
+    replaced = {
+        instant.time: _replaced_groups(table.timelines.read_commit(instant))
+        for instant in instants
+        if instant.action is Action.REPLACECOMMIT
+    }
+    partitions = {group.partition for groups in replaced.values() for group in groups}
+    if not partitions:
+        return frozenset()
+    present = {
+        FileGroupId(partition, file.file_id)
+        for partition, files in table.list_files(partitions).items()
+        for name, size_bytes in files
+        if (file := parse_data_file(partition, name, size_bytes)) is not None
+    }
+    return frozenset(time for time, groups in replaced.items() if groups & present)
+
+
+def _replaced_groups(metadata: CommitMetadata) -> frozenset[FileGroupId]:
+    replaced = metadata.partition_to_replace_file_ids or {}
+    return frozenset(
+        FileGroupId(partition, file_id) for partition, ids in replaced.items() for file_id in ids
+    )
+
+
+def _list_states(table: HoodieTable) -> tuple[_State, ...]:
+    listing = table.store.list_directory(LAYOUT_V1.directory)
+    parsed = ((LAYOUT_V1.parse(info.path.rpartition("/")[2]), info) for info in listing.objects)
+    return tuple(_State(instant, info) for instant, info in parsed if instant is not None)
+
+
+def _timeline(table: HoodieTable, states: Iterable[_State]) -> ActiveTimeline:
+    """The timeline that plans are made from: properties and instants of one moment."""
+    table.reload_config()
+    return ActiveTimeline(tuple(state.instant for state in states))
+
+
+def _states_of(
+    instants: Iterable[Instant], states: Iterable[_State]
+) -> Mapping[Instant, tuple[_State, ...]]:
+    """The objects of each of these completed instants, in the order of their states."""
+    found: dict[Instant, list[_State]] = {instant: [] for instant in instants}
+    by_key = {(instant.time, instant.action): instant for instant in found}
+    for state in states:
+        instant = by_key.get((state.instant.time, state.instant.action.when_completed))
+        if instant is not None:
+            found[instant].append(state)
+    return {
+        instant: tuple(sorted(objects, key=lambda state: state.instant.state))
+        for instant, objects in found.items()
+    }
+
+
+def _still_active(archived: ArchivedTimeline, states: Iterable[_State]) -> tuple[Instant, ...]:
+    """Completed instants that the newest archives hold and that are active all the same."""
+    active = {state.instant for state in states if state.instant.is_completed}
+    found: set[Instant] = set()
+    for file in archived.files():
+        both = archived.read(file).instants & active
+        if not both:
+            break
+        found |= both
+    return tuple(sorted(found))
+
+
+def _write(
+    table: HoodieTable,
+    archived: ArchivedTimeline,
+    instants: tuple[Instant, ...],
+    states: Iterable[_State],
+    config: ArchivalConfig,
+) -> WrittenArchive:
+    entries = []
+    for objects in _states_of(instants, states).values():
+        for state in objects:
+            body = table.store.get(state.info.path)
+            moved_at = table.zone.instant_at(state.info.modified_ms)
+            entries.append(
+                archive_entry(state.instant, body, moved_at=moved_at, path=state.info.path)
+            )
+    body = b"".join(
+        encode_archive_block(block) for block in _chunks(tuple(entries), config.entries_per_block)
+    )
+    files = archived.files()
+    path = archived.path(files[0].number + 1 if files else 1)
+    if isinstance(table.store.put_if_absent(path, body, token=uuid4().hex), AlreadyExists):
+        raise ConflictError("another engine archives at the same time", table=table.uri, path=path)
+    return WrittenArchive(path, len(body), instants)
+
+
+def _remove(table: HoodieTable, instants: tuple[Instant, ...], states: Iterable[_State]) -> int:
+    """Take archived instants out of the active timeline; returns the number of objects."""
+    if not instants:
+        return 0
+    objects = _states_of(instants, states)
+    marked = marked_names(table.store)
+    for instant in instants:
+        if str(instant.time) in marked:
+            delete_markers(table.store, instant.time)
+    pending = [
+        state.info.path for item in instants for state in objects[item] if state.instant.is_pending
+    ]
+    table.delete_scope("archival", control=frozenset(pending)).remove_many(pending)
+    for instant in sorted(instants):
+        table.timelines.remove(instant)
+    return len(pending) + len(instants)
+
+
+def _chunks(items: tuple[Any, ...], size: int) -> Iterator[tuple[Any, ...]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

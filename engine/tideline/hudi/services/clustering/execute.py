@@ -1,0 +1,214 @@
+"""Clustering from plan to commit.
+
+`schedule_clustering` writes the plan as one requested replacecommit: died before, nothing happened;
+died after, the plan shields its file groups until somebody runs it. `execute_clustering` runs a
+plan inside a service transaction, whose module says what a death leaves. A write that changed a
+planned file group meanwhile wins: the clustering and its plan are given up.
+Source: Hudi's ClusteringPlanActionExecutor, RunClusteringTable, SparkRDDTableServiceClient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tideline.errors import ConflictError, ObjectNotFoundError, UnsupportedTableError
+from tideline.formats.avro import encode_container
+from tideline.hudi.index.bucket_layout import HAS_BUCKETS
+from tideline.hudi.nature.guard import refused_by_properties, require_by_properties
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.recovery.execute import execute_attempt_rollback
+from tideline.hudi.services.audit import ServiceDone
+from tideline.hudi.services.clustering.config import ClusteringConfig
+from tideline.hudi.services.clustering.conflict import find_update
+from tideline.hudi.services.clustering.plan import (
+    ClusteringPlan,
+    find_due,
+    partitions_to_cluster,
+    plan_clustering,
+)
+from tideline.hudi.services.config import ServiceConfig
+from tideline.hudi.services.engine import ServiceEngine, ServiceWork
+from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.planned_files import files_read, with_sizes
+from tideline.hudi.services.planned_run import MovedRows, PlannedRun, execute_planned_run
+from tideline.hudi.services.service import Service
+from tideline.hudi.services.table_history import (
+    CLUSTER,
+    clusterings,
+    completion_times,
+    partitions_left_over,
+    requested_plan,
+    written_partitions,
+)
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.config import WriteConfig
+
+CLOCK_MARGIN_MS = 10 * 60 * 1000
+"""How far the store's clock, which stamps completed instants, may be from the writers'."""
+
+
+class UpdatedMeanwhileError(ConflictError):
+    """A write changed a file group of the plan; the plan is worth nothing any more."""
+
+
+def plan_due_clustering(
+    table: HoodieTable,
+    timeline: ActiveTimeline,
+    config: ClusteringConfig,
+    now: InstantTime,
+    *,
+    commits_max: int | None = None,
+) -> ClusteringPlan | NotDue:
+    """The plan of a clustering scheduled at `now`, read from the store; changes nothing.
+
+    `commits_max`: commits that make it due, else those of an inline clustering.
+    """
+    known = clusterings(table, timeline)
+    commits_max = commits_max or config.inline_commits_max
+    reason = find_due(timeline, config, clusterings=known, commits_max=commits_max)
+    if isinstance(reason, NotDue):
+        return reason
+    changed = _changed_partitions(table, timeline, config, known)
+    wanted = partitions_to_cluster(changed, config, now)
+    if not wanted:
+        return NotDue("the filters leave no partition to cluster")
+    view = table.file_system_view(timeline, wanted)
+    return plan_clustering(
+        view,
+        config,
+        reason=reason,
+        pending_log_compaction=table.planned_groups(timeline, Action.LOGCOMPACTION),
+        looked_over=tuple(sorted(set(changed) - set(wanted))),
+        merges_logs=refused_by_properties(table, Operation.MERGE_LOGS) is None,
+    )
+
+
+def schedule_clustering(
+    table: HoodieTable, config: ClusteringConfig, *, commits_max: int | None = None
+) -> Instant | NotDue:
+    """Write a clustering plan if one is due. Call under the table lock."""
+    timeline = table.timeline()
+    now = table.next_time(timeline)
+    plan = plan_due_clustering(table, timeline, config, now, commits_max=commits_max)
+    if isinstance(plan, NotDue):
+        return plan
+    # Hudi names local files of a clustering plan without a scheme.
+    record = plan.to_avro(table.hadoop_uri.removeprefix("file:"))
+    body = encode_container("HoodieRequestedReplaceMetadata", record)
+    return table.timelines.create_requested(now, Action.REPLACECOMMIT, body)
+
+
+def read_clustering_plan(table: HoodieTable, instant: Instant) -> ClusteringPlan:
+    """The stored plan.
+
+    Raises CorruptTableError when it is truncated, ObjectNotFoundError when gone.
+    """
+    record, path = requested_plan(table, instant)
+    with table.timelines.naming(instant):
+        return ClusteringPlan.from_avro(record, path=path)
+
+
+def execute_clustering(
+    table: HoodieTable,
+    instant: Instant,
+    engine: ServiceEngine,
+    *,
+    config: ServiceConfig,
+    write_config: WriteConfig,
+) -> ServiceDone:
+    """Run a pending clustering to its commit.
+
+    A failure undoes the attempt and keeps the plan. Raises ConflictError when another process runs
+    it, UpdatedMeanwhileError (a ConflictError) when a write won and the plan was given up,
+    CorruptTableError when plan or files are broken, UnsupportedTableError for a table with a bucket
+    index.
+    """
+    if write_config.index.type.places_by_hash:
+        raise UnsupportedTableError(HAS_BUCKETS, table=table.location.uri, instant=instant)
+    plan = read_clustering_plan(table, instant)
+    if any(piece.log_files for piece in plan.slices):
+        require_by_properties(table, Operation.MERGE_LOGS)
+
+    def move(work: ServiceWork) -> MovedRows:
+        sized = _with_sizes(table, plan, instant.time)
+        stats = tuple(engine.cluster(work, sized))
+        used = files_read(sized.slices, "replaced")
+        bytes_read = sum(piece.size_bytes for piece in sized.slices)
+        return MovedRows(stats, used, bytes_read, sized.replaced())
+
+    run = PlannedRun(
+        Service.CLUSTERING,
+        CLUSTER,
+        move,
+        execute_attempt_rollback,
+        check=lambda now: _refuse_updated(table, plan, instant, now),
+        gives_up=lambda error: isinstance(error, UpdatedMeanwhileError),
+    )
+    return execute_planned_run(table, instant, run, config=config, write_config=write_config)
+
+
+def _changed_partitions(
+    table: HoodieTable,
+    timeline: ActiveTimeline,
+    config: ClusteringConfig,
+    known: frozenset[InstantTime],
+) -> tuple[str, ...]:
+    """Selected partitions, or those written to since the last clustering, or all."""
+    if config.selected_partitions:
+        return config.selected_partitions
+    completed = timeline.of(Action.REPLACECOMMIT).completed()
+    last = next((one for one in reversed(completed.instants) if one.time in known), None)
+    left_over = None
+    if config.is_incremental and last is not None:
+        left_over = partitions_left_over(table, last, Action.REPLACECOMMIT)
+    if last is None or left_over is None:
+        return table.partitions()
+    writes = _completed_since(table, timeline, last.time)
+    return tuple(sorted({*left_over, *written_partitions(table, writes)}))
+
+
+def _completed_since(
+    table: HoodieTable, timeline: ActiveTimeline, since: InstantTime
+) -> Iterator[Instant]:
+    """Commits that may have completed after `since`, the store's clock being what it is."""
+    times, zone = completion_times(table), table.zone
+    for instant in timeline.of(*COMMIT_ACTIONS).completed():
+        done_ms = zone.epoch_ms(times.get(instant.time, instant.time))
+        is_later = done_ms + CLOCK_MARGIN_MS >= zone.earliest_ms(since)
+        if instant.time != since and (instant.time > since or is_later):
+            yield instant
+
+
+def _with_sizes(table: HoodieTable, plan: ClusteringPlan, instant: InstantTime) -> ClusteringPlan:
+    sized = {piece.group: piece for piece in with_sizes(table, plan.slices, instant)}
+    groups = (
+        replace(group, slices=tuple(sized[piece.group] for piece in group.slices))
+        for group in plan.groups
+    )
+    return replace(plan, groups=tuple(groups))
+
+
+def _refuse_updated(
+    table: HoodieTable, plan: ClusteringPlan, instant: Instant, now: ActiveTimeline
+) -> None:
+    def metadata(write: Instant) -> CommitMetadata:
+        try:
+            return table.read_commit(write)
+        except ObjectNotFoundError:
+            return CommitMetadata()
+
+    writes = ((one, metadata(one)) for one in _completed_since(table, now, instant.time))
+    found = find_update(plan.slices, writes)
+    if found is not None:
+        write, group = found
+        raise UpdatedMeanwhileError(
+            f"{write.time} changed a file group of the plan meanwhile, so the plan is given up",
+            table=table.location.uri,
+            instant=instant.in_state(State.REQUESTED),
+            value=group,
+        )

@@ -1,0 +1,157 @@
+"""Compaction from plan to commit.
+
+`schedule_compaction` writes the plan as one requested object: died before, nothing happened; died
+after, the plan waits for whoever runs compactions. `execute_compaction` runs a plan inside a
+service transaction, whose module says what a death leaves.
+Source: Hudi's RunCompactionActionExecutor, HoodieCompactor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tideline.errors import CorruptTableError
+from tideline.formats.avro import encode_container
+from tideline.hudi.recovery.execute import execute_attempt_rollback
+from tideline.hudi.services.audit import ServiceDone
+from tideline.hudi.services.compaction.config import CompactionConfig
+from tideline.hudi.services.compaction.operation import CompactionOperation
+from tideline.hudi.services.compaction.plan import (
+    CompactionDue,
+    CompactionPlan,
+    find_due,
+    instants_to_look_at,
+    plan_compaction,
+)
+from tideline.hudi.services.config import ServiceConfig
+from tideline.hudi.services.engine import ServiceEngine, ServiceWork
+from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.planned_files import files_read, with_sizes
+from tideline.hudi.services.planned_run import MovedRows, PlannedRun, execute_planned_run
+from tideline.hudi.services.service import Service
+from tideline.hudi.services.table_history import (
+    clusterings,
+    completion_times,
+    partitions_left_over,
+    requested_plan,
+    written_partitions,
+)
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Action, Instant
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.config import WriteConfig
+
+OPERATION_TYPE = "COMPACT"
+
+
+def plan_due_compaction(
+    table: HoodieTable, timeline: ActiveTimeline, config: CompactionConfig, now: InstantTime
+) -> CompactionPlan | NotDue:
+    """The plan of a compaction scheduled at `now`, read from the store; changes nothing."""
+    if table.config.table_type is not TableType.MERGE_ON_READ:
+        return NotDue("only merge-on-read tables have log files to merge")
+    times = completion_times(table)
+    due = find_due(
+        timeline,
+        config,
+        now,
+        completed_at=times,
+        clusterings=clusterings(table, timeline.pending()),
+        is_single_writer=table.config.single_writer,
+        known=table.known_zone(timeline),
+    )
+    if isinstance(due, NotDue):
+        return due
+    partitions = _partitions(table, timeline, config, due, times)
+    if partitions is not None and not partitions:
+        return NotDue(f"nothing was written {due.reason}")
+    view = table.file_system_view(timeline, partitions)
+    return plan_compaction(view, config, now, reason=due.reason)
+
+
+def schedule_compaction(table: HoodieTable, config: CompactionConfig) -> Instant | NotDue:
+    """Write a compaction plan if one is due. Call under the table lock."""
+    timeline = table.timeline()
+    now = table.next_time(timeline)
+    plan = plan_due_compaction(table, timeline, config, now)
+    if isinstance(plan, NotDue):
+        return plan
+    body = encode_container("HoodieCompactionPlan", plan.to_avro())
+    return table.timelines.create_requested(now, Action.COMPACTION, body)
+
+
+def read_compaction_plan(table: HoodieTable, instant: Instant) -> CompactionPlan:
+    """The stored plan.
+
+    Raises CorruptTableError when it is truncated, ObjectNotFoundError when gone.
+    """
+    record, path = requested_plan(table, instant)
+    with table.timelines.naming(instant):
+        return CompactionPlan.from_avro(record, path=path)
+
+
+def execute_compaction(
+    table: HoodieTable,
+    instant: Instant,
+    engine: ServiceEngine,
+    *,
+    config: ServiceConfig,
+    write_config: WriteConfig,
+) -> ServiceDone:
+    """Run a pending compaction to its commit; any failure undoes the attempt and keeps the plan.
+
+    Raises ConflictError when another process runs it, CorruptTableError when plan or files are
+    broken.
+    """
+    plan = read_compaction_plan(table, instant)
+    # Before anything is begun: a plan that cannot be run leaves no trace each time it is tried.
+    slices = with_sizes(table, (item.slice for item in plan.operations), instant.time)
+    operations = tuple(
+        CompactionOperation(piece, item.metrics)
+        for piece, item in zip(slices, plan.operations, strict=True)
+    )
+
+    def move(work: ServiceWork) -> MovedRows:
+        stats = tuple(engine.compact(work, operations))
+        _check_complete(table, instant, operations, {stat.file_id for stat in stats})
+        bytes_read = sum(piece.size_bytes for piece in slices)
+        return MovedRows(stats, files_read(slices), bytes_read)
+
+    run = PlannedRun(Service.COMPACTION, OPERATION_TYPE, move, execute_attempt_rollback)
+    return execute_planned_run(table, instant, run, config=config, write_config=write_config)
+
+
+def _partitions(
+    table: HoodieTable,
+    timeline: ActiveTimeline,
+    config: CompactionConfig,
+    due: CompactionDue,
+    times: Mapping[InstantTime, InstantTime],
+) -> tuple[str, ...] | None:
+    """The partitions to look at; None for all of them."""
+    if not config.is_incremental or due.since is None:
+        return None
+    left_over = partitions_left_over(table, due.since, Action.COMPACTION)
+    if left_over is None:
+        return None
+    instants = instants_to_look_at(timeline, due.since, times, table.zone)
+    return tuple(sorted({*left_over, *written_partitions(table, instants)}))
+
+
+def _check_complete(
+    table: HoodieTable,
+    instant: Instant,
+    operations: tuple[CompactionOperation, ...],
+    written: set[str | None],
+) -> None:
+    """A file group without its new base file would lose its rows once the commit is visible."""
+    for item in operations:
+        if item.group.file_id not in written:
+            raise CorruptTableError(
+                "the compaction wrote no base file for a file group of its plan",
+                table=table.location.uri,
+                instant=instant,
+                value=item.group,
+            )

@@ -1,0 +1,78 @@
+"""What one run of a service cost, kept in its commit: the next plan says from it how long it takes.
+
+Kept under keys `tideline.service.*` of the commit's extra metadata, which other engines ignore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tideline.hudi.services.service import Service
+
+_PREFIX = "tideline.service."
+_NAME_KEY = _PREFIX + "name"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """Bytes and rows of one run, and its seconds."""
+
+    service: Service
+    bytes_read: int = 0
+    bytes_written: int = 0
+    rows_written: int = 0
+    seconds: float = 0.0
+
+    def to_extra_metadata(self) -> dict[str, str]:
+        """The entries for a commit's extra metadata."""
+        return {
+            _NAME_KEY: self.service.value,
+            _PREFIX + "bytes_read": str(self.bytes_read),
+            _PREFIX + "bytes_written": str(self.bytes_written),
+            _PREFIX + "rows_written": str(self.rows_written),
+            _PREFIX + "seconds": f"{self.seconds:.3f}",
+        }
+
+    @classmethod
+    def from_extra_metadata(cls, extra: Mapping[str, str]) -> RunFigures | None:
+        """The figures in a commit's extra metadata; None when there are none to be read."""
+        try:
+            return cls(
+                Service(extra[_NAME_KEY]),
+                int(extra[_PREFIX + "bytes_read"]),
+                int(extra[_PREFIX + "bytes_written"]),
+                int(extra[_PREFIX + "rows_written"]),
+                float(extra[_PREFIX + "seconds"]),
+            )
+        except (KeyError, ValueError):
+            return None
+
+    def to_json_object(self) -> dict[str, Any]:
+        """The figures for machines."""
+        return {
+            "bytes_read": self.bytes_read,
+            "bytes_written": self.bytes_written,
+            "rows_written": self.rows_written,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def estimate_seconds(past: Iterable[RunFigures], bytes_read: int) -> float | None:
+    """How long reading so many bytes takes, going by past runs; None without any.
+
+    Runs over few bytes say little about throughput and much about starting up, so the estimate is
+    never below the quickest of them.
+    """
+    return estimate_by_amount(((run.bytes_read, run.seconds) for run in past), bytes_read)
+
+
+def estimate_by_amount(past: Iterable[tuple[int, float]], amount: int) -> float | None:
+    """The same for whatever a service's time grows with; `past` are amounts and seconds."""
+    runs = tuple(past)
+    if not runs:
+        return None
+    total = sum(done for done, _ in runs)
+    proportional = amount * sum(seconds for _, seconds in runs) / total if total else 0.0
+    return round(max(proportional, min(seconds for _, seconds in runs)), 3)

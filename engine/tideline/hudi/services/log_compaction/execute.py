@@ -1,0 +1,140 @@
+"""Log compaction from plan to commit.
+
+`schedule_log_compaction` writes the plan as one requested object. `execute_log_compaction` runs it
+inside a service transaction, whose module says what a death leaves; but other than a compaction's,
+a dead attempt is given up with its plan, because its blocks stay in the log files.
+Source: Hudi's RunCompactionActionExecutor, LogCompactionExecutionHelper.
+"""
+
+from __future__ import annotations
+
+from tideline.errors import ConflictError
+from tideline.formats.avro import encode_container
+from tideline.hudi.log.log_files import LogFiles
+from tideline.hudi.recovery.execute import execute_rollback
+from tideline.hudi.services.audit import ServiceDone
+from tideline.hudi.services.compaction.operation import CompactionOperation
+from tideline.hudi.services.config import ServiceConfig
+from tideline.hudi.services.engine import ServiceEngine, ServiceWork
+from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.log_compaction.plan import (
+    LogCompactionConfig,
+    LogCompactionPlan,
+    find_due,
+    plan_log_compaction,
+)
+from tideline.hudi.services.planned_files import files_read, with_sizes
+from tideline.hudi.services.planned_run import MovedRows, PlannedRun, execute_planned_run
+from tideline.hudi.services.service import Service
+from tideline.hudi.services.table_history import LOG_COMPACT, log_compactions, requested_plan
+from tideline.hudi.table.file_group import FileGroupId
+from tideline.hudi.table.file_system_view import FileSystemView
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.committed import CommittedInstants
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.write.config import WriteConfig
+
+
+def plan_due_log_compaction(
+    table: HoodieTable, timeline: ActiveTimeline, config: LogCompactionConfig
+) -> LogCompactionPlan | NotDue:
+    """The plan of a log compaction now, read from the store; changes nothing."""
+    if table.config.table_type is not TableType.MERGE_ON_READ:
+        return NotDue("only merge-on-read tables have log files to merge")
+    reason = find_due(timeline, config, done=log_compactions(table, timeline))
+    if isinstance(reason, NotDue):
+        return reason
+    view = table.file_system_view(timeline)
+    return plan_log_compaction(
+        view,
+        config,
+        reason=reason,
+        pending_log_compaction=table.planned_groups(timeline, Action.LOGCOMPACTION),
+        valid_blocks=_count_blocks(table, timeline, view, config),
+    )
+
+
+def schedule_log_compaction(table: HoodieTable, config: LogCompactionConfig) -> Instant | NotDue:
+    """Write a log compaction plan if one is due. Call under the table lock."""
+    timeline = table.timeline()
+    plan = plan_due_log_compaction(table, timeline, config)
+    if isinstance(plan, NotDue):
+        return plan
+    now = table.next_time(timeline)
+    body = encode_container("HoodieCompactionPlan", plan.to_avro())
+    return table.timelines.create_requested(now, Action.LOGCOMPACTION, body)
+
+
+def read_log_compaction_plan(table: HoodieTable, instant: Instant) -> LogCompactionPlan:
+    """The stored plan.
+
+    Raises CorruptTableError when it is truncated, ObjectNotFoundError when gone.
+    """
+    record, path = requested_plan(table, instant)
+    with table.timelines.naming(instant):
+        return LogCompactionPlan.from_avro(record, path=path)
+
+
+def execute_log_compaction(
+    table: HoodieTable,
+    instant: Instant,
+    engine: ServiceEngine,
+    *,
+    config: ServiceConfig,
+    write_config: WriteConfig,
+) -> ServiceDone:
+    """Run a pending log compaction to its commit; any failure gives the attempt and plan up.
+
+    Raises ConflictError when another process runs it, or a compaction began after it,
+    CorruptTableError when plan or files are broken.
+    """
+    plan = read_log_compaction_plan(table, instant)
+
+    def move(work: ServiceWork) -> MovedRows:
+        slices = with_sizes(table, (item.slice for item in plan.operations), instant.time)
+        operations = tuple(
+            CompactionOperation(piece, item.metrics)
+            for piece, item in zip(slices, plan.operations, strict=True)
+        )
+        stats = tuple(engine.compact_logs(work, operations))
+        bytes_read = sum(log.size_bytes for piece in slices for log in piece.log_files)
+        return MovedRows(stats, files_read(slices), bytes_read)
+
+    run = PlannedRun(
+        Service.LOG_COMPACTION,
+        LOG_COMPACT,
+        move,
+        execute_rollback,
+        check=lambda now: _refuse_compacted(table, instant, now),
+        gives_up=lambda _: True,
+    )
+    return execute_planned_run(table, instant, run, config=config, write_config=write_config)
+
+
+def _count_blocks(
+    table: HoodieTable, timeline: ActiveTimeline, view: FileSystemView, config: LogCompactionConfig
+) -> dict[FileGroupId, int]:
+    """Valid blocks of the slices with logs, but too few of them to be taken for these alone.
+
+    Reads the blocks' headers; several writers, and Hudi itself, put many blocks into one file.
+    """
+    committed = CommittedInstants.of(timeline)
+    return {
+        piece.group: len(LogFiles(table.store, piece.log_files).select(committed).blocks)
+        for partition in view.partitions
+        for piece in view.latest_slices(partition)
+        if 0 < len(piece.log_files) < config.blocks_min
+    }
+
+
+def _refuse_compacted(table: HoodieTable, instant: Instant, now: ActiveTimeline) -> None:
+    """The compaction may have read the log files without what we are about to append."""
+    later = now.of(Action.COMMIT, Action.COMPACTION).after(instant.time).first()
+    if later is not None:
+        raise ConflictError(
+            f"compaction {later.time} was scheduled after this log compaction",
+            table=table.location.uri,
+            instant=instant.in_state(State.REQUESTED),
+        )

@@ -1,0 +1,124 @@
+"""What has expired of a table, for the commit that drops it.
+
+That commit is a write of the operation delete_partition (`LakeTable.expire_partitions`): one
+transaction, with a heartbeat, conflict detection and rollback like any other, which replaces the
+partitions' file groups by nothing. What has expired is looked up again inside it, so that nobody
+loses a partition that was written to since it was planned. Cleaning deletes the files.
+Source: Hudi's PartitionTTLActionExecutor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tideline.errors import CorruptTableError, ObjectNotFoundError
+from tideline.hudi.services.audit import FileDone
+from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig, TtlStrategy
+from tideline.hudi.services.partition_ttl.plan import (
+    PartitionAge,
+    PartitionTtlPlan,
+    plan_partition_ttl,
+)
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.partition_metadata import read_creation_time
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsExpired:
+    """The partitions that one commit dropped, and their files, which cleaning deletes later."""
+
+    instant: InstantTime
+    partitions: tuple[str, ...]
+    files: tuple[FileDone, ...]
+    file_groups: int
+
+    def to_json_object(self) -> dict[str, Any]:
+        """The audit of the run."""
+        return {
+            "service": Service.TTL.value,
+            "instant": str(self.instant),
+            "file_groups": self.file_groups,
+            "partitions": list(self.partitions),
+            "files": [file.to_json_object() for file in self.files],
+        }
+
+
+def audit_partition_ttl(table: HoodieTable, time: InstantTime) -> PartitionsExpired:
+    """What the commit at `time` dropped."""
+    commit = Instant(time, Action.REPLACECOMMIT, State.COMPLETED)
+    replaced = table.read_commit(commit).partition_to_replace_file_ids or {}
+    listing = table.list_files(set(replaced))
+    found = [
+        parse_data_file(partition, name, size_bytes)
+        for partition, files in listing.items()
+        for name, size_bytes in files
+    ]
+    return PartitionsExpired(
+        time,
+        tuple(sorted(replaced)),
+        tuple(
+            FileDone(file.path, "replaced", file.size_bytes)
+            for file in found
+            if file is not None and file.file_id in replaced[file.partition]
+        ),
+        sum(len(ids) for ids in replaced.values()),
+    )
+
+
+def plan_table_partition_ttl(
+    table: HoodieTable, config: PartitionTtlConfig, timeline: ActiveTimeline | None = None
+) -> PartitionTtlPlan | NotDue:
+    """The partitions to drop now; lists those concerned unless partitions are kept forever."""
+    if config.days_retained is None or not table.config.partition_fields:
+        outcome = plan_partition_ttl((), config, table.clock.now_ms())
+        return NotDue("the table has no partitions") if config.days_retained else outcome
+    timeline = table.timeline() if timeline is None else timeline
+    known = table.known_zone(timeline)
+    if not known.tells_age:
+        return plan_partition_ttl((), config, table.clock.now_ms(), known)
+    view = table.file_system_view(timeline, config.selected or None)
+    return plan_partition_ttl(_ages(table, view, config), config, table.clock.now_ms(), known)
+
+
+def expired_partitions(
+    table: HoodieTable, config: PartitionTtlConfig, timeline: ActiveTimeline
+) -> tuple[str, ...]:
+    """The partitions to drop as `timeline` shows the table; none when none has expired."""
+    plan = plan_table_partition_ttl(table, config, timeline)
+    return () if isinstance(plan, NotDue) else plan.partitions
+
+
+def _ages(
+    table: HoodieTable, view: FileSystemView, config: PartitionTtlConfig
+) -> Iterator[PartitionAge]:
+    busy = {group.partition for group in (*view.pending_compaction, *view.pending_clustering)}
+    for partition in view.partitions:
+        slices = view.latest_slices(partition)
+        if not slices:
+            continue
+        since: InstantTime | None = max(piece.base_instant for piece in slices)
+        if config.strategy is TtlStrategy.KEEP_BY_CREATION_TIME:
+            since = _creation_time(table, partition)
+        files = [file for piece in slices for file in piece.files]
+        yield PartitionAge(
+            partition,
+            since,
+            partition in busy,
+            tuple(file.path for file in files),
+            sum(file.size_bytes for file in files),
+        )
+
+
+def _creation_time(table: HoodieTable, partition: str) -> InstantTime | None:
+    try:
+        return read_creation_time(table.store, partition)
+    except (ObjectNotFoundError, CorruptTableError):
+        return None

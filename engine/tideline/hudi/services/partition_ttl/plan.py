@@ -1,0 +1,86 @@
+"""Which partitions have expired: a pure function of how old each is.
+
+By KEEP_BY_TIME a partition is as old as its newest file slice, by KEEP_BY_CREATION_TIME as its
+partition metadata; in a merge-on-read table appending to logs begins no new slice. A partition
+under a pending compaction or clustering is left for the next time. The oldest go first.
+Source: Hudi's KeepByTimeStrategy, KeepByCreationTimeStrategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tideline.hudi.services.explanation import Explanation, NotDue
+from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.known_zone import AGE_UNKNOWN, KNOWN_UTC, KnownZone
+
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAge:
+    """One partition that holds data.
+
+    `since` is when its days began to count, None when that is not known; `paths` and `size_bytes`
+    are those of its latest files.
+    """
+
+    partition: str
+    since: InstantTime | None
+    is_busy: bool = False
+    paths: tuple[str, ...] = ()
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTtlPlan:
+    """The partitions to drop, oldest first."""
+
+    expired: tuple[PartitionAge, ...]
+    days_retained: int
+    left: int = 0
+    """How many more have expired than one run may drop."""
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        return tuple(sorted(age.partition for age in self.expired))
+
+    def explain(self) -> Explanation:
+        """Why, what and how much; the files themselves are deleted by a later clean."""
+        return Explanation(
+            f"{len(self.expired)} partitions are older than {self.days_retained} days",
+            paths=tuple(path for age in self.expired for path in age.paths),
+            bytes_deleted=sum(age.size_bytes for age in self.expired),
+            details={
+                "partitions": ",".join(self.partitions),
+                "left_for_next_time": str(self.left),
+            },
+        )
+
+
+def plan_partition_ttl(
+    ages: Iterable[PartitionAge],
+    config: PartitionTtlConfig,
+    now_ms: int,
+    known: KnownZone = KNOWN_UTC,
+) -> PartitionTtlPlan | NotDue:
+    """The partitions to drop now, or why there are none; `known` is the zone of the instants."""
+    if config.days_retained is None:
+        return NotDue("partitions are kept forever (hoodie.partition.ttl.strategy.days.retain)")
+    if not known.tells_age:
+        return NotDue(AGE_UNKNOWN)
+    oldest_ms = now_ms - config.days_retained * _DAY_MS
+    dated = [(known.zone.epoch_ms(age.since), age) for age in ages if age.since is not None]
+    expired = sorted(
+        (item for item in dated if item[0] <= oldest_ms),
+        key=lambda item: (item[0], item[1].partition),
+    )
+    free = [age for _, age in expired if not age.is_busy]
+    if expired and not free:
+        return NotDue(f"all {len(expired)} expired partitions are under a pending service")
+    if not free:
+        return NotDue(f"none of {len(dated)} partitions is older than {config.days_retained} days")
+    chosen = tuple(free[: config.partitions_max])
+    return PartitionTtlPlan(chosen, config.days_retained, len(free) - len(chosen))

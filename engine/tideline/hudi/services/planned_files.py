@@ -1,0 +1,68 @@
+"""The files that a pending plan names, looked up before they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from tideline.errors import ConflictError, CorruptTableError
+from tideline.hudi.services.audit import FileDone
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant_time import InstantTime
+
+
+def with_sizes(
+    table: HoodieTable, slices: Iterable[FileSlice], instant: InstantTime
+) -> tuple[FileSlice, ...]:
+    """The slices with the sizes their files have now.
+
+    Raises CorruptTableError naming the first file that is missing, ConflictError when that is so
+    because somebody else has done what was planned.
+    """
+    wanted = tuple(slices)
+    listing = table.list_files({piece.group.partition for piece in wanted})
+    sizes = {partition: dict(files) for partition, files in listing.items()}
+    return tuple(_sized(table, piece, sizes[piece.group.partition], instant) for piece in wanted)
+
+
+def files_read(slices: Iterable[FileSlice], what: str = "read") -> tuple[FileDone, ...]:
+    """The slices' files for an audit."""
+    return tuple(
+        FileDone(file.path, what, file.size_bytes)
+        for piece in slices
+        for file in (*((piece.base_file,) if piece.base_file else ()), *piece.log_files)
+    )
+
+
+def _sized(
+    table: HoodieTable, piece: FileSlice, sizes: Mapping[str, int], instant: InstantTime
+) -> FileSlice:
+    base = piece.base_file
+    for file in (*((base,) if base else ()), *piece.log_files):
+        if file.name not in sizes:
+            _refuse_done(table, instant)
+            raise CorruptTableError(
+                "a file that the plan names is missing; put it back from a copy, or restore to a "
+                "savepoint from before",
+                table=table.location.uri,
+                instant=instant,
+                path=file.path,
+            )
+    return FileSlice(
+        piece.group,
+        piece.base_instant,
+        replace(base, size_bytes=sizes[base.name]) if base else None,
+        tuple(replace(log, size_bytes=sizes[log.name]) for log in piece.log_files),
+    )
+
+
+def _refuse_done(table: HoodieTable, instant: InstantTime) -> None:
+    """Cleaning may take what a plan names as soon as its work is done."""
+    now = table.timeline().find(instant)
+    if now is None or now.is_completed:
+        raise ConflictError(
+            "this service is done already" if now else "the plan of this service is gone",
+            table=table.location.uri,
+            instant=instant,
+        )

@@ -1,0 +1,97 @@
+"""Running a plan that moves rows to its commit: what every such service does around its own work.
+
+1. A service transaction takes the planned instant on; its module says what a death leaves.
+2. `check` looks whether something is in the way already.
+3. `move` has the engine write files, and tells what became of them.
+4. The commit carries the figures of the run, and `check` is asked again under the lock.
+5. Any failure undoes the attempt; `gives_up` tells of which failures the plan goes, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tideline.hudi.services.audit import FileDone, ServiceDone
+from tideline.hudi.services.config import ServiceConfig
+from tideline.hudi.services.engine import ServiceWork
+from tideline.hudi.services.figures import RunFigures
+from tideline.hudi.services.service import Service
+from tideline.hudi.services.service_transaction import RollBack, ServiceTransaction
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.schema_history_reader import schema_history
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.timeline.instant import Instant
+from tideline.hudi.write.config import WriteConfig
+
+
+@dataclass(frozen=True, slots=True)
+class MovedRows:
+    """What an engine did: one stat per file written, the files it `used`, and the bytes it read.
+
+    `replaced` are the ids of the file groups that the new files stand for, by partition.
+    """
+
+    stats: Sequence[WriteStat]
+    used: tuple[FileDone, ...]
+    bytes_read: int
+    replaced: Mapping[str, Sequence[str]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One service's part in a run. `check` raises ConflictError when something is in the way."""
+
+    service: Service
+    operation_type: str
+    move: Callable[[ServiceWork], MovedRows]
+    roll_back: RollBack
+    check: Callable[[ActiveTimeline], None] | None = None
+    gives_up: Callable[[BaseException], bool] = lambda _: False
+
+
+def execute_planned_run(
+    table: HoodieTable,
+    instant: Instant,
+    run: PlannedRun,
+    *,
+    config: ServiceConfig,
+    write_config: WriteConfig,
+) -> ServiceDone:
+    """Run the plan of `instant` to its commit. Raises as ServiceTransaction and `run` do."""
+    transaction = ServiceTransaction.begin(
+        table, instant, config, operation=run.service.permission, roll_back=run.roll_back
+    )
+    try:
+        if run.check is not None:
+            run.check(transaction.timeline)
+        # Files are read by the schema in force at their instant, which may be older than today's.
+        before = transaction.timeline.before(instant.time)
+        schema_json = table.table_schema_json(before) or ""
+        history = schema_history(table, before)
+        moved = run.move(
+            ServiceWork(
+                instant.time, schema_json, transaction.timeline, write_config, config.seconds_max
+            )
+        )
+        figures = RunFigures(
+            run.service,
+            bytes_read=moved.bytes_read,
+            bytes_written=sum(stat.file_size_in_bytes for stat in moved.stats),
+            rows_written=sum(stat.num_writes for stat in moved.stats),
+            seconds=table.clock.monotonic_s() - transaction.started_s,
+        )
+        transaction.commit(
+            moved.stats,
+            operation_type=run.operation_type,
+            schema_json=schema_json,
+            history=history,
+            extra_metadata=figures.to_extra_metadata(),
+            replaced=moved.replaced,
+            check=run.check,
+        )
+    except BaseException as error:
+        transaction.fail(error, gives_up_plan=run.gives_up(error))
+    files = (*moved.used, *FileDone.written(moved.stats))
+    return ServiceDone(run.service, instant.time, files, figures)

@@ -1,0 +1,171 @@
+"""Creating, deleting and listing savepoints.
+
+Creating, under the lock:
+
+1. Check that the instant is a completed commit which no clean has eaten into.
+2. `T.savepoint.inflight`, empty. Died before or after: nothing is protected; creating the savepoint
+   again finishes it, deleting it removes the rest.
+3. `T.savepoint` with the names of all files of the latest slices at T. From then on they are safe.
+
+Deleting goes the other way round: `T.savepoint` first, then the inflight object, so that a crash
+leaves an unfinished savepoint and never one that names no files. Cleaning plans are made under the
+same lock, so that none is made between the check and the savepoint.
+Source: Hudi's SavepointActionExecutor, SavepointHelpers.
+"""
+
+from __future__ import annotations
+
+from tideline.errors import ConfigError
+from tideline.hudi.nature.guard import admit
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.services.cleaning.history import read_cleaning_plan, read_last_clean
+from tideline.hudi.services.savepoint.record import Savepoint, read_savepoint
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+
+
+def create_savepoint(
+    table: HoodieTable,
+    time: InstantTime | None = None,
+    *,
+    user: str = "",
+    comment: str = "",
+) -> Savepoint:
+    """Keep the table as of a completed commit (the newest one unless told) from being cleaned.
+
+    Returns the savepoint that is there already, if so. Raises ConfigError for an instant that is no
+    completed commit of the active timeline, or of which a clean may have deleted files.
+    """
+    with table.lock().acquire():
+        timeline = admit(table, Operation.SAVEPOINT)
+        commit = _commit_at(table, timeline, time)
+        existing = _find(timeline, commit.time)
+        if existing is not None and existing.is_completed:
+            return read_savepoint(table, existing)
+        _refuse_during_restore(table, timeline)
+        _refuse_cleaned(table, timeline, commit)
+        savepoint = Savepoint(
+            commit.time,
+            user,
+            table.clock.now_ms(),
+            comment,
+            _files_at(table, timeline, commit.time),
+        )
+        inflight = Instant(commit.time, Action.SAVEPOINT, State.INFLIGHT)
+        if existing is None:
+            inflight = table.timelines.to_inflight(inflight)
+        table.timelines.complete(inflight, savepoint.encode())
+        return savepoint
+
+
+def delete_savepoint(table: HoodieTable, time: InstantTime) -> Savepoint:
+    """Give a savepoint up; the next clean may delete what only it kept. Returns what it was.
+
+    Raises ConfigError when there is none of that time, or a restore to it is unfinished.
+    """
+    with table.lock().acquire():
+        timeline = admit(table, Operation.SAVEPOINT)
+        found = _find(timeline, time)
+        if found is None:
+            known = ", ".join(map(str, sorted(_times(timeline)))) or "none"
+            raise ConfigError(
+                f"there is no savepoint of this instant (there are: {known})",
+                table=table.uri,
+                instant=time,
+            )
+        _refuse_during_restore(table, timeline)
+        savepoint = read_savepoint(table, found)
+        for state in (State.COMPLETED, State.INFLIGHT):
+            table.timelines.remove(found.in_state(state))
+        return savepoint
+
+
+def list_savepoints(table: HoodieTable) -> tuple[Savepoint, ...]:
+    """All savepoints, oldest first, unfinished ones included. Raises CorruptTableError."""
+    return tuple(read_savepoint(table, item) for item in table.timeline().of(Action.SAVEPOINT))
+
+
+def _commit_at(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime | None) -> Instant:
+    commits = timeline.of(*COMMIT_ACTIONS).completed()
+    if time is None:
+        newest = commits.last()
+        if newest is None:
+            raise ConfigError("a savepoint needs a completed commit: none yet", table=table.uri)
+        return newest
+    found = commits.find(time)
+    if found is not None:
+        return found
+    known = timeline.find(time)
+    if known is None:
+        message = "there is no commit of this instant in the active timeline"
+    elif known.is_pending:
+        message = f"this instant is a pending {known.action}; only completed commits have a state"
+    else:
+        message = f"this instant is a {known.action}; only commits can be savepointed"
+    raise ConfigError(message, table=table.uri, instant=time)
+
+
+def _refuse_cleaned(table: HoodieTable, timeline: ActiveTimeline, commit: Instant) -> None:
+    """Raise when a clean, done or still to be done, deletes files that the commit saw."""
+    oldest = _oldest_whole(table, timeline)
+    if oldest is not None and commit.time < oldest:
+        raise ConfigError(
+            "files of this instant have been cleaned; a savepoint is possible from the earliest "
+            "commit that cleaning retained on",
+            table=table.uri,
+            instant=commit.time,
+            value=oldest,
+        )
+
+
+def _oldest_whole(table: HoodieTable, timeline: ActiveTimeline) -> InstantTime | None:
+    """The earliest instant all of whose files are there; None without cleans."""
+    found: list[InstantTime] = []
+    last = read_last_clean(table, timeline)
+    if last is not None:
+        earliest = last.earliest_retained or _last_write(timeline, last.time)
+        found += [earliest] if earliest else []
+    for clean in timeline.of(Action.CLEAN).pending():
+        plan = read_cleaning_plan(table, clean)
+        earliest = plan.earliest.time if plan.earliest else _last_write(timeline, clean.time)
+        found += [earliest] if earliest else []
+    return max(found, default=None)
+
+
+def _last_write(timeline: ActiveTimeline, until: InstantTime) -> InstantTime | None:
+    """What a clean by file versions keeps for certain: the newest commit of its time."""
+    last = timeline.of(*COMMIT_ACTIONS).completed().up_to(until).last()
+    return last.time if last else None
+
+
+def _files_at(
+    table: HoodieTable, timeline: ActiveTimeline, time: InstantTime
+) -> dict[str, tuple[str, ...]]:
+    """Names of the files of the latest slices, those of pending compactions included."""
+    view = table.file_system_view(timeline)
+    return {
+        partition: tuple(
+            file.name for piece in view.latest_slices(partition, as_of=time) for file in piece.files
+        )
+        for partition in view.partitions
+    }
+
+
+def _refuse_during_restore(table: HoodieTable, timeline: ActiveTimeline) -> None:
+    restore = timeline.of(Action.RESTORE).pending().first()
+    if restore is not None:
+        raise ConfigError(
+            "a restore is unfinished; finish it before changing savepoints",
+            table=table.uri,
+            instant=restore.time,
+        )
+
+
+def _find(timeline: ActiveTimeline, time: InstantTime) -> Instant | None:
+    return next((item for item in timeline.of(Action.SAVEPOINT) if item.time == time), None)
+
+
+def _times(timeline: ActiveTimeline) -> set[InstantTime]:
+    return {item.time for item in timeline.of(Action.SAVEPOINT)}

@@ -1,0 +1,293 @@
+"""The transaction around every service that moves rows: one planned instant, run to its commit.
+
+1. `begin`, under the table lock: whoever runs the instant already is let be while its heartbeat is
+   alive; a dead attempt is rolled back to its plan. Then our heartbeat, then the inflight instant.
+2. The engine writes data files, a marker before each.
+3. `commit`, under the lock again: heartbeat and instant are still ours, nothing is in the way,
+   leftovers of retried tasks go, the metadata table is switched off, the instant completes.
+4. `abort` rolls this attempt back to its plan, which stays for the next run; or gives the plan up.
+
+What a death leaves. In 1 before inflight: a plan, and a heartbeat nobody keeps alive. Until 3
+completes the instant: an attempt that readers ignore; whoever runs the service next rolls it back
+to its plan, files and all, and runs it again. After 3: a visible commit, whose markers and
+heartbeat the next writer sweeps away.
+Source: Hudi's BaseHoodieTableServiceClient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tideline.errors import ConflictError
+from tideline.hudi.metadata.disable import disable_metadata_table
+from tideline.hudi.nature.guard import admit
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.recovery.execute import remove_files_of
+from tideline.hudi.services.config import ServiceConfig
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.schema_history import SchemaHistory
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.carried_metadata import carried_metadata
+from tideline.hudi.write.completion import Fate, InstantCompletion, require_alive
+from tideline.hudi.write.conflict import find_undoing
+from tideline.hudi.write.finalize import delete_unreported_files
+from tideline.hudi.write.outcome import Unknown, unknown_error
+from tideline.hudi.write.schema_carry import save_history, unchanged_history
+from tideline.storage.heartbeat import Heartbeat, delete_heartbeat, is_heartbeat_dead
+
+RollBack = Callable[[HoodieTable, Instant], object]
+"""Undoes an inflight attempt under the lock, leaving the requested instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceCommit:
+    """The run is visible. `leftovers_deleted` are files of retried tasks."""
+
+    instant: Instant
+    metadata: CommitMetadata
+    leftovers_deleted: tuple[str, ...] = ()
+
+
+class ServiceTransaction:
+    """One attempt at a planned instant, from inflight to completion or back to its plan."""
+
+    def __init__(
+        self,
+        table: HoodieTable,
+        config: ServiceConfig,
+        *,
+        current: Instant,
+        timeline: ActiveTimeline,
+        heartbeat: Heartbeat,
+        roll_back: RollBack,
+    ) -> None:
+        self.table = table
+        self.timeline = timeline
+        """The timeline as it was at the start."""
+        self._config = config
+        self._current = current
+        self._heartbeat = heartbeat
+        self._roll_back = roll_back
+        self._completion = InstantCompletion(table, heartbeat, settle_s=config.settle_s)
+        self._committed: ServiceCommit | None = None
+        self._commit_again: Callable[[], ServiceCommit] | None = None
+        self._was_withdrawn = False
+        self.started_s = table.clock.monotonic_s()
+
+    @property
+    def instant(self) -> InstantTime:
+        return self._current.time
+
+    @classmethod
+    def begin(
+        cls,
+        table: HoodieTable,
+        requested: Instant,
+        config: ServiceConfig,
+        *,
+        operation: Operation,
+        roll_back: RollBack,
+    ) -> ServiceTransaction:
+        """Take the planned instant on.
+
+        Raises ConflictError when another process runs it, or it is not pending any more;
+        UnsupportedTableError when the table must not be written, ConfigError when its zone must be
+        declared.
+        """
+        with table.lock(config.lock_timing).acquire():
+            timeline = admit(table, operation)
+            now = _require_pending(table, timeline, requested)
+            if not _is_dead(table, now, config):
+                raise ConflictError(
+                    "another process is running this service",
+                    table=table.location.uri,
+                    instant=requested,
+                )
+            if now.state is State.INFLIGHT:
+                roll_back(table, now)
+                timeline = table.timeline()
+                now = _require_pending(table, timeline, requested)
+            name = str(requested.time)
+            delete_heartbeat(table.store, name)
+            heartbeat = Heartbeat(table.store, name, table.clock, config.heartbeat)
+            heartbeat.start()
+            try:
+                inflight = table.timelines.to_inflight(now)
+            except BaseException:
+                heartbeat.stop()
+                raise
+        return cls(
+            table,
+            config,
+            current=inflight,
+            timeline=timeline,
+            heartbeat=heartbeat,
+            roll_back=roll_back,
+        )
+
+    def commit(
+        self,
+        stats: Sequence[WriteStat],
+        *,
+        operation_type: str,
+        schema_json: str,
+        history: SchemaHistory | None = None,
+        extra_metadata: Mapping[str, str],
+        replaced: Mapping[str, Sequence[str]] | None = None,
+        check: Callable[[ActiveTimeline], None] | None = None,
+    ) -> ServiceCommit:
+        """Complete the instant.
+
+        `schema_json` is that of the rows; the commit says the table's as it is by then. `history`
+        tells the version they are written as, which must be in force still. `check` is asked under
+        the lock and told the timeline as it is then; it raises ConflictError when something is in
+        the way. Raises ConflictError as well when this process was given up meanwhile; call `fail`
+        after any error.
+        """
+        self._commit_again = lambda: self._commit(
+            stats,
+            operation_type=operation_type,
+            schema_json=schema_json,
+            history=history,
+            extra_metadata=extra_metadata,
+            replaced=replaced,
+            check=check,
+        )
+        return self._commit_again()
+
+    def _commit(
+        self,
+        stats: Sequence[WriteStat],
+        *,
+        operation_type: str,
+        schema_json: str,
+        history: SchemaHistory | None,
+        extra_metadata: Mapping[str, str],
+        replaced: Mapping[str, Sequence[str]] | None,
+        check: Callable[[ActiveTimeline], None] | None,
+    ) -> ServiceCommit:
+        require_alive(self._heartbeat, self.table, self.instant)
+        with self.table.lock(self._config.lock_timing).acquire() as lease:
+            timeline = self.table.timeline()
+            self._require_ours(timeline)
+            if check is not None:
+                check(timeline)
+            carried = carried_metadata(self.table, timeline)
+            # A write that began before us may have added a column since our rows were read.
+            before = timeline.before(self.instant)
+            schema_json = self.table.table_schema_json(before) or schema_json
+            kept = unchanged_history(self.table, before, history, self.instant)
+            version = save_history(self.table, timeline, self.instant, kept) if kept else {}
+            metadata = CommitMetadata.of_stats(
+                stats,
+                operation_type=operation_type,
+                extra_metadata={**carried, **extra_metadata, SCHEMA_KEY: schema_json, **version},
+                compacted=self._current.action is Action.COMPACTION,
+                replaced=replaced,
+            )
+            leftovers = delete_unreported_files(self.table.store, self.instant, stats)
+            disable_metadata_table(self.table)
+            completed = self._current.in_state(State.COMPLETED)
+            self._committed = ServiceCommit(completed, metadata, leftovers)
+            self._completion.complete(self._current, metadata.encode(), lease)
+        self._completion.tidy_up(self.instant)
+        return self._committed
+
+    def abort(
+        self, *, gives_up_plan: bool = False, patiently: bool = True
+    ) -> ServiceCommit | Unknown | None:
+        """Undo this attempt and stop its heartbeat; never raises on its own account.
+
+        The plan stays to be run again, unless it is given up. Returns the commit when it turns
+        out to have taken place after all, Unknown when that could not be found out. Without
+        patience the store is asked only once.
+        """
+        return self._completion.settle(
+            self.instant, lambda: self._settle(gives_up_plan), patiently=patiently
+        )
+
+    def fail(self, error: BaseException, *, gives_up_plan: bool = False) -> None:
+        """Abort because of `error`, and raise it, unless the commit took place after all.
+
+        Raises ConflictError instead where somebody withdrew the instant: with it went the files
+        that the engine was writing, and whatever it failed with came of that. Raises
+        UnknownOutcomeError where nobody knows whether the commit took place.
+        """
+        is_error = isinstance(error, Exception)
+        outcome = self.abort(gives_up_plan=gives_up_plan, patiently=is_error)
+        if isinstance(outcome, Unknown) and is_error:
+            raise unknown_error(outcome, table=self.table.location.uri) from error
+        if self._was_withdrawn and is_error:
+            raise self._rolled_back() from error
+        if outcome is None or not is_error:
+            raise error
+
+    def _settle(self, gives_up_plan: bool) -> ServiceCommit | Fate:
+        now = self.table.timeline().find(self.instant)
+        is_ours = now is not None and now.state is State.INFLIGHT
+        if is_ours and self._completion.may_still_take_place:
+            assert self._commit_again is not None, "a request to complete was sent"
+            return self._commit_again()
+        with self.table.lock(self._config.lock_timing).acquire():
+            now = self.table.timeline().find(self.instant)
+            if now is not None and now.is_completed:
+                return self._settle_completed(now)
+            if now is None:
+                # Undone for good while we worked, markers and all; what was written since is known
+                # to us alone, and must be gone before the instant counts as archived.
+                self._was_withdrawn = True
+                remove_files_of(self.table, self.instant)
+                return Fate.UNDONE
+            # An attempt that others rolled back while we slept may be theirs by now.
+            if self._heartbeat.is_expired():
+                # So may be the heartbeat by now, which goes by the instant's name.
+                self._heartbeat.lapse()
+                return Fate.UNDONE
+            if now.state is State.INFLIGHT:
+                self._roll_back(self.table, now)
+            if gives_up_plan:
+                self.table.timelines.remove(now.in_state(State.REQUESTED))
+        return Fate.UNDONE
+
+    def _settle_completed(self, completed: Instant) -> ServiceCommit | Fate:
+        """It was us whose reply was lost, or whoever took us for dead and ran the plan again."""
+        if self._completion.is_sent and self._committed is not None:
+            self._completion.tidy_up(self.instant)
+            return self._committed
+        theirs = self.table.timelines.read_commit(completed)
+        delete_unreported_files(self.table.store, self.instant, theirs.write_stats)
+        self._completion.tidy_up(self.instant)
+        return Fate.UNDONE
+
+    def _require_ours(self, timeline: ActiveTimeline) -> None:
+        now = timeline.find(self.instant)
+        if now is None or now.state is not State.INFLIGHT:
+            raise self._rolled_back()
+        if find_undoing(timeline, now, self.table.timelines.read) is not None:
+            raise self._rolled_back()
+
+    def _rolled_back(self) -> ConflictError:
+        return ConflictError(
+            "this service was rolled back by another process meanwhile; run it again",
+            table=self.table.location.uri,
+            instant=self.instant,
+        )
+
+
+def _require_pending(table: HoodieTable, timeline: ActiveTimeline, requested: Instant) -> Instant:
+    now = timeline.find(requested.time)
+    if now is None or now.is_completed:
+        raise ConflictError(
+            "this service is done already" if now else "the plan of this service is gone",
+            table=table.location.uri,
+            instant=requested,
+        )
+    return now
+
+
+def _is_dead(table: HoodieTable, instant: Instant, config: ServiceConfig) -> bool:
+    return is_heartbeat_dead(table.store, str(instant.time), table.clock, config.heartbeat)

@@ -1,0 +1,139 @@
+"""What planners ask of a table's past: completion times, earlier plans, earlier runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+from tideline.errors import CorruptTableError, ObjectNotFoundError
+from tideline.hudi.services.figures import RunFigures
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+
+CLUSTER = "CLUSTER"
+LOG_COMPACT = "LOG_COMPACT"
+_RUNS_LOOKED_AT = 5
+_COMMITS_LOOKED_AT = 20
+_COMPLETED_AS = {
+    Service.COMPACTION: Action.COMMIT,
+    Service.LOG_COMPACTION: Action.DELTACOMMIT,
+    Service.CLUSTERING: Action.REPLACECOMMIT,
+}
+
+
+def completion_times(table: HoodieTable) -> Mapping[InstantTime, InstantTime]:
+    """When active commits completed: in layout 1 the store's time stamp of the completed object.
+
+    In digits of the table's zone, as instants are. Source: Hudi's InstantGeneratorV1.
+    """
+    layout = table.timelines.layout
+    found = {}
+    for info in table.store.list_directory(layout.directory).objects:
+        instant = layout.parse(info.path.rpartition("/")[2])
+        if instant is not None and instant.is_completed and instant.action in COMMIT_ACTIONS:
+            found[instant.time] = table.zone.instant_at(info.modified_ms)
+    return found
+
+
+def requested_plan(table: HoodieTable, instant: Instant) -> tuple[Mapping[str, Any], str]:
+    """The plan record of a pending instant and its path.
+
+    Raises CorruptTableError when it is truncated or empty, ObjectNotFoundError when it is gone.
+    """
+    requested = instant.in_state(State.REQUESTED)
+    path = table.timelines.path(requested)
+    record = table.timelines.read_record(requested)
+    if not record:
+        raise CorruptTableError("the plan is empty", table=table.uri, instant=instant, path=path)
+    return record, path
+
+
+def partitions_left_over(
+    table: HoodieTable, completed: Instant, action: Action
+) -> tuple[str, ...] | None:
+    """Partitions that the plan of a completed service did not look at; None when it is gone."""
+    try:
+        record, _ = requested_plan(table, Instant(completed.time, action, State.REQUESTED))
+    except (CorruptTableError, ObjectNotFoundError):
+        return None
+    plan = record.get("clusteringPlan") if action is Action.REPLACECOMMIT else record
+    if plan is None:
+        return None
+    return tuple(plan.get("missingSchedulePartitions") or ())
+
+
+def written_partitions(table: HoodieTable, instants: Iterable[Instant]) -> frozenset[str]:
+    """The partitions that completed commits wrote to or replaced file groups of."""
+    found: set[str] = set()
+    for instant in instants:
+        metadata = table.read_commit(instant)
+        found |= set(metadata.partition_to_write_stats)
+        found |= set(metadata.partition_to_replace_file_ids or ())
+    return frozenset(found)
+
+
+def clusterings(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[InstantTime]:
+    """The replacecommits, pending or completed, that are clustering."""
+    return frozenset(
+        instant.time
+        for instant in timeline.of(Action.REPLACECOMMIT, Action.CLUSTERING)
+        if _is_clustering(table, instant)
+    )
+
+
+def log_compactions(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[InstantTime]:
+    """The completed delta commits since the last compaction that are log compactions."""
+    last = timeline.of(Action.COMMIT).completed().last()
+    commits = timeline.of(Action.DELTACOMMIT).completed()
+    return frozenset(
+        instant.time
+        for instant in (commits.after(last.time) if last else commits)
+        if table.read_commit(instant).operation_type == LOG_COMPACT
+    )
+
+
+def past_runs(
+    table: HoodieTable, timeline: ActiveTimeline, service: Service
+) -> tuple[RunFigures, ...]:
+    """Figures of the newest runs of a service on this table, newest first."""
+    commits = timeline.of(_COMPLETED_AS.get(service, Action.COMMIT)).completed()
+    newest = islice(reversed(commits.instants), _COMMITS_LOOKED_AT)
+    extras = (_metadata(table, instant).extra_metadata for instant in newest)
+    figures = (RunFigures.from_extra_metadata(extra) for extra in extras)
+    return tuple(
+        islice((run for run in figures if run and run.service is service), _RUNS_LOOKED_AT)
+    )
+
+
+def past_cleans(table: HoodieTable, timeline: ActiveTimeline) -> tuple[tuple[int, float], ...]:
+    """Files deleted and seconds taken by the newest cleans, whoever ran them, newest first."""
+    found = []
+    for clean in islice(reversed(timeline.of(Action.CLEAN).completed().instants), _RUNS_LOOKED_AT):
+        with suppress(CorruptTableError, ObjectNotFoundError):
+            record = table.timelines.read_record(clean)
+            if "timeTakenInMillis" in record:
+                found.append((record["totalFilesDeleted"], record["timeTakenInMillis"] / 1000))
+    return tuple(found)
+
+
+def _metadata(table: HoodieTable, instant: Instant) -> CommitMetadata:
+    try:
+        return table.read_commit(instant)
+    except ObjectNotFoundError:
+        return CommitMetadata()
+
+
+def _is_clustering(table: HoodieTable, instant: Instant) -> bool:
+    if instant.is_completed:
+        return _metadata(table, instant).operation_type == CLUSTER
+    try:
+        record, _ = requested_plan(table, instant)
+    except (ObjectNotFoundError, CorruptTableError):
+        return False
+    return record.get("clusteringPlan") is not None

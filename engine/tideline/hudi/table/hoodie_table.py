@@ -1,0 +1,424 @@
+"""A Hudi table in a store: its properties, its timeline, its files and its schema.
+
+Opening reads `hoodie.properties` and nothing else. Everything here works without Arrow except
+`table_schema`, so that services which move no rows run in a small image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from tideline.clock import Clock, SystemClock
+from tideline.errors import ConfigError, ObjectNotFoundError
+from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, split_path
+from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
+from tideline.hudi.table.folder_listing import FolderListing
+from tideline.hudi.table.internal_schema import LATEST_SCHEMA_KEY
+from tideline.hudi.table.partition_metadata import (
+    METADATA_DIRECTORY,
+    find_partitions,
+    is_table_metadata,
+)
+from tideline.hudi.table.pending_plan import planned_groups
+from tideline.hudi.table.properties import (
+    TableConfig,
+    load_table_config,
+    update_table_properties,
+)
+from tideline.hudi.table.schema_history import OPERATIONS_OF_SERVICES
+from tideline.hudi.table.settings import Settings
+from tideline.hudi.timeline.active import ActiveTimeline, TimelineStore
+from tideline.hudi.timeline.archived import ArchivedTimeline
+from tideline.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.known_zone import KNOWN_UTC, KnownZone, ZoneBasis, zone_of_objects
+from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
+from tideline.hudi.timeline.zone import UTC_ZONE, TimelineZone
+from tideline.lock_timing import LockTiming
+from tideline.storage.delete_scope import DeleteScope, no_objection
+from tideline.storage.location import StoreLocation
+from tideline.storage.lock import TableLock, open_table_lock
+from tideline.storage.nested_tables import HUDI, root_around
+from tideline.storage.object_store import ObjectInfo, ObjectStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Up to here one request per partition is cheaper than listing the whole table.
+_PARTITION_LISTINGS_MAX = 32
+
+_NOTED_GROUPS_MAX = 1000
+_CLUSTER = "CLUSTER"
+
+_SYSTEM_CLOCK = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitNote:
+    """What an open table remembers of a commit: its schema, and file groups that it wrote to.
+
+    `groups` are a limited number of them; the rest of a commit can be any size. `latest_schema` is
+    the version of the schema history, where the table has one.
+    """
+
+    schema_json: str | None
+    groups: tuple[FileGroupId, ...]
+    operation_type: str
+    latest_schema: str | None = None
+
+    @property
+    def is_clustering(self) -> bool:
+        return self.operation_type == _CLUSTER
+
+    @property
+    def is_service(self) -> bool:
+        """Whether its operation changes no schema."""
+        return self.operation_type in OPERATIONS_OF_SERVICES
+
+    @classmethod
+    def of(cls, metadata: CommitMetadata) -> CommitNote:
+        """The note of a commit."""
+        written = (
+            FileGroupId(partition, stat.file_id)
+            for partition, stats in metadata.partition_to_write_stats.items()
+            for stat in stats
+            if stat.file_id
+        )
+        return cls(
+            metadata.schema_json,
+            tuple(islice(written, _NOTED_GROUPS_MAX)),
+            metadata.operation_type,
+            metadata.extra_metadata.get(LATEST_SCHEMA_KEY) or None,
+        )
+
+
+class HoodieTable:
+    """One open table. Holds no connection state of its own; reads are always current."""
+
+    def __init__(
+        self, location: StoreLocation, store: ObjectStore, config: TableConfig, clock: Clock
+    ) -> None:
+        self.location = location
+        self.store = store
+        self.config = config
+        self.clock = clock
+        self.writer = ""
+        """What heartbeats of this process name it; see `tideline.storage.heartbeat`."""
+        self.nested: dict[str, str] = {}
+        """Tables below this one, by root with their format, as far as listings have shown them."""
+        self.timelines = TimelineStore(store, LAYOUT_V1, clock)
+        self._zone_name: str | None = None
+        # Instants and their plans never change, so what was read of one is kept.
+        self._replaced_by: dict[InstantTime, tuple[FileGroupId, ...]] = {}
+        self._planned_by: dict[Instant, tuple[FileGroupId, ...]] = {}
+        self._notes: dict[Instant, CommitNote] = {}
+        self._archived: dict[InstantTime, bool] = {}
+
+    @classmethod
+    def open(
+        cls,
+        location: StoreLocation,
+        clock: Clock = _SYSTEM_CLOCK,
+        store: ObjectStore | None = None,
+    ) -> HoodieTable:
+        """Open the table at `location`, through `store` where that is open already.
+
+        Raises ObjectNotFoundError when there is none, CorruptTableError for unreadable properties
+        and UnsupportedTableError for a table version other than 6.
+        """
+        store = store or location.open()
+        return cls(location, store, load_table_config(store), clock)
+
+    @property
+    def uri(self) -> str:
+        return self.store.uri
+
+    @property
+    def hadoop_uri(self) -> str:
+        """The table's address as Hudi spells it in plans; in-memory tables have no such address."""
+        in_memory = self.location.scheme == "memory"
+        return self.location.uri if in_memory else self.location.spark_uri()
+
+    def lock(self, timing: LockTiming | None = None) -> TableLock:
+        """The table's lock, not acquired yet, with the table's own timing unless given."""
+        timing = timing or Settings(self.config.properties).lock_timing()
+        return open_table_lock(self.store, self.clock, timing)
+
+    def reload_config(self) -> TableConfig:
+        """Read the properties again: another engine may have changed them."""
+        self.config = load_table_config(self.store)
+        return self.config
+
+    def update_properties(self, changes: Mapping[str, str | None]) -> TableConfig:
+        """Change the table's properties (None removes one). Call under the table lock."""
+        self.config = update_table_properties(self.store, changes, clock=self.clock)
+        return self.config
+
+    def declare_zone(self, name: str | None) -> None:
+        """Say whose clock the table's instants are, over its own property; no name says nothing.
+
+        Holds for as long as the table is open. Raises ConfigError for an unknown zone, and for any
+        but UTC where the table is UTC by its properties.
+        """
+        if name is not None and name.strip():
+            self.config.zone_declared_as(name)
+            self._zone_name = name
+
+    @property
+    def zone_is_declared(self) -> bool:
+        """Whether properties or the caller say whose clock the instants are."""
+        return self._declared_zone is not None
+
+    @property
+    def zone(self) -> TimelineZone:
+        """The zone that new instants are made in: UTC unless declared otherwise."""
+        return self._declared_zone or UTC_ZONE
+
+    def known_zone(self, timeline: ActiveTimeline) -> KnownZone:
+        """The zone of the instants, and how it is known; asks the store nothing."""
+        if self.config.timeline_timezone == UTC_ZONE.name:
+            return KNOWN_UTC
+        declared = self._declared_zone
+        if declared is not None:
+            return KnownZone(declared, ZoneBasis.DECLARED)
+        return zone_of_objects(timeline.made_ms)
+
+    def require_zone(self, timeline: ActiveTimeline) -> KnownZone:
+        """The same for who writes. Raises ConfigError when it is visibly not UTC, nor declared."""
+        known = self.known_zone(timeline)
+        if known.refusal is not None:
+            example = known.example.time if known.example else None
+            raise ConfigError(known.refusal, table=self.uri, instant=example)
+        return known
+
+    def next_time(self, timeline: ActiveTimeline | None = None) -> InstantTime:
+        """An instant time above the clock, in the table's zone, and everything in the timeline.
+
+        Without a timeline in the one as it is now. Where another writer may exist, call it and
+        `create_requested` under the table lock.
+        """
+        timeline = self.timeline() if timeline is None else timeline
+        return self.zone.next_time(self.clock.now_ms(), timeline.newest_time())
+
+    @property
+    def _declared_zone(self) -> TimelineZone | None:
+        if self._zone_name is not None:
+            return self.config.zone_declared_as(self._zone_name)
+        return self.config.declared_zone
+
+    def timeline(self) -> ActiveTimeline:
+        """The active timeline as it is now."""
+        return self.timelines.load()
+
+    def read_commit(self, instant: Instant) -> CommitMetadata:
+        """What a completed commit did, also when it was archived since the timeline was read.
+
+        Raises ObjectNotFoundError when it is in neither timeline (restored away), CorruptTableError
+        when it cannot be read.
+        """
+        try:
+            return self.timelines.read_commit(instant)
+        except ObjectNotFoundError:
+            entry = self.archived().find(frozenset({instant.time})).get(instant.time)
+            if entry is None:
+                raise
+            return entry.commit_metadata()
+
+    def commit_note(self, instant: Instant) -> CommitNote:
+        """What is remembered of a completed commit. Raises as `read_commit`."""
+        if instant not in self._notes:
+            self._notes[instant] = CommitNote.of(self.read_commit(instant))
+        return self._notes[instant]
+
+    def archived(self) -> ArchivedTimeline:
+        """The instants that left the active timeline; nothing is read before it is asked for."""
+        return ArchivedTimeline(self.store, self.config.archive_folder)
+
+    def is_archived_commit(self, time: InstantTime) -> bool:
+        """Whether a commit of this time is in the archive; asked once while the table is open."""
+        if time not in self._archived:
+            self._archived[time] = bool(self.archived().find(frozenset({time})))
+        return self._archived[time]
+
+    def delete_scope(
+        self,
+        operation: str,
+        objection: Callable[[str], str | None] = no_objection,
+        *,
+        control: Container[str] = frozenset(),
+    ) -> DeleteScope:
+        """What `operation` may delete here; never anything of a table below this one."""
+        return DeleteScope(self.store, operation, objection, control, self.nested)
+
+    def list_objects(self) -> tuple[ObjectInfo, ...]:
+        """Every object in the folder, `.hoodie` included, but none of a table below this one."""
+        listing = FolderListing.of(self.store.list())
+        self.nested.update(listing.nested)
+        return listing.objects
+
+    def partitions(self) -> tuple[str, ...]:
+        """The table's partitions, sorted, by a listing of the whole table."""
+        return find_partitions(path for path, _ in self._list_data())
+
+    def list_files(
+        self, partitions: Iterable[str] | None = None
+    ) -> Mapping[str, tuple[tuple[str, int], ...]]:
+        """Names and sizes in bytes of all files, by partition.
+
+        Without `partitions`: of everything that has partition metadata, in one recursive
+        listing. Given `partitions` are listed whether they have any or not.
+        """
+        wanted = None if partitions is None else sorted(set(partitions))
+        if wanted is not None and len(wanted) <= _PARTITION_LISTINGS_MAX:
+            return {partition: self._list_partition(partition) for partition in wanted}
+        files = list(self._list_data())
+        if wanted is None:
+            wanted = list(find_partitions(path for path, _ in files))
+        found: dict[str, list[tuple[str, int]]] = {partition: [] for partition in wanted}
+        for path, size_bytes in files:
+            partition, name = split_path(path)
+            if partition in found:
+                found[partition].append((name, size_bytes))
+        return {partition: tuple(names) for partition, names in found.items()}
+
+    def list_base_files(self) -> tuple[BaseFile, ...]:
+        """Every base file in the folder: uncommitted ones too, with partition metadata or not."""
+        return tuple(item for item in self._list_data_files() if isinstance(item, BaseFile))
+
+    def list_log_files(self) -> tuple[LogFile, ...]:
+        """Every log file in the table's folder, likewise."""
+        return tuple(item for item in self._list_data_files() if isinstance(item, LogFile))
+
+    def file_system_view(
+        self, timeline: ActiveTimeline, partitions: Iterable[str] | None = None
+    ) -> FileSystemView:
+        """The files that make up the table as `timeline` shows it.
+
+        Raises CorruptTableError for a plan or a replacecommit that cannot be read.
+        """
+        return replace(
+            self.read_view(timeline, partitions),
+            pending_clustering=self.planned_groups(
+                timeline, Action.REPLACECOMMIT, Action.CLUSTERING
+            ),
+        )
+
+    def read_view(
+        self, timeline: ActiveTimeline, partitions: Iterable[str] | None = None
+    ) -> FileSystemView:
+        """The same for who only reads, without the file groups that pending clusterings hold.
+
+        A clustering changes no row before it completes, so a broken plan of one stops no reader.
+        Raises CorruptTableError for what readers need: plans of compactions and replacecommits.
+        """
+        return FileSystemView.build(
+            self.list_files(partitions),
+            timeline,
+            replaced=self.replaced_groups(timeline),
+            pending_compaction=self.planned_groups(timeline, Action.COMPACTION),
+        )
+
+    def replaced_groups(self, timeline: ActiveTimeline) -> Mapping[FileGroupId, InstantTime]:
+        """The file groups that completed replacecommits replaced, with the instant that did.
+
+        Raises CorruptTableError for a replacecommit that cannot be read.
+        """
+        replaced: dict[FileGroupId, InstantTime] = {}
+        for instant in timeline.of(Action.REPLACECOMMIT).completed():
+            if instant.time not in self._replaced_by:
+                metadata = self.read_commit(instant)
+                self._replaced_by[instant.time] = _replaced_ids(metadata)
+            for group in self._replaced_by[instant.time]:
+                replaced.setdefault(group, instant.time)
+        return replaced
+
+    def planned_groups(
+        self, timeline: ActiveTimeline, *actions: Action
+    ) -> Mapping[FileGroupId, InstantTime]:
+        """The file groups named by pending plans of these actions, with the plan's instant.
+
+        Raises CorruptTableError for a plan that cannot be read.
+        """
+        planned: dict[FileGroupId, InstantTime] = {}
+        for instant in timeline.of(*actions).pending():
+            if instant not in self._planned_by:
+                path = self.timelines.path(instant.in_state(State.REQUESTED))
+                # A writer may roll its instant back at any moment.
+                with suppress(ObjectNotFoundError), self.timelines.naming(instant):
+                    body = self.store.get(path)
+                    self._planned_by[instant] = planned_groups(body, instant.action, path=path)
+            for group in self._planned_by.get(instant, ()):
+                planned[group] = instant.time
+        return planned
+
+    def table_schema_json(self, timeline: ActiveTimeline) -> str | None:
+        """Avro JSON of the table's schema: the newest commit's, else that of its creation.
+
+        Where no active commit has one, archived ones are asked before the creation. None when
+        nothing has one. Source: Hudi's TableSchemaResolver.
+        """
+        for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
+            if schema := self.commit_note(instant).schema_json:
+                return schema
+        return self._archived_schema(timeline) or self.config.create_schema
+
+    def table_schema(self, timeline: ActiveTimeline) -> pa.Schema | None:
+        """The table's columns without meta columns, None for a table that has no schema yet.
+
+        Where commits carry no schema it is that of a base file's footer. Partition columns that
+        are not stored in the files come last, as nullable strings.
+        """
+        # Arrow is an optional dependency that only this method needs.
+        from tideline.hudi.table import schema_resolver
+
+        schema_json = self.table_schema_json(timeline)
+        if schema_json is not None:
+            return schema_resolver.read_schema_json(schema_json, self.config)
+        paths = self._base_file_paths(timeline)
+        return schema_resolver.read_footer_schema(self.store, paths, self.config)
+
+    def _archived_schema(self, timeline: ActiveTimeline) -> str | None:
+        if not timeline.has_archive:
+            return None
+        schemas = (entry.extra_metadata().get(SCHEMA_KEY) for entry in self.archived().commits())
+        return next(filter(None, schemas), None)
+
+    def _base_file_paths(self, timeline: ActiveTimeline) -> Iterator[str]:
+        """Base files that commits wrote, newest commit first."""
+        for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
+            for stat in self.read_commit(instant).write_stats:
+                if stat.path and BaseFile.parse(*split_path(stat.path)) is not None:
+                    yield stat.path
+
+    def _list_partition(self, partition: str) -> tuple[tuple[str, int], ...]:
+        listing = self.store.list_directory(partition)
+        if partition and f"{partition}/{METADATA_DIRECTORY}" in listing.directories:
+            self.nested[partition] = HUDI
+        if root_around(partition, self.nested) is not None:
+            return ()
+        return tuple((split_path(info.path)[1], info.size_bytes) for info in listing.objects)
+
+    def _list_data(self) -> Iterator[tuple[str, int]]:
+        for info in self.list_objects():
+            if not is_table_metadata(info.path):
+                yield info.path, info.size_bytes
+
+    def _list_data_files(self) -> Iterator[BaseFile | LogFile]:
+        for path, size_bytes in self._list_data():
+            data_file = parse_data_file(*split_path(path), size_bytes)
+            if data_file is not None:
+                yield data_file
+
+
+def _replaced_ids(metadata: CommitMetadata) -> tuple[FileGroupId, ...]:
+    replaced = metadata.partition_to_replace_file_ids or {}
+    return tuple(
+        FileGroupId(partition, file_id)
+        for partition, file_ids in replaced.items()
+        for file_id in file_ids
+    )

@@ -1,0 +1,416 @@
+"""What a table's properties mean: their keys, and `TableConfig`, a typed view of them.
+
+Reading and changing the file that holds them is in `properties`.
+Source: Hudi's HoodieTableConfig, KeyGeneratorType, RecordMergeMode (0.14 and 1.2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableError
+from tideline.hudi.timeline.zone import UTC_ZONE, TimelineZone
+
+PROPERTIES_PATH = ".hoodie/hoodie.properties"
+
+NATIVE_FORMAT = "native"
+TABLE_VERSION = 6
+"""The one table version Tideline reads and writes."""
+
+NAME = "hoodie.table.name"
+DATABASE_NAME = "hoodie.database.name"
+TYPE = "hoodie.table.type"
+VERSION = "hoodie.table.version"
+CHECKSUM = "hoodie.table.checksum"
+LAYOUT_VERSION = "hoodie.timeline.layout.version"
+RECORD_KEY_FIELDS = "hoodie.table.recordkey.fields"
+PARTITION_FIELDS = "hoodie.table.partition.fields"
+PRECOMBINE_FIELD = "hoodie.table.precombine.field"
+ORDERING_FIELDS = "hoodie.table.ordering.fields"
+KEY_GENERATOR_CLASS = "hoodie.table.keygenerator.class"
+KEY_GENERATOR_TYPE = "hoodie.table.keygenerator.type"
+KEY_SPELLING_CHECKED = "hoodie.write.complex.keygen.validation.enable"
+"""False in tables of which it is known that no Hudi version spelled some of their keys otherwise.
+
+Hudi 0.14.1 to 1.0.2 spelled a complex key of one column without the column's name. Later versions
+refuse a table with such a key generator unless this says that they need not (KeyGenUtils).
+"""
+PAYLOAD_CLASS = "hoodie.compaction.payload.class"
+MERGE_MODE = "hoodie.record.merge.mode"
+MERGE_STRATEGY_ID = "hoodie.record.merge.strategy.id"
+HIVE_STYLE = "hoodie.datasource.write.hive_style_partitioning"
+URL_ENCODE = "hoodie.datasource.write.partitionpath.urlencode"
+DROP_PARTITION_COLUMNS = "hoodie.datasource.write.drop.partition.columns"
+POPULATE_META_FIELDS = "hoodie.populate.meta.fields"
+BASE_FILE_FORMAT = "hoodie.table.base.file.format"
+BOOTSTRAP_BASE_PATH = "hoodie.bootstrap.base.path"
+CDC_ENABLED = "hoodie.table.cdc.enabled"
+METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
+METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
+TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
+ARCHIVE_FOLDER = "hoodie.archivelog.folder"
+CREATE_SCHEMA = "hoodie.table.create.schema"
+TABLE_FORMAT = "hoodie.table.format"
+MULTIPLE_BASE_FORMATS = "hoodie.table.multiple.base.file.formats.enable"
+SLASH_SEPARATED_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
+PARTITION_METAFILE_BASE_FORMAT = "hoodie.partition.metafile.use.base.format"
+BUCKET_COUNT = "hoodie.bucket.index.num.buckets"
+BUCKET_HASH_FIELD = "hoodie.bucket.index.hash.field"
+INDEX_TYPE = "tideline.index.type"
+SINGLE_WRITER = "tideline.single.writer"
+TIMEZONE = "tideline.timezone"
+
+
+class TableType(Enum):
+    """How updates are stored: by rewriting base files, or in logs on top of them."""
+
+    COPY_ON_WRITE = "COPY_ON_WRITE"
+    MERGE_ON_READ = "MERGE_ON_READ"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class MergeMode(Enum):
+    """Which of two records with one key stays (Hudi: RecordMergeMode).
+
+    EVENT_TIME_ORDERING: the higher ordering value, the later write when equal.
+    COMMIT_TIME_ORDERING: the later write.
+    """
+
+    EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+    COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+
+    @classmethod
+    def from_payload(cls, class_name: str) -> MergeMode | None:
+        """The mode that a payload class stands for, None for one of somebody's own."""
+        return _MODE_OF_PAYLOAD.get(class_name)
+
+    @classmethod
+    def from_strategy(cls, strategy_id: str) -> MergeMode | None:
+        """The mode that a merge strategy's id stands for, None for one of somebody's own."""
+        return _MODE_OF_STRATEGY.get(strategy_id)
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class KeyGeneratorKind(Enum):
+    """How record keys and partition paths are made (Hudi: KeyGeneratorType)."""
+
+    SIMPLE = "SIMPLE"
+    COMPLEX = "COMPLEX"
+    NON_PARTITION = "NON_PARTITION"
+    TIMESTAMP = "TIMESTAMP"
+    CUSTOM = "CUSTOM"
+
+    @classmethod
+    def from_class(cls, class_name: str) -> KeyGeneratorKind | None:
+        """The kind of a Java key generator class, None for one of somebody's own."""
+        return _KIND_OF_CLASS.get(class_name.replace("AvroKey", "Key"))
+
+    @classmethod
+    def from_type(cls, type_name: str) -> KeyGeneratorKind | None:
+        """The kind of a `hoodie.table.keygenerator.type` value; the _AVRO twins are the same."""
+        name = type_name.upper().removesuffix("_AVRO")
+        return cls(name) if name in cls.__members__ else None
+
+    @property
+    def class_name(self) -> str:
+        """The Java class that Hudi 0.14 and 1.x both know it by."""
+        return _CLASS_OF_KIND[self]
+
+    def __str__(self) -> str:
+        return self.value
+
+
+_CLASS_OF_KIND = {
+    KeyGeneratorKind.SIMPLE: "org.apache.hudi.keygen.SimpleKeyGenerator",
+    KeyGeneratorKind.COMPLEX: "org.apache.hudi.keygen.ComplexKeyGenerator",
+    KeyGeneratorKind.NON_PARTITION: "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+    KeyGeneratorKind.TIMESTAMP: "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+    KeyGeneratorKind.CUSTOM: "org.apache.hudi.keygen.CustomKeyGenerator",
+}
+_KIND_OF_CLASS = {name: kind for kind, name in _CLASS_OF_KIND.items()}
+
+PAYLOAD_OF_MODE = {
+    MergeMode.EVENT_TIME_ORDERING: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+    MergeMode.COMMIT_TIME_ORDERING: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+}
+_MODE_OF_PAYLOAD = {payload: mode for mode, payload in PAYLOAD_OF_MODE.items()} | {
+    "org.apache.hudi.common.model.EventTimeAvroPayload": MergeMode.EVENT_TIME_ORDERING
+}
+_MODE_OF_STRATEGY = {
+    "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": MergeMode.EVENT_TIME_ORDERING,
+    "ce9acb64-bde0-424c-9b91-f6ebba25356d": MergeMode.COMMIT_TIME_ORDERING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableConfig:
+    """A typed view of the table's properties.
+
+    Understands the keys of Hudi 0.14 and those that Hudi 1.x writes into version 6 tables.
+    Attributes raise CorruptTableError for a value that cannot be, UnsupportedTableError for one
+    that Tideline refuses; `table_uri` is only for their messages.
+    """
+
+    properties: Mapping[str, str]
+    table_uri: str = field(default="", compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.properties.get(NAME, "")
+
+    @property
+    def database(self) -> str:
+        return self.properties.get(DATABASE_NAME, "")
+
+    @property
+    def table_type(self) -> TableType:
+        text = self.properties.get(TYPE, "")
+        if text.upper() not in TableType.__members__:
+            raise self._corrupt("unknown table type", TYPE, text)
+        return TableType(text.upper())
+
+    @property
+    def version(self) -> int:
+        """`hoodie.table.version`; 0 when absent, as in tables of Hudi before 0.6."""
+        return self._integer(VERSION, 0)
+
+    @property
+    def layout_version(self) -> int:
+        return self._integer(LAYOUT_VERSION, 1)
+
+    @property
+    def record_key_fields(self) -> tuple[str, ...]:
+        return self._list(RECORD_KEY_FIELDS)
+
+    @property
+    def partition_fields(self) -> tuple[str, ...]:
+        """Column names, without the `:TIMESTAMP` a custom key generator adds."""
+        return tuple(spec.partition(":")[0] for spec in self._list(PARTITION_FIELDS))
+
+    @property
+    def partition_field_types(self) -> tuple[str, ...]:
+        """Per partition field `SIMPLE` or `TIMESTAMP` (custom key generator), else ""."""
+        return tuple(spec.partition(":")[2].upper() for spec in self._list(PARTITION_FIELDS))
+
+    @property
+    def ordering_fields(self) -> tuple[str, ...]:
+        return self._list(ORDERING_FIELDS) or self._list(PRECOMBINE_FIELD)
+
+    @property
+    def key_generator(self) -> KeyGeneratorKind:
+        """From the class, else the type, else inferred as Hudi does (KeyGenUtils)."""
+        class_name = self.properties.get(KEY_GENERATOR_CLASS, "")
+        type_name = self.properties.get(KEY_GENERATOR_TYPE, "")
+        if not class_name and not type_name:
+            return infer_key_generator(self.record_key_fields, self._list(PARTITION_FIELDS))
+        kind = (
+            KeyGeneratorKind.from_class(class_name)
+            if class_name
+            else KeyGeneratorKind.from_type(type_name)
+        )
+        if kind is None:
+            raise self._unsupported("key generator is not supported", class_name or type_name)
+        return kind
+
+    @property
+    def hive_style(self) -> bool:
+        return self._flag(HIVE_STYLE)
+
+    @property
+    def url_encode(self) -> bool:
+        return self._flag(URL_ENCODE)
+
+    @property
+    def populate_meta_fields(self) -> bool:
+        return self._flag(POPULATE_META_FIELDS, default=True)
+
+    @property
+    def drop_partition_columns(self) -> bool:
+        return self._flag(DROP_PARTITION_COLUMNS)
+
+    @property
+    def merge_mode(self) -> MergeMode:
+        """From the mode, else the payload class, else the merge strategy, else the ordering fields.
+
+        Raises UnsupportedTableError for a custom mode, payload or strategy: such a table can be
+        read where nothing has to be merged, but not written.
+        """
+        mode = self.properties.get(MERGE_MODE, "")
+        payload = self.properties.get(PAYLOAD_CLASS, "")
+        strategy = self.properties.get(MERGE_STRATEGY_ID, "")
+        if payload and payload not in _MODE_OF_PAYLOAD:
+            raise self._unsupported("records are merged in a custom way", payload)
+        if mode:
+            found = MergeMode.__members__.get(mode)
+        elif payload:
+            found = _MODE_OF_PAYLOAD[payload]
+        elif strategy:
+            found = _MODE_OF_STRATEGY.get(strategy)
+        elif self.ordering_fields:
+            found = MergeMode.EVENT_TIME_ORDERING
+        else:
+            found = MergeMode.COMMIT_TIME_ORDERING
+        if found is None:
+            raise self._unsupported("records are merged in a custom way", mode or strategy)
+        return found
+
+    @property
+    def known_merge_mode(self) -> MergeMode | None:
+        """The same; None where records are merged in a way of somebody's own."""
+        try:
+            return self.merge_mode
+        except UnsupportedTableError:
+            return None
+
+    @property
+    def metadata_partitions(self) -> tuple[str, ...]:
+        """The partitions of the metadata table in use; empty when it is switched off."""
+        return self._list(METADATA_PARTITIONS)
+
+    @property
+    def timeline_timezone(self) -> str:
+        """`UTC` or `LOCAL`: whose digits the instant times of the table are."""
+        return self.properties.get(TIMELINE_TIMEZONE, "LOCAL").upper()
+
+    @property
+    def declared_zone(self) -> TimelineZone | None:
+        """The zone of the instants: UTC where Hudi's property says so, else as it is declared.
+
+        None for a LOCAL table of which nobody says more. Raises ConfigError for an unknown zone,
+        and for one declared of a table that is UTC.
+        """
+        return self.zone_declared_as(self.properties.get(TIMEZONE))
+
+    def zone_declared_as(self, name: str | None) -> TimelineZone | None:
+        """The same, if it were declared by this `name`."""
+        declared = TimelineZone.parse(name) if name and name.strip() else None
+        if self.timeline_timezone != UTC_ZONE.name:
+            return declared
+        if declared is not None and not declared.is_utc:
+            raise ConfigError(
+                f"{TIMEZONE} cannot be declared: {TIMELINE_TIMEZONE} says that the table is UTC",
+                table=self.table_uri or None,
+                value=name,
+            )
+        return UTC_ZONE
+
+    @property
+    def archive_folder(self) -> str:
+        """Where archived instants are, relative to `.hoodie`."""
+        return self.properties.get(ARCHIVE_FOLDER, "") or "archived"
+
+    @property
+    def create_schema(self) -> str | None:
+        """Avro JSON of the columns the table was created with, without meta fields."""
+        return self.properties.get(CREATE_SCHEMA) or None
+
+    @property
+    def index_type(self) -> str | None:
+        """The index every writer of the table uses, None when each may choose its own."""
+        return self.properties.get(INDEX_TYPE) or None
+
+    @property
+    def bucket_count(self) -> int | None:
+        return self._integer(BUCKET_COUNT, 0) or None
+
+    @property
+    def bucket_hash_fields(self) -> tuple[str, ...]:
+        return self._list(BUCKET_HASH_FIELD) or self.record_key_fields
+
+    @property
+    def single_writer(self) -> bool:
+        """Whether the table is declared to have one writer, so failed writes roll back eagerly."""
+        return self._flag(SINGLE_WRITER)
+
+    @property
+    def logs_changes(self) -> bool:
+        """Whether writers keep a log of changes beside the rows (change data capture)."""
+        return self.has_flag(CDC_ENABLED)
+
+    def has_flag(self, key: str) -> bool:
+        """Whether a property is there and true."""
+        return self._flag(key)
+
+    def check_readable(self) -> None:
+        """Raise UnsupportedTableError unless it is a version 6 table of plain Parquet base files.
+        Raise UnsupportedTableError unless it is a version 6 table of plain Parquet base files."""
+        if self.version != TABLE_VERSION:
+            raise self._unsupported(_version_refusal(self.version), str(self.version))
+        if self.layout_version != 1:
+            raise self._unsupported("timeline layout is not supported", str(self.layout_version))
+        base_format = self.properties.get(BASE_FILE_FORMAT, "PARQUET")
+        if base_format.upper() != "PARQUET":
+            raise self._unsupported("base file format is not supported", base_format)
+        if self._flag(MULTIPLE_BASE_FORMATS):
+            raise self._unsupported(
+                "several base file formats in one table are not supported",
+                f"{MULTIPLE_BASE_FORMATS}=true",
+            )
+        table_format = self.properties.get(TABLE_FORMAT, "") or NATIVE_FORMAT
+        if table_format.lower() != NATIVE_FORMAT:
+            raise self._unsupported(
+                "its timeline is kept in another table format, which is not supported",
+                f"{TABLE_FORMAT}={table_format}",
+            )
+        if bootstrap := self.properties.get(BOOTSTRAP_BASE_PATH):
+            raise self._unsupported("bootstrapped tables are not supported", bootstrap)
+        _ = self.table_type
+
+    def _list(self, key: str) -> tuple[str, ...]:
+        parts = (part.strip() for part in self.properties.get(key, "").split(","))
+        return tuple(part for part in parts if part)
+
+    def _flag(self, key: str, *, default: bool = False) -> bool:
+        text = self.properties.get(key, "")
+        return text.strip().lower() == "true" if text else default
+
+    def _integer(self, key: str, default: int) -> int:
+        text = self.properties.get(key, "").strip()
+        if not text:
+            return default
+        if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
+            raise self._corrupt("not a number", key, text)
+        return int(text)
+
+    def _corrupt(self, message: str, key: str, value: str) -> CorruptTableError:
+        return CorruptTableError(
+            f"{key}: {message}", table=self.table_uri or None, path=PROPERTIES_PATH, value=value
+        )
+
+    def _unsupported(self, message: str, value: str | None) -> UnsupportedTableError:
+        return UnsupportedTableError(
+            message, table=self.table_uri or None, path=PROPERTIES_PATH, value=value
+        )
+
+
+def infer_key_generator(
+    record_key_fields: Sequence[str], partition_fields: Sequence[str]
+) -> KeyGeneratorKind:
+    """The key generator of a table that names none (Hudi: KeyGenUtils.inferKeyGeneratorType)."""
+    if not partition_fields:
+        return KeyGeneratorKind.NON_PARTITION
+    if any(":" in field_name for field_name in partition_fields):
+        return KeyGeneratorKind.CUSTOM
+    if len(record_key_fields) == 1 and len(partition_fields) == 1:
+        return KeyGeneratorKind.SIMPLE
+    return KeyGeneratorKind.COMPLEX
+
+
+def _version_refusal(version: int) -> str:
+    if version > TABLE_VERSION:
+        return (
+            f"table version {version} is not supported yet (its timeline codec does not exist "
+            f"here); Tideline reads and writes version {TABLE_VERSION}. A Hudi 1.x writer keeps a "
+            "version 6 table as it is with hoodie.write.auto.upgrade=false"
+        )
+    return (
+        f"table version {version} is too old: Tideline reads and writes version {TABLE_VERSION}; "
+        "upgrade the table with Hudi first"
+    )

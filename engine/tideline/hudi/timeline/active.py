@@ -1,0 +1,329 @@
+"""The active timeline: its value (`ActiveTimeline`) and the store that moves it (`TimelineStore`).
+
+States only move requested -> inflight -> completed, and each move creates one immutable object.
+A reader therefore sees all of an instant or nothing, and a process that dies leaves an instant
+in one of three states, each of which the next writer knows how to take up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from tideline.clock import Clock
+from tideline.errors import ConflictError, CorruptTableError
+from tideline.formats.avro import decode_container
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.layout import TimelineLayout
+from tideline.storage.delete_scope import DeleteScope
+from tideline.storage.object_store import AlreadyExists, Listing, ObjectStore
+
+LISTING_MARGIN_MS = 10_000
+"""How far the store's clock may be behind ours when it stamps an object."""
+_LISTINGS_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTimeline:
+    """The instants of the active timeline in order, each in its most advanced state.
+
+    Filters return timelines again. A filtered timeline keeps the `start` of the whole one, so
+    `is_committed` does not take a removed instant for an archived one. `has_archive` is whether
+    instants may have been archived from it, `has_schemas` whether its folder may hold versions of
+    the schema. `made_ms` has, where the timeline is of a listing, every state of every instant with
+    the time of its object.
+    """
+
+    instants: tuple[Instant, ...] = ()
+    whole: ActiveTimeline | None = field(default=None, repr=False, compare=False)
+    has_archive: bool = field(default=True, repr=False, compare=False)
+    has_schemas: bool = field(default=True, repr=False, compare=False)
+    made_ms: Mapping[Instant, int] = field(default_factory=dict, repr=False, compare=False)
+    start: InstantTime | None = field(init=False, compare=False)
+    _committed: frozenset[InstantTime] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.whole is None:
+            object.__setattr__(self, "instants", _most_advanced(self.instants))
+            object.__setattr__(self, "start", _start(self.instants))
+        else:
+            object.__setattr__(self, "start", self.whole.start)
+            object.__setattr__(self, "has_archive", self.whole.has_archive)
+            object.__setattr__(self, "has_schemas", self.whole.has_schemas)
+            object.__setattr__(self, "made_ms", self.whole.made_ms)
+        committed = frozenset(
+            instant.time
+            for instant in self.instants
+            if instant.is_completed and instant.action in COMMIT_ACTIONS
+        )
+        object.__setattr__(self, "_committed", committed)
+
+    def completed(self) -> ActiveTimeline:
+        """Only completed instants."""
+        return self._where(lambda instant: instant.is_completed)
+
+    def pending(self) -> ActiveTimeline:
+        """Only requested and inflight instants."""
+        return self._where(lambda instant: instant.is_pending)
+
+    def of(self, *actions: Action) -> ActiveTimeline:
+        """Only these actions. A completed compaction is a commit, a pending one a compaction."""
+        return self._where(lambda instant: instant.action in actions)
+
+    def writes(self) -> ActiveTimeline:
+        """Only what adds or replaces data files: commits of all kinds and the services that do.
+
+        Source: Hudi's HoodieTimeline.getWriteTimeline.
+        """
+        return self.of(*WRITE_ACTIONS)
+
+    def after(self, time: InstantTime) -> ActiveTimeline:
+        return self._where(lambda instant: instant.time > time)
+
+    def at_or_after(self, time: InstantTime) -> ActiveTimeline:
+        return self._where(lambda instant: instant.time >= time)
+
+    def before(self, time: InstantTime) -> ActiveTimeline:
+        return self._where(lambda instant: instant.time < time)
+
+    def up_to(self, time: InstantTime) -> ActiveTimeline:
+        """Instants not later than `time`."""
+        return self._where(lambda instant: instant.time <= time)
+
+    def within(self, after: InstantTime, until: InstantTime) -> ActiveTimeline:
+        """Instants later than `after` and not later than `until`."""
+        return self._where(lambda instant: after < instant.time <= until)
+
+    def savepointed_times(self) -> frozenset[InstantTime]:
+        """The instants that completed savepoints protect."""
+        return frozenset(instant.time for instant in self.of(Action.SAVEPOINT).completed())
+
+    def first(self) -> Instant | None:
+        return self.instants[0] if self.instants else None
+
+    def last(self) -> Instant | None:
+        return self.instants[-1] if self.instants else None
+
+    def find(self, time: InstantTime) -> Instant | None:
+        """The instant at `time`; a savepoint only when nothing else of that time is here."""
+        found = [instant for instant in self.instants if instant.time == time]
+        return min(found, key=lambda instant: instant.action is Action.SAVEPOINT, default=None)
+
+    def newest_time(self) -> InstantTime | None:
+        """The greatest time here, pending instants and completion times included."""
+        times = [instant.time for instant in self.instants]
+        times += [item.completion_time for item in self.instants if item.completion_time]
+        return max(times, default=None)
+
+    def is_committed(self, time: InstantTime) -> bool:
+        """Whether files written at `time` belong to the table as this timeline shows it.
+
+        That is when a commit of that time is completed here, or `time` is before the `start` of
+        the whole timeline, so that its instant has been archived
+        (Hudi: BaseHoodieTimeline.containsOrBeforeTimelineStarts). Hudi's start is the first
+        completed commit; here a pending one counts too, lest files of a failed first commit
+        be taken for archived ones. Where nothing was ever archived, nothing is archived.
+        """
+        if time in self._committed:
+            return True
+        return self.has_archive and self.start is not None and time < self.start
+
+    def __iter__(self) -> Iterator[Instant]:
+        return iter(self.instants)
+
+    def __len__(self) -> int:
+        return len(self.instants)
+
+    def _where(self, keep: Callable[[Instant], bool]) -> ActiveTimeline:
+        whole = self if self.whole is None else self.whole
+        return ActiveTimeline(tuple(item for item in self.instants if keep(item)), whole)
+
+
+class TimelineStore:
+    """Reads the active timeline of one table and moves its instants through their states.
+
+    A move that fails with StorageUnavailableError may have happened. Calling again with the same
+    `token` (ASCII, unique to the attempt) is safe: what this attempt created counts as its own.
+    Without one every call is an attempt of its own.
+    """
+
+    def __init__(self, store: ObjectStore, layout: TimelineLayout, clock: Clock) -> None:
+        self.store = store
+        self.layout = layout
+        self.clock = clock
+
+    def load(self) -> ActiveTimeline:
+        """The timeline as it is now; empty when there is none."""
+        return self.timeline_of(self.listing())
+
+    def timeline_of(self, listing: Listing) -> ActiveTimeline:
+        """The timeline that a listing shows."""
+        has_archive = any(_may_be_archive(directory) for directory in listing.directories)
+        parsed = (
+            (self.layout.parse(item.path.rpartition("/")[2]), item.modified_ms)
+            for item in listing.objects
+        )
+        made_ms = {instant: modified for instant, modified in parsed if instant is not None}
+        return ActiveTimeline(
+            tuple(made_ms),
+            has_archive=has_archive,
+            has_schemas=f"{self.layout.directory}/.schema" in listing.directories,
+            made_ms=made_ms,
+        )
+
+    def listing(self) -> Listing:
+        """The timeline's objects at one moment.
+
+        A listing takes time, and what is created meanwhile is in it or not: it may show a commit
+        and lack the clustering that the commit was built on. So a listing with something new in it
+        is made again, until two in a row agree; what they show was there together between them.
+        """
+        previous: frozenset[str] | None = None
+        for _ in range(_LISTINGS_MAX):
+            begun_ms = self.clock.now_ms()
+            listing = self.store.list_directory(self.layout.directory)
+            paths = frozenset(item.path for item in listing.objects)
+            newest_ms = max((item.modified_ms for item in listing.objects), default=0)
+            if paths == previous or newest_ms < begun_ms - LISTING_MARGIN_MS:
+                break
+            previous = paths
+        return listing
+
+    def create_requested(
+        self, time: InstantTime, action: Action, body: bytes = b"", token: str | None = None
+    ) -> Instant:
+        """Begin an instant. Raises ConflictError when another process began this one first.
+
+        Dying before the object exists leaves nothing. Dying after leaves a requested instant that
+        wrote no data: a later writer rolls it back, or executes it when it is a service's plan.
+        """
+        return self._create(Instant(time, action, State.REQUESTED), body, token)
+
+    def to_inflight(self, instant: Instant, body: bytes = b"", token: str | None = None) -> Instant:
+        """Announce that files of a requested instant may appear from now on.
+
+        Raises ConflictError when the requested object is gone (rolled back meanwhile) or another
+        process already moved it. Dying before leaves it requested. Dying after leaves it inflight:
+        its files are invisible until a later writer rolls it back, or resumes it if a service's.
+        """
+        if self.layout.has_requested_file(instant):
+            self._require(instant.in_state(State.REQUESTED))
+        return self._create(instant.in_state(State.INFLIGHT), body, token)
+
+    def complete(self, instant: Instant, body: bytes, token: str | None = None) -> Instant:
+        """Make an inflight instant visible; the returned one has its completed action.
+
+        Raises ConflictError when the inflight object is gone (rolled back meanwhile) or another
+        process completed it. Dying before leaves it inflight and invisible. Dying after leaves it
+        complete: all that is lost is tidying up (markers, heartbeat), which a later writer does.
+        """
+        self.require_inflight(instant)
+        return self.publish(instant, body, token)
+
+    def require_inflight(self, instant: Instant) -> None:
+        """The first half of `complete`: ConflictError when the inflight object is gone. Sends
+        nothing that could make the instant visible."""
+        self._require(instant.in_state(State.INFLIGHT))
+
+    def publish(self, instant: Instant, body: bytes, token: str | None = None) -> Instant:
+        """The second half of `complete`: the conditional create. Raises as `complete` does."""
+        return self._create(instant.in_state(State.COMPLETED), body, token)
+
+    def read(self, instant: Instant) -> bytes:
+        """The body of the instant's object. Raises ObjectNotFoundError when it has none."""
+        return self.store.get(self.path(instant))
+
+    def read_commit(self, instant: Instant) -> CommitMetadata:
+        """The commit metadata an instant carries; empty for a pending one without a body.
+
+        Raises ObjectNotFoundError when the object is gone, CorruptTableError when it cannot be
+        read.
+        """
+        return self.layout.decode_commit(self.read(instant), instant)
+
+    def read_record(self, instant: Instant) -> Mapping[str, Any]:
+        """The Avro record an instant carries, such as a plan; empty for one without a body.
+
+        Raises ObjectNotFoundError when the object is gone, CorruptTableError when it cannot be
+        read.
+        """
+        body = self.read(instant)
+        with self.naming(instant):
+            return decode_container(body, path=self.path(instant)) if body else {}
+
+    @contextmanager
+    def naming(self, instant: Instant) -> Iterator[None]:
+        """Within, a CorruptTableError about the instant's object names table and instant as well.
+        Within, a CorruptTableError about the instant's object names table and instant as well."""
+        try:
+            yield
+        except CorruptTableError as error:
+            raise CorruptTableError(
+                error.message,
+                table=self.store.uri,
+                instant=instant,
+                path=error.path,
+                value=error.value,
+            ) from error
+
+    def remove(self, instant: Instant) -> None:
+        """Delete the instant's object in this one state; nothing happens when it is gone."""
+        path = self.path(instant)
+        DeleteScope(self.store, "the timeline", control=(path,)).remove(path)
+
+    def path(self, instant: Instant) -> str:
+        """Where the instant's object is, relative to the table base."""
+        return self.layout.path(instant)
+
+    def _create(self, instant: Instant, body: bytes, token: str | None) -> Instant:
+        path = self.path(instant)
+        outcome = self.store.put_if_absent(path, body, token=token or uuid4().hex)
+        if isinstance(outcome, AlreadyExists):
+            message = f"another process already made this instant {instant.state.value.lower()}"
+            raise ConflictError(message, table=self.store.uri, instant=instant, path=path)
+        return instant
+
+    def _require(self, instant: Instant) -> None:
+        path = self.path(instant)
+        if self.store.head(path) is None:
+            message = f"rolled back meanwhile: no {instant.state.value.lower()} object any more"
+            raise ConflictError(message, table=self.store.uri, instant=instant, path=path)
+
+
+def _most_advanced(instants: tuple[Instant, ...]) -> tuple[Instant, ...]:
+    """Each instant once, in the state furthest along, in order.
+
+    A completed compaction shadows its own pending states, although it goes by another action.
+    """
+    completed = {(item.time, item.action): item for item in instants if item.is_completed}
+    furthest = dict(completed)
+    for item in instants:
+        known = furthest.get((item.time, item.action))
+        if (item.time, item.action.when_completed) not in completed and (
+            known is None or known.state < item.state
+        ):
+            furthest[item.time, item.action] = item
+    return tuple(sorted(furthest.values()))
+
+
+def _may_be_archive(directory: str) -> bool:
+    """Its name is a property of the table; all else in there is hidden, or the metadata table."""
+    name = directory.rpartition("/")[2]
+    return not name.startswith(".") and name != "metadata"
+
+
+def _start(instants: tuple[Instant, ...]) -> InstantTime | None:
+    """The first write that no savepoint keeps back while its neighbours are archived.
+
+    Where savepoints keep all of them, as after a restore, it is the newest: what is archived is
+    older than that one. Source: Hudi's BaseHoodieTimeline.findFirstNonSavepointCommit.
+    """
+    savepointed = {item.time for item in instants if item.action is Action.SAVEPOINT}
+    times = [item.time for item in instants if item.action in WRITE_ACTIONS]
+    newest = times[-1] if times else None
+    return next((time for time in times if time not in savepointed), newest)

@@ -1,0 +1,93 @@
+"""Timeline layout 1 (table version 6): instants directly in `.hoodie`, commit metadata as JSON.
+
+    T.commit.requested         T.inflight                  T.commit
+    T.deltacommit.requested    T.deltacommit.inflight      T.deltacommit
+    T.compaction.requested     T.compaction.inflight       T.commit
+    T.logcompaction.requested  T.logcompaction.inflight    T.deltacommit
+                               T.savepoint.inflight        T.savepoint
+
+and so on with the plain action word; clustering is a replacecommit in all three states
+(Hudi: HoodieTimeline, HoodieActiveTimeline.VALID_EXTENSIONS_IN_ACTIVE_TIMELINE).
+"""
+
+from __future__ import annotations
+
+from tideline.errors import ConfigError
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
+
+
+class LayoutV1:
+    """The codec of layout 1. Use the one value `LAYOUT_V1`."""
+
+    version = 1
+    directory = ".hoodie"
+
+    def parse(self, file_name: str) -> Instant | None:
+        """The instant a file in `.hoodie` stands for, None when it is no instant file."""
+        time, separator, suffix = file_name.partition(".")
+        spelled = _SPELLING_TO_STATE.get(suffix)
+        if not separator or spelled is None or not is_instant_time(time):
+            return None
+        action, state = spelled
+        return Instant(InstantTime(time), action, state)
+
+    def file_name(self, instant: Instant) -> str:
+        """The name of the instant's file; a completed compaction is spelled `T.commit`.
+
+        Raises ConfigError for a state the action has no file for (a requested savepoint).
+        """
+        suffix = _STATE_TO_SPELLING.get((_action_in_files(instant), instant.state))
+        if suffix is None:
+            raise ConfigError("timeline layout 1 has no file for this state", instant=instant)
+        return f"{instant.time}.{suffix}"
+
+    def path(self, instant: Instant) -> str:
+        """The path of the instant's file, relative to the table base."""
+        return f"{self.directory}/{self.file_name(instant)}"
+
+    def has_requested_file(self, instant: Instant) -> bool:
+        """Whether the instant's action begins with a requested file: all but savepoints do."""
+        return (_action_in_files(instant), State.REQUESTED) in _STATE_TO_SPELLING
+
+    def encode_commit(self, metadata: CommitMetadata) -> bytes:
+        """Commit metadata as Hudi's JSON."""
+        return metadata.encode()
+
+    def decode_commit(self, body: bytes, instant: Instant) -> CommitMetadata:
+        """Commit metadata of an instant.
+
+        An empty pending instant means no metadata yet; an empty completed one is a truncated
+        file. Raises CorruptTableError naming the instant and its path.
+        """
+        if not body and instant.is_pending:
+            return CommitMetadata()
+        return CommitMetadata.decode(body, path=self.path(instant), instant=instant)
+
+
+LAYOUT_V1 = LayoutV1()
+
+
+def _action_in_files(instant: Instant) -> Action:
+    if instant.is_completed or instant.action is Action.CLUSTERING:
+        return instant.action.when_completed
+    return instant.action
+
+
+def _spellings() -> dict[tuple[Action, State], str]:
+    spellings: dict[tuple[Action, State], str] = {}
+    for action in Action:
+        if action is Action.CLUSTERING:
+            continue
+        if action is not Action.SAVEPOINT:
+            spellings[action, State.REQUESTED] = f"{action.value}.requested"
+        spellings[action, State.INFLIGHT] = f"{action.value}.inflight"
+        if action.when_completed is action:
+            spellings[action, State.COMPLETED] = action.value
+    spellings[Action.COMMIT, State.INFLIGHT] = "inflight"
+    return spellings
+
+
+_STATE_TO_SPELLING = _spellings()
+_SPELLING_TO_STATE = {suffix: spelled for spelled, suffix in _STATE_TO_SPELLING.items()}

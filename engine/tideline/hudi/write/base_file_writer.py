@@ -1,0 +1,245 @@
+"""One base file being written: row groups, the footer with its bloom filter, the size.
+
+1. Batches gather until they fill a row group; the file name column is added to them.
+2. The first row group decides how columns are encoded.
+3. Finishing writes the bloom filter, the key range and the calendar of dates into the footer.
+
+Only one row group of Arrow data is held at a time.
+Source: Hudi `HoodieParquetWriter`, `HoodieBloomFilterWriteSupport`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import types
+
+from tideline.errors import InvalidDataError
+from tideline.formats.bloom import BloomFilter
+from tideline.formats.column_encoding import (
+    decoded,
+    dictionary_paths,
+    encoded,
+    leaf_columns,
+    without_unused_values,
+)
+from tideline.formats.parquet_calendar import GREGORIAN_FOOTER
+from tideline.formats.parquet_footer import BaseFileFooter
+from tideline.hudi.index.key_range import KeyRange, key_range
+from tideline.hudi.table.file_group import join_path
+from tideline.hudi.table.schema import META_COLUMNS
+from tideline.hudi.write.handle_context import HandleContext
+from tideline.hudi.write.meta_columns import (
+    COMMIT_SEQNO,
+    FILE_NAME,
+    PARTITION_PATH,
+    constant_column,
+)
+from tideline.storage.object_store import ObjectStore
+
+_WITHOUT_STATISTICS = frozenset({COMMIT_SEQNO, PARTITION_PATH, FILE_NAME})
+_WRITE_BATCH_ROWS = 8192
+
+
+@contextmanager
+def open_base_file(
+    ctx: HandleContext,
+    store: ObjectStore,
+    partition: str,
+    file_id: str,
+) -> Iterator[BaseFileWriter]:
+    """Write one base file; no object remains when the block fails."""
+    name = ctx.base_file_name(file_id)
+    path = join_path(partition, name)
+    with store.open_writer(path) as stream:
+        writer = BaseFileWriter(ctx, stream, name, path)
+        try:
+            yield writer
+            writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
+
+
+class BaseFileWriter:
+    """The file inside `open_base_file`.
+
+    Batches have all meta columns but the last, then the user columns in the context's order, or
+    only these in a table without meta columns. Text columns may be dictionaries.
+    """
+
+    def __init__(self, ctx: HandleContext, stream: BinaryIO, name: str, path: str) -> None:
+        self.name = name
+        self.path = path
+        self.rows = 0
+        self.size_bytes = 0
+        """Length of the file, once finished."""
+        self._ctx = ctx
+        self._settings = ctx.parquet
+        self._fields = _file_fields(ctx)
+        self._bloom: BloomFilter | None = None
+        self._keys: KeyRange | None = None
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self.pending_bytes = 0
+        """Arrow bytes held until their row group is written."""
+        self._new_keys: list[pa.Array] = []
+        self._flushed_bytes = 0
+        self._sink = pa.PythonFile(stream, mode="w")
+        self._writer: pq.ParquetWriter | None = None
+
+    @property
+    def estimated_bytes(self) -> float:
+        """Length of the file if it were finished now, without its footer."""
+        return float(self._sink.tell()) + self.pending_bytes * self.compression
+
+    @property
+    def compression(self) -> float:
+        """Bytes in the file per byte of Arrow data; 1 until the first row group tells."""
+        return float(self._sink.tell()) / self._flushed_bytes if self._flushed_bytes else 1.0
+
+    def add_keys(self, keys: pa.Array) -> None:
+        """Tell the footer of record keys that are new to the file group."""
+        if self._ctx.populate_meta_fields and len(keys):
+            self._new_keys.append(keys)
+
+    def continue_footer(self, footer: BaseFileFooter) -> None:
+        """Start from the footer of the file this one replaces, before keys are added."""
+        self._bloom = footer.bloom
+        if footer.bloom is not None:
+            footer.bloom.max_entries = self._ctx.bloom.max_entries
+        if footer.min_key is not None and footer.max_key is not None:
+            self._keys = KeyRange(footer.min_key, footer.max_key)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows, finishing row groups as they fill. Raises InvalidDataError."""
+        if self._ctx.populate_meta_fields:
+            names = constant_column(self.name, batch.num_rows)
+            batch = batch.add_column(len(META_COLUMNS) - 1, FILE_NAME, names)
+        while batch.num_rows:
+            piece = batch.slice(0, self._row_group_room(batch))
+            self._pending.append(piece)
+            self._pending_rows += piece.num_rows
+            self.pending_bytes += piece.nbytes
+            self.rows += piece.num_rows
+            if (
+                self._pending_rows >= self._settings.row_group_rows_max
+                or self.pending_bytes >= self._settings.row_group_bytes_max
+            ):
+                self.flush()
+            batch = batch.slice(piece.num_rows)
+
+    def finish(self) -> None:
+        """Write what is pending and the footer; `size_bytes` is known then."""
+        if self._pending or self._writer is None:
+            self.flush()
+        assert self._writer is not None
+        self._absorb_keys()
+        entries = dict(GREGORIAN_FOOTER)
+        if self._ctx.populate_meta_fields:
+            keys = self._keys if self.rows else None
+            footer = BaseFileFooter(
+                self._bloom or _empty_bloom(self._ctx),
+                keys.min_key if keys else None,
+                keys.max_key if keys else None,
+            )
+            entries |= footer.to_metadata()
+        self._writer.add_key_value_metadata(entries)
+        self._writer.close()
+        self.size_bytes = int(self._sink.tell())
+
+    def abandon(self) -> None:
+        """Close the parquet writer, whose file is about to be thrown away, before its stream."""
+        if self._writer is not None:
+            with suppress(Exception):
+                self._writer.close()
+
+    def _absorb_keys(self) -> None:
+        """Put the new keys into the footer, many at a time because each time has its price."""
+        keys = pa.chunked_array(self._new_keys, pa.string())
+        found = key_range(keys)
+        if found is not None:
+            self._bloom = self._bloom or _empty_bloom(self._ctx)
+            self._bloom.add_keys(keys)
+            self._keys = found.union(self._keys)
+        self._new_keys = []
+
+    def _row_group_room(self, batch: pa.RecordBatch) -> int:
+        bytes_per_row = max(1, int(batch.nbytes) // int(batch.num_rows))
+        by_bytes = (self._settings.row_group_bytes_max - self.pending_bytes) // bytes_per_row + 1
+        by_rows = self._settings.row_group_rows_max - self._pending_rows
+        return min(by_bytes, by_rows, int(batch.num_rows))
+
+    def flush(self) -> None:
+        """Write what is pending as a row group. Raises InvalidDataError."""
+        table = self._row_group()
+        try:
+            if self._writer is None:
+                self._writer = self._open(table)
+            if table.num_rows:
+                self._writer.write_table(table, row_group_size=table.num_rows)
+        except pa.ArrowInvalid as error:
+            raise InvalidDataError(
+                "rows cannot be stored as the table's schema says",
+                table=self._ctx.table,
+                instant=self._ctx.instant,
+                path=self.path,
+                value=error,
+            ) from error
+        self._absorb_keys()
+        self._flushed_bytes += self.pending_bytes
+        self._pending, self._pending_rows, self.pending_bytes = [], 0, 0
+
+    def _row_group(self) -> pa.Table:
+        columns = [
+            self._column(field, [batch.column(index) for batch in self._pending])
+            for index, field in enumerate(self._fields)
+        ]
+        fields = [
+            field.with_type(column.type)
+            for field, column in zip(self._fields, columns, strict=True)
+        ]
+        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+    def _column(self, field: pa.Field, chunks: list[pa.Array]) -> pa.ChunkedArray:
+        """One column of the row group: a dictionary in every row group of the file, or in none."""
+        if self._writer is not None:
+            is_encoded = types.is_dictionary(self._writer.schema.field(field.name).type)
+        else:
+            is_encoded = any(types.is_dictionary(chunk.type) for chunk in chunks)
+        if not is_encoded:
+            return pa.chunked_array([decoded(chunk) for chunk in chunks], field.type)
+        indexed = pa.dictionary(pa.int32(), field.type)
+        return without_unused_values(
+            pa.chunked_array([encoded(chunk) for chunk in chunks], indexed)
+        )
+
+    def _open(self, table: pa.Table) -> pq.ParquetWriter:
+        settings = self._settings
+        return pq.ParquetWriter(
+            self._sink,
+            table.schema,
+            compression=settings.codec.arrow_name,
+            use_dictionary=dictionary_paths(table) if settings.uses_dictionaries else False,
+            data_page_size=settings.page_bytes_max,
+            write_statistics=[
+                path for path, _ in leaf_columns(table.schema) if path not in _WITHOUT_STATISTICS
+            ],
+            store_schema=False,
+            write_batch_size=_WRITE_BATCH_ROWS,
+        )
+
+
+def _file_fields(ctx: HandleContext) -> list[pa.Field]:
+    fields = list(ctx.stored_schema)
+    if not ctx.populate_meta_fields:
+        return fields
+    return [*(pa.field(name, pa.string()) for name in META_COLUMNS), *fields]
+
+
+def _empty_bloom(ctx: HandleContext) -> BloomFilter:
+    return BloomFilter.create(ctx.bloom.num_entries, ctx.bloom.error_rate, ctx.bloom.max_entries)

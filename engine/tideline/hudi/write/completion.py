@@ -1,0 +1,215 @@
+"""Completing an instant exactly once, whatever happens to the replies.
+
+1. The completing write is a conditional create with one token for all its attempts. While the lock
+   is held and the heartbeat is alive it is repeated until the store answers: an attempt that took
+   place counts as ours.
+2. Once the lock is lost, `settle` asks what became of the instant, and has it completed under a new
+   lock, or undone, as soon as the store answers; meanwhile the heartbeat goes on.
+3. If the store stays away for `settle_s`, the outcome is Unknown. A request may still be on its
+   way, so that nothing of the instant may be undone; its heartbeat lapses, and who finds the
+   instant pending after that rolls it back.
+
+A folder has no requests on their way: as soon as it can be read the outcome is known.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum
+from typing import TypeVar
+from uuid import uuid4
+
+from tideline.errors import (
+    ConflictError,
+    ObjectNotFoundError,
+    StorageUnavailableError,
+    TidelineError,
+)
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.markers import delete_markers
+from tideline.hudi.timeline.instant import Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.outcome import Unknown
+from tideline.storage.heartbeat import Heartbeat
+from tideline.storage.lock import Lease
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+LEASE_MARGIN_S = 5.0
+"""What the lock protects needs this much left of its lease: longer than one PUT should take."""
+
+SETTLE_S = 60.0
+"""How long an unknown outcome is asked about before the caller is left with it."""
+
+ATTEMPTS = 3
+RETRY_S = 0.2
+RETRY_S_MAX = 5.0
+
+
+class Fate(Enum):
+    """What one look at a failed attempt found, when it was not committed after all."""
+
+    UNDONE = "undone"
+    """Nothing of it is visible, or will be."""
+    OPEN = "open"
+    """It is still pending, and a request to complete it may still be on its way."""
+
+
+class InstantCompletion:
+    """The completing write of one pending instant, and what is known of its fate."""
+
+    def __init__(
+        self, table: HoodieTable, heartbeat: Heartbeat, *, settle_s: float = SETTLE_S
+    ) -> None:
+        self._table = table
+        self._heartbeat = heartbeat
+        self._settle_s = settle_s
+        self._settled_by_s: float | None = None
+        self._token = uuid4().hex
+        self._sent: list[bytes] = []
+        self.is_sent = False
+        """Whether a request to complete the instant was sent and not refused."""
+
+    @property
+    def may_still_take_place(self) -> bool:
+        """Whether the completed object may still appear; nothing is on its way to a folder."""
+        return self.is_sent and not self._is_local
+
+    def complete(self, pending: Instant, body: bytes, lease: Lease) -> None:
+        """Create the completed object.
+
+        Raises ConflictError when the heartbeat or the lease ran out, or another process completed
+        the instant or took it away; StorageUnavailableError when the store went away. Only `settle`
+        knows what either means once `is_sent`. May be called again under another lease.
+        """
+        require_alive(self._heartbeat, self._table, pending.time)
+        self._heartbeat.withdraw_name()
+        require_lease(lease, self._table, pending.time)
+        pauses = _Pauses()
+        while True:
+            try:
+                self._create(pending, body)
+                return
+            except StorageUnavailableError:
+                has_time = not self._heartbeat.is_expired() and has_lease(lease)
+                is_open = self.may_still_take_place
+                if not has_time or not self._is_worth_repeating(pauses.count, is_open=is_open):
+                    raise
+                self._table.clock.sleep(pauses.next_s())
+
+    def settle(
+        self, instant: InstantTime, look: Callable[[], T | Fate], *, patiently: bool = True
+    ) -> T | Unknown | None:
+        """Find out what became of a failed attempt at the instant; end its heartbeat.
+
+        `look` finds the commit that took place after all, or has the attempt undone. It is called
+        again while the store is away: a few times, or until an outcome that may be a commit is
+        settled, for `settle_s` at most; without patience only once. None when the attempt is
+        undone, or was never sent. Never raises on its own account.
+        """
+        reason = "it does not answer"
+        pauses = _Pauses()
+        try:
+            while True:
+                was_sent = self.is_sent
+                try:
+                    found = look()
+                    if not isinstance(found, Fate):
+                        return found
+                    if found is Fate.UNDONE:
+                        self.is_sent = False
+                        return None
+                    reason = "it answers again, and the instant is still pending"
+                except TidelineError as error:
+                    _log.warning("Cannot settle what became of %s: %s", instant, error)
+                    reason = error.message
+                    if not was_sent and not isinstance(error, StorageUnavailableError):
+                        return None
+                is_over = not self._is_worth_repeating(pauses.count, is_open=self.is_sent)
+                if is_over or not patiently:
+                    return Unknown(instant, reason) if self.is_sent else None
+                self._table.clock.sleep(pauses.next_s())
+        finally:
+            if self.is_sent:
+                self._heartbeat.lapse()
+            else:
+                self._heartbeat.stop()
+
+    def tidy_up(self, instant: InstantTime) -> None:
+        """The commit is visible, so nothing may fail any more; the next writer sweeps the rest."""
+        try:
+            delete_markers(self._table.store, instant)
+        except TidelineError as error:
+            _log.warning("Cannot remove markers, the next writer will: %s", error)
+        self._heartbeat.stop()
+
+    @property
+    def _is_local(self) -> bool:
+        return self._table.store.local_path("") is not None
+
+    def _create(self, pending: Instant, body: bytes) -> None:
+        timelines = self._table.timelines
+        completed = pending.in_state(State.COMPLETED)
+        try:
+            timelines.require_inflight(pending)
+            self.is_sent = True
+            self._sent.append(body)
+            timelines.publish(pending, body, self._token)
+        except ConflictError:
+            if self._reads_back(completed):
+                return
+            self.is_sent = False
+            raise
+
+    def _is_worth_repeating(self, repeated: int, *, is_open: bool) -> bool:
+        """Whether to ask once more: a few times, or while the outcome is open for `settle_s`."""
+        if not is_open:
+            return repeated < ATTEMPTS - 1
+        now_s = self._table.clock.monotonic_s()
+        if self._settled_by_s is None:
+            self._settled_by_s = now_s + self._settle_s
+        return now_s < self._settled_by_s
+
+    def _reads_back(self, completed: Instant) -> bool:
+        try:
+            return self._table.timelines.read(completed) in self._sent
+        except ObjectNotFoundError:
+            return False
+
+
+class _Pauses:
+    """Waits between attempts: each twice the one before, up to RETRY_S_MAX."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def next_s(self) -> float:
+        self.count += 1
+        return float(min(RETRY_S * 2 ** (self.count - 1), RETRY_S_MAX))
+
+
+def require_alive(heartbeat: Heartbeat, table: HoodieTable, instant: InstantTime) -> None:
+    """Raise ConflictError when others may take this process for dead."""
+    if heartbeat.is_expired():
+        raise ConflictError(
+            "this writer's heartbeat expired, so others may have rolled it back; write again",
+            table=table.location.uri,
+            instant=instant,
+        )
+
+
+def require_lease(lease: Lease, table: HoodieTable, instant: InstantTime) -> None:
+    """Raise ConflictError when the table lock is about to be taken by others."""
+    if not has_lease(lease):
+        raise ConflictError(
+            "the lease on the table lock ran out; write again",
+            table=table.location.uri,
+            instant=instant,
+        )
+
+
+def has_lease(lease: Lease) -> bool:
+    """Whether the lock is held for long enough."""
+    return lease.is_held() and lease.remaining_s() > LEASE_MARGIN_S

@@ -1,0 +1,340 @@
+"""Write settings: every `hoodie.*` name the write path reads, typed, with Hudi's defaults.
+
+Two defaults differ from Hudi's: base files are snappy rather than gzip; failed writes of others are
+rolled back lazily (by heartbeat) unless the table is declared single-writer by
+`hoodie.clean.failed.writes.policy=EAGER`. Choices Tideline cannot honour are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tideline.errors import ConfigError
+from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
+from tideline.hudi.index.bucket import BUCKETS_DEFAULT, BucketHash
+from tideline.hudi.index.bucket_layout import BucketEngine
+from tideline.hudi.index.index_type import IndexType
+from tideline.hudi.index.partition_rules import EXPRESSIONS, RULE_TYPE, PartitionRules
+from tideline.hudi.log.log_format import LogFormat
+from tideline.hudi.table.settings import Settings
+from tideline.hudi.write.upsert_partitioner import Sizing
+from tideline.lock_timing import DEFAULT_TIMING, LockTiming
+
+PARTITION_MOVES = {
+    IndexType.GLOBAL_BLOOM: "hoodie.bloom.index.update.partition.path",
+    IndexType.GLOBAL_SIMPLE: "hoodie.simple.index.update.partition.path",
+    IndexType.RECORD_INDEX: "hoodie.record.index.update.partition.path",
+}
+"""Whether an index moves a row whose partition changed."""
+
+
+class FailedWritesPolicy(Enum):
+    """Who rolls back what a dead writer left: the next writer, heartbeats, or nobody."""
+
+    EAGER = "EAGER"
+    LAZY = "LAZY"
+    NEVER = "NEVER"
+
+
+class SortMode(Enum):
+    """How `bulk_insert` orders rows before writing."""
+
+    NONE = "NONE"
+    GLOBAL_SORT = "GLOBAL_SORT"
+    PARTITION_SORT = "PARTITION_SORT"
+
+
+class InsertDuplicates(Enum):
+    """What an insert does with a key that is stored already.
+
+    NONE does not look: the row is stored again, or merged. DROP leaves the row out. FAIL refuses
+    the write. Source: Hudi's `hoodie.datasource.insert.dup.policy`.
+    """
+
+    NONE = "none"
+    DROP = "drop"
+    FAIL = "fail"
+
+
+class OverwriteMode(Enum):
+    """What `insert_overwrite` replaces: the partitions that get rows, or the whole table."""
+
+    DYNAMIC = "DYNAMIC"
+    STATIC = "STATIC"
+
+
+class ClusteringUpdates(Enum):
+    """What becomes of a write that touches file groups which a pending clustering will replace.
+
+    The value is the name of Hudi's strategy class. REJECT refuses the write. ALLOW lets it commit,
+    and the clustering finds out when it wants to.
+    """
+
+    REJECT = "SparkRejectUpdateStrategy"
+    ALLOW = "SparkAllowUpdateStrategy"
+
+
+class ParquetCodec(Enum):
+    """Compression of base files; the value is what `hoodie.parquet.compression.codec` says."""
+
+    SNAPPY = "snappy"
+    ZSTD = "zstd"
+    GZIP = "gzip"
+    LZ4_RAW = "lz4_raw"
+    UNCOMPRESSED = "uncompressed"
+
+    @property
+    def arrow_name(self) -> str:
+        """What Arrow calls it."""
+        return "none" if self is ParquetCodec.UNCOMPRESSED else self.value
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetSettings:
+    """How base files are encoded.
+
+    A row group ends at `row_group_rows_max` rows or about `row_group_bytes_max` bytes of Arrow
+    data, whichever comes first; the second bounds a task's memory. A new file may grow by the share
+    `growth` beyond its maximum.
+    """
+
+    codec: ParquetCodec = ParquetCodec.SNAPPY
+    row_group_rows_max: int = 1_000_000
+    row_group_bytes_max: int = 120 * 1024 * 1024
+    file_size_bytes_max: int = 120 * 1024 * 1024
+    growth: float = 0.1
+    page_bytes_max: int = 1024 * 1024
+    uses_dictionaries: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """How log files are written: the format of their blocks, and where block and file end.
+
+    Sizes in bytes; a block is measured before compression, as Arrow data.
+    """
+
+    format: LogFormat = LogFormat.PARQUET
+    block_size_bytes_max: int = 256 * 1024 * 1024
+    file_size_bytes_max: int = 1024 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BloomSettings:
+    """Sizing of a base file's bloom filter (Hudi's DYNAMIC_V0)."""
+
+    num_entries: int = 60_000
+    error_rate: float = 1e-9
+    max_entries: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """Which index tags rows, and its options.
+
+    `updates_partition_path` is whether a global index moves a row whose partition changed. An
+    empty `bucket_hash_fields` hashes all record key fields. `partition_rules` give some partitions
+    another number of buckets than `num_buckets`. With `engine` CONSISTENT_HASHING that number is
+    for new partitions, 0 for what others began with.
+    """
+
+    type: IndexType = IndexType.SIMPLE
+    prunes_by_ranges: bool = True
+    updates_partition_path: bool = False
+    num_buckets: int = BUCKETS_DEFAULT
+    bucket_hash_fields: tuple[str, ...] = ()
+    partition_rules: PartitionRules = field(default_factory=PartitionRules)
+    engine: BucketEngine = BucketEngine.SIMPLE
+
+    @property
+    def numbers_file_ids(self) -> bool:
+        """Whether every file id begins with the number of a bucket."""
+        return self.type.places_by_hash and self.engine is BucketEngine.SIMPLE
+
+    @classmethod
+    def of_buckets(cls, buckets: BucketHash) -> IndexSettings:
+        """A bucket index that places rows in this way."""
+        return cls(
+            IndexType.BUCKET,
+            num_buckets=buckets.num_buckets,
+            bucket_hash_fields=buckets.fields,
+            partition_rules=buckets.rules,
+        )
+
+    @property
+    def buckets(self) -> BucketHash:
+        """How a bucket index places rows."""
+        return BucketHash(self.num_buckets, self.bucket_hash_fields, self.partition_rules)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMarker:
+    """Incoming rows with this text in this column delete their key."""
+
+    column: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteConfig:
+    """All settings of one write.
+
+    A writer waits for the table lock as `lock_timing` says. What became of a commit whose reply was
+    lost it asks for up to `settle_s`. `withdraws_clustering`: with updates allowed, a pending
+    clustering in their way is rolled back for good.
+    """
+
+    sizing: Sizing = field(default_factory=Sizing)
+    parquet: ParquetSettings = field(default_factory=ParquetSettings)
+    logs: LogSettings = field(default_factory=LogSettings)
+    bloom: BloomSettings = field(default_factory=BloomSettings)
+    index: IndexSettings = field(default_factory=IndexSettings)
+    lock_timing: LockTiming = DEFAULT_TIMING
+    settle_s: float = 60.0
+    conflict_retries: int = 0
+    heartbeat: HeartbeatLimits = DEFAULT_LIMITS
+    failed_writes_policy: FailedWritesPolicy = FailedWritesPolicy.LAZY
+    combine_before_insert: bool = False
+    combine_before_upsert: bool = True
+    combine_before_delete: bool = True
+    allows_duplicate_inserts: bool = True
+    allows_empty_commit: bool = True
+    bulk_insert_sort_mode: SortMode = SortMode.NONE
+    commit_metadata_key_prefix: str = "_"
+    partial_update_columns: tuple[str, ...] | None = None
+    insert_duplicates: InsertDuplicates = InsertDuplicates.NONE
+    overwrite_mode: OverwriteMode | None = None
+    nulls_missing_columns: bool = False
+    bulk_insert_tasks: int = 0
+    clustering_updates: ClusteringUpdates = ClusteringUpdates.REJECT
+    withdraws_clustering: bool = False
+    delete_marker: DeleteMarker | None = None
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> WriteConfig:
+        """Typed settings from `hoodie.*` names; names of other concerns are left alone.
+
+        Raises ConfigError naming the setting and its value when it cannot be read or honoured.
+        """
+        read = Settings(properties)
+        sizing = _sizing(read)
+        return cls(
+            sizing=sizing,
+            parquet=_parquet(read, sizing.file_size_bytes_max),
+            logs=_logs(read),
+            bloom=_bloom(read),
+            index=_index(read),
+            lock_timing=read.lock_timing(),
+            settle_s=read.integer("tideline.commit.settle.timeout.ms") / 1000,
+            conflict_retries=read.integer("hoodie.write.num.retries.on.conflict.failures"),
+            heartbeat=read.heartbeat_limits(),
+            failed_writes_policy=read.member(
+                "hoodie.clean.failed.writes.policy", FailedWritesPolicy
+            ),
+            combine_before_insert=read.boolean("hoodie.combine.before.insert"),
+            combine_before_upsert=read.boolean("hoodie.combine.before.upsert"),
+            combine_before_delete=read.boolean("hoodie.combine.before.delete"),
+            allows_duplicate_inserts=read.boolean("hoodie.merge.allow.duplicate.on.inserts"),
+            allows_empty_commit=read.boolean("hoodie.allow.empty.commit"),
+            bulk_insert_sort_mode=read.member("hoodie.bulkinsert.sort.mode", SortMode),
+            commit_metadata_key_prefix=read.text("hoodie.datasource.write.commitmeta.key.prefix"),
+            partial_update_columns=read.names("tideline.write.partial.update.columns") or None,
+            insert_duplicates=_insert_duplicates(read),
+            overwrite_mode=_overwrite_mode(read),
+            nulls_missing_columns=read.boolean("hoodie.write.set.null.for.missing.columns")
+            or read.boolean("hoodie.datasource.write.reconcile.schema"),
+            bulk_insert_tasks=read.integer("hoodie.bulkinsert.shuffle.parallelism"),
+            clustering_updates=read.member("hoodie.clustering.updates.strategy", ClusteringUpdates),
+            withdraws_clustering=read.boolean(
+                "hoodie.clustering.rollback.pending.replacecommit.on.conflict"
+            ),
+            delete_marker=_delete_marker(read),
+        )
+
+
+def _sizing(read: Settings) -> Sizing:
+    return Sizing(
+        small_file_limit_bytes=read.integer("hoodie.parquet.small.file.limit"),
+        file_size_bytes_max=read.integer("hoodie.parquet.max.file.size"),
+        insert_split_records=read.integer("hoodie.copyonwrite.insert.split.size"),
+        insert_auto_split=read.boolean("hoodie.copyonwrite.insert.auto.split"),
+        record_size_estimate_bytes=read.integer("hoodie.copyonwrite.record.size.estimate"),
+        record_size_estimation_threshold=read.decimal("hoodie.record.size.estimation.threshold"),
+        small_files_without_logs_max=read.integer("hoodie.merge.small.file.group.candidates.limit"),
+    )
+
+
+def _parquet(read: Settings, file_size_bytes_max: int) -> ParquetSettings:
+    return ParquetSettings(
+        codec=read.member("hoodie.parquet.compression.codec", ParquetCodec),
+        row_group_bytes_max=read.integer("hoodie.parquet.block.size"),
+        growth=read.decimal("hoodie.parquet.compression.ratio"),
+        page_bytes_max=read.integer("hoodie.parquet.page.size"),
+        uses_dictionaries=read.boolean("hoodie.parquet.dictionary.enabled"),
+        file_size_bytes_max=file_size_bytes_max,
+    )
+
+
+def _logs(read: Settings) -> LogSettings:
+    return LogSettings(
+        format=LogFormat.parse(read.text("hoodie.logfile.data.block.format")),
+        block_size_bytes_max=read.integer("hoodie.logfile.data.block.max.size"),
+        file_size_bytes_max=read.integer("hoodie.logfile.max.size"),
+    )
+
+
+def _insert_duplicates(read: Settings) -> InsertDuplicates:
+    policy = read.member("hoodie.datasource.insert.dup.policy", InsertDuplicates)
+    drops = read.boolean("hoodie.datasource.write.insert.drop.duplicates")
+    if drops and policy is InsertDuplicates.FAIL:
+        raise ConfigError(
+            "hoodie.datasource.write.insert.drop.duplicates and "
+            "hoodie.datasource.insert.dup.policy contradict each other; set the second alone",
+            value=policy.value,
+        )
+    return InsertDuplicates.DROP if drops else policy
+
+
+def _overwrite_mode(read: Settings) -> OverwriteMode | None:
+    name = "hoodie.datasource.overwrite.mode"
+    return read.member(name, OverwriteMode) if read.is_set(name) else None
+
+
+def _delete_marker(read: Settings) -> DeleteMarker | None:
+    field_name, marker_name = "hoodie.payload.delete.field", "hoodie.payload.delete.marker"
+    column, text = read.text(field_name), read.text(marker_name)
+    if bool(column) != bool(text):
+        raise ConfigError(
+            f"{field_name} and {marker_name} are set together or not at all", value=column or text
+        )
+    return DeleteMarker(column, text) if column else None
+
+
+def _bloom(read: Settings) -> BloomSettings:
+    kind = read.text("hoodie.bloom.index.filter.type")
+    if kind != "DYNAMIC_V0":
+        raise ConfigError(
+            "only DYNAMIC_V0 is written for hoodie.bloom.index.filter.type", value=kind
+        )
+    return BloomSettings(
+        num_entries=read.integer("hoodie.index.bloom.num_entries"),
+        error_rate=read.decimal("hoodie.index.bloom.fpp"),
+        max_entries=read.integer("hoodie.bloom.index.filter.dynamic.max.entries"),
+    )
+
+
+def _index(read: Settings) -> IndexSettings:
+    kind = IndexType.parse(read.text("hoodie.index.type"))
+    engine = read.text("hoodie.index.bucket.engine")
+    if kind is IndexType.BUCKET and engine != "SIMPLE":
+        raise ConfigError("only SIMPLE is supported for hoodie.index.bucket.engine", value=engine)
+    return IndexSettings(
+        type=kind,
+        prunes_by_ranges=read.boolean("hoodie.bloom.index.prune.by.ranges"),
+        updates_partition_path=kind in PARTITION_MOVES and read.boolean(PARTITION_MOVES[kind]),
+        num_buckets=read.integer("hoodie.bucket.index.num.buckets"),
+        bucket_hash_fields=read.names("hoodie.bucket.index.hash.field"),
+        partition_rules=PartitionRules.parse(read.text(EXPRESSIONS), read.text(RULE_TYPE)),
+    )

@@ -1,0 +1,129 @@
+"""What an engine does for a write. The transaction and the planning are the same for all.
+
+An engine is given one batch of incoming rows at construction, prepared: keys, target schema,
+arrival order. The Spark engine is `tideline.spark.upsert`; crash tests use an in-process one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tideline.hudi.index.bucket import BucketHash
+from tideline.hudi.index.hash_ring import RingHash
+from tideline.hudi.table.file_group import BaseFile, FileSlice
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.config import SortMode
+from tideline.hudi.write.handle_context import HandleContext
+from tideline.hudi.write.lookup_candidate import LookupCandidate
+from tideline.hudi.write.upsert_partitioner import BucketPlan
+from tideline.hudi.write.workload_profile import WorkloadProfile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tideline.hudi.write.file_slice_merge import SliceContext
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTarget:
+    """A bucket that rewrites this base file."""
+
+    base_file: BaseFile
+
+
+@dataclass(frozen=True, slots=True)
+class AppendTarget:
+    """A bucket that appends log files to this slice.
+
+    `log_instant` is the instant in their names: the slice's, or that of a pending compaction, on
+    top of whose base file they will lie. `reading` is how to read the slice, for the writes that
+    have to: updates of some columns only.
+    """
+
+    file_slice: FileSlice
+    log_instant: InstantTime
+    reading: SliceContext | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTarget:
+    """A bucket that makes new files `<file_id_prefix>-<k>`."""
+
+    partition: str
+    file_id_prefix: str
+
+
+Target = MergeTarget | AppendTarget | CreateTarget
+
+KeyHash = BucketHash | RingHash
+"""How a bucket index places keys: into SIMPLE buckets or CONSISTENT_HASHING ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPlacement:
+    """Where a bucket index puts rows: number of the bucket for (partition, hash bucket)."""
+
+    hashed: KeyHash
+    numbers: Mapping[tuple[str, int], int]
+
+
+class WriteEngine(Protocol):
+    """Moves the rows of one incoming batch."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The user columns as they will be written, evolved from the table's."""
+        ...
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The partition paths the batch touches."""
+        ...
+
+    def profile(
+        self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
+    ) -> WorkloadProfile:
+        """Look every key up in the candidates and count rows per partition and file group.
+
+        A candidate has the keys of its piece, merged with the logs that this has, as `timeline`
+        shows it. One that later logs deleted counts as stored there if no other candidate has it.
+        With no candidates every row is an insert.
+        """
+        ...
+
+    def leave_out_stored(
+        self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
+    ) -> int:
+        """Drop the rows whose keys the candidates hold, before anything else; how many they are.
+
+        A key that later logs deleted is not held.
+        """
+        ...
+
+    def profile_by_hash(self, hashed: KeyHash) -> Mapping[tuple[str, int], int]:
+        """Rows per (partition, hash bucket) of a bucket index."""
+        ...
+
+    def write(
+        self,
+        plan: BucketPlan,
+        targets: Mapping[int, Target],
+        context: HandleContext,
+        *,
+        drops_duplicates: bool,
+        placement: BucketPlacement | None = None,
+    ) -> Sequence[WriteStat]:
+        """Route every row to its bucket and write the buckets; one stat per file.
+
+        Rows that have neither a location nor an insert bucket (deletes of unknown keys) are
+        dropped.
+        """
+        ...
+
+    def bulk_insert(self, context: HandleContext, sort_mode: SortMode) -> Sequence[WriteStat]:
+        """Write every row to new file groups, without looking keys up."""
+        ...

@@ -1,0 +1,87 @@
+"""What every handle of one write needs to know, and the shape of the rows it is given.
+
+A `HandleContext` is made once on the driver, pickled to the tasks, and bound there to the task's
+write token with `for_task`. Stores are not part of it: handles take one explicitly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tideline.hudi.table.properties import MergeMode
+from tideline.hudi.table.schema_history import SchemaHistory
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.config import BloomSettings, LogSettings, ParquetSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RECORD_KEY = "_hoodie_record_key"
+"""Input column of every handle: the record key, a string."""
+
+IS_DELETE = "_tideline_is_delete"
+"""Optional input column of every handle: true for a row that deletes its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandleContext:
+    """Settings of one write for one task.
+
+    `schema` holds the user columns in the order they are written. `rolls` is whether a create
+    handle starts another file at the maximum size (a bucket index never does).
+    `partial_update_columns`, when given, names the columns an update may change; all others keep
+    their stored value. `merges_inserts` false appends incoming rows without looking for their
+    keys (Hudi's concat handle). `virtual_key_fields` are the record key columns, from which the
+    keys of stored rows are computed when the table has no meta columns; `virtual_keys_qualified`
+    is whether such keys read `field:value` even with a single field. `log_schema_json` is the Avro
+    schema of records in log files, meta columns included. `history` tells the names that the
+    columns of `schema` have in stored files, where these differ.
+    """
+
+    table: str
+    instant: InstantTime
+    schema: pa.Schema
+    write_token: str = "0-0-0"
+    merge_mode: MergeMode = MergeMode.COMMIT_TIME_ORDERING
+    ordering_fields: tuple[str, ...] = ()
+    parquet: ParquetSettings = field(default_factory=ParquetSettings)
+    bloom: BloomSettings = field(default_factory=BloomSettings)
+    populate_meta_fields: bool = True
+    record_size_estimate_bytes: int = 1024
+    rolls: bool = True
+    merges_inserts: bool = True
+    partial_update_columns: tuple[str, ...] | None = None
+    virtual_key_fields: tuple[str, ...] = ()
+    virtual_keys_qualified: bool = False
+    logs: LogSettings = field(default_factory=LogSettings)
+    log_schema_json: str = ""
+    history: SchemaHistory | None = None
+
+    def for_task(self, task_partition: int, stage: int, attempt: int) -> HandleContext:
+        """This context with the write token `<task partition>-<stage>-<attempt>`."""
+        return replace(self, write_token=f"{task_partition}-{stage}-{attempt}")
+
+    @property
+    def stored_schema(self) -> pa.Schema:
+        """`schema` in the types base files store."""
+        # Imported here, so that writes which move no rows need no Arrow.
+        import pyarrow as pa
+
+        from tideline.hudi.table.column_type import stored_type
+
+        return pa.schema(
+            [
+                field.with_type(stored_type(field.type, field.name, keep_millis=True))
+                for field in self.schema
+            ]
+        )
+
+    @property
+    def task_partition(self) -> str:
+        """First part of the write token; the middle part of `_hoodie_commit_seqno`."""
+        return self.write_token.split("-", 1)[0]
+
+    def base_file_name(self, file_id: str) -> str:
+        """`<file id>_<write token>_<instant>.parquet`."""
+        return f"{file_id}_{self.write_token}_{self.instant}.parquet"

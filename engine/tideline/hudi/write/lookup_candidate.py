@@ -1,0 +1,39 @@
+"""A file slice that an index looks keys up in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tideline.hudi.table.file_group import FileSlice, LogFile
+
+
+@dataclass(frozen=True, slots=True)
+class LookupCandidate:
+    """The keys looked into are those of `piece`, its logs merged in.
+
+    `later_logs` are not searched for keys, but may delete some of them. Such a key is stored here
+    only if no other file group has it: a row of it goes back to where it was. With
+    `has_rows_in_logs` keys that these logs alone have are looked up as well.
+    """
+
+    piece: FileSlice
+    later_logs: tuple[LogFile, ...] = ()
+    has_rows_in_logs: bool = False
+
+    @property
+    def partition(self) -> str:
+        return self.piece.partition
+
+    @property
+    def file_id(self) -> str:
+        return self.piece.file_id
+
+    @property
+    def has_logs(self) -> bool:
+        """Whether any log is read."""
+        return bool(self.piece.log_files or self.later_logs)
+
+    @property
+    def whole(self) -> FileSlice:
+        """The slice with all of its logs."""
+        return replace(self.piece, log_files=(*self.piece.log_files, *self.later_logs))

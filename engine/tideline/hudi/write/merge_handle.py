@@ -1,0 +1,175 @@
+"""Rewrites a base file: the next base file of its file group, with incoming rows merged in.
+
+1. A marker names the new file before it exists.
+2. Stored rows stream through in file order. Rows that no incoming row replaces are copied: only
+   their file name column changes. Replaced ones get new meta columns, deleted ones are left out.
+3. Incoming rows whose key is not stored are appended.
+4. The footer goes on from the old file's: the bloom filter and the key range gain the new keys.
+   Deleted keys stay in both, which costs a needless look and never hides a row; when most rows
+   are gone, or the old footer lacks them, both are made anew.
+
+A merge never rolls to a second file, whatever the size.
+Source: Hudi `HoodieMergeHandle`, `HoodieConcatHandle`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from tideline.clock import Clock, SystemClock
+from tideline.errors import ConfigError
+from tideline.hudi.table.file_group import BaseFile
+from tideline.hudi.table.markers import MarkerKind
+from tideline.hudi.timeline.commit_metadata import RuntimeStats, WriteStat
+from tideline.hudi.write.base_file_reader import StoredBatch, StoredFile, open_stored_file
+from tideline.hudi.write.base_file_writer import BaseFileWriter
+from tideline.hudi.write.handle_context import HandleContext
+from tideline.hudi.write.marked_file import open_marked_file
+from tideline.hudi.write.meta_columns import with_meta_columns
+from tideline.hudi.write.record_merge import (
+    NO_MATCHES,
+    IncomingRows,
+    Positions,
+    Replacement,
+    find_matches,
+    incoming_wins,
+)
+from tideline.storage.object_store import ObjectStore
+
+_SYSTEM_CLOCK = SystemClock()
+
+
+def merge_base_file(
+    ctx: HandleContext,
+    store: ObjectStore,
+    base: BaseFile,
+    incoming: pa.Table,
+    *,
+    clock: Clock = _SYSTEM_CLOCK,
+) -> tuple[WriteStat, ...]:
+    """Merge `incoming` into `base`; one stat.
+
+    Of several incoming rows with one key the last counts, unless the context appends without
+    matching. Raises CorruptTableError when `base` is missing or unreadable, InvalidDataError for
+    rows that do not fit the schema, StorageUnavailableError.
+    """
+    started_s = clock.monotonic_s()
+    rows = IncomingRows.of(ctx.stored_schema, incoming)
+    if ctx.merges_inserts:
+        rows = rows.last_of_each_key()
+    merge = _Merge(ctx, base.partition, rows)
+    with (
+        open_stored_file(ctx, store, base) as stored,
+        open_marked_file(ctx, store, base.partition, base.file_id, MarkerKind.MERGE) as writer,
+    ):
+        merge.run(stored, writer)
+    elapsed_ms = round((clock.monotonic_s() - started_s) * 1000)
+    return (merge.stat(base, writer, elapsed_ms),)
+
+
+class _Merge:
+    """One merge under way, and what it has counted."""
+
+    def __init__(self, ctx: HandleContext, partition: str, incoming: IncomingRows) -> None:
+        self._ctx = ctx
+        self._partition = partition
+        self._incoming = incoming
+        self._matched = np.zeros(len(incoming), dtype=np.bool_)
+        self._kept_columns = kept_columns(ctx)
+        self._updates = 0
+        self._inserts = 0
+        self._deletes = 0
+
+    def run(self, stored: StoredFile, writer: BaseFileWriter) -> None:
+        """Stream the stored rows through, then append what is new."""
+        dropped = []
+        rows_read = 0
+        for batch in stored.batches():
+            replacement, merged = self._merge(batch, writer.rows)
+            writer.write(merged)
+            dropped.append(replacement.dropped + rows_read)
+            rows_read += batch.rows.num_rows
+        if self._ctx.populate_meta_fields:
+            _continue_footer(stored, writer, np.concatenate([*dropped, NO_MATCHES.stored]))
+        self._append(writer)
+
+    def stat(self, base: BaseFile, writer: BaseFileWriter, elapsed_ms: int) -> WriteStat:
+        return WriteStat(
+            file_id=base.file_id,
+            path=writer.path,
+            prev_commit=str(base.instant),
+            num_writes=writer.rows,
+            num_update_writes=self._updates,
+            num_inserts=self._inserts,
+            num_deletes=self._deletes,
+            total_write_bytes=writer.size_bytes,
+            partition_path=base.partition,
+            file_size_in_bytes=writer.size_bytes,
+            runtime_stats=RuntimeStats(total_upsert_time=elapsed_ms),
+        )
+
+    def _merge(self, batch: StoredBatch, first_row: int) -> tuple[Replacement, pa.RecordBatch]:
+        """A batch with its matches applied; `first_row` is its first row's number in the file."""
+        matches = NO_MATCHES
+        if self._ctx.merges_inserts:
+            matches = find_matches(batch.keys, self._incoming.keys)
+            self._matched[matches.incoming] = True
+        won = matches.where(incoming_wins(self._ctx, batch.rows, self._incoming.rows, matches))
+        deletes = self._incoming.deletes[won.incoming]
+        updates = won.where(~deletes)
+        replacement = Replacement(batch.rows.num_rows, updates.stored, won.stored[deletes])
+        self._updates += len(updates)
+        self._deletes += len(replacement.dropped)
+        if not len(won):
+            return replacement, batch.rows
+        winners = self._incoming.take(updates.incoming)
+        rewritten = with_meta_columns(
+            self._ctx,
+            self._partition,
+            winners.keys,
+            winners.rows,
+            replacement.new_positions() + first_row,
+        )
+        return replacement, replacement.merge(batch.rows, rewritten, self._kept_columns)
+
+    def _append(self, writer: BaseFileWriter) -> None:
+        """Add the rows whose keys were not found; deletes among them delete nothing."""
+        left = ~self._matched
+        self._deletes += int((left & self._incoming.deletes).sum())
+        new = self._incoming.take(np.flatnonzero(left & ~self._incoming.deletes))
+        self._inserts = len(new)
+        if self._inserts:
+            numbers = np.arange(writer.rows, writer.rows + self._inserts)
+            writer.write(with_meta_columns(self._ctx, self._partition, new.keys, new.rows, numbers))
+            writer.add_keys(new.keys)
+
+
+def kept_columns(ctx: HandleContext) -> frozenset[str]:
+    """Columns an update leaves as they are stored."""
+    if ctx.partial_update_columns is None:
+        return frozenset()
+    unknown = set(ctx.partial_update_columns) - set(ctx.schema.names)
+    if unknown:
+        raise ConfigError(
+            "columns to update are not in the table's schema",
+            table=ctx.table,
+            value=", ".join(sorted(unknown)),
+        )
+    return frozenset(ctx.schema.names) - frozenset(ctx.partial_update_columns)
+
+
+def _continue_footer(stored: StoredFile, writer: BaseFileWriter, dropped: Positions) -> None:
+    """Carry the old footer over, or make it anew from the keys of the rows that remain."""
+    footer = stored.footer()
+    has_range = footer.min_key is not None and footer.max_key is not None
+    if footer.bloom is not None and has_range and len(dropped) * 2 <= stored.row_count:
+        writer.continue_footer(footer)
+        return
+    rows_read = 0
+    for keys in stored.key_batches():
+        gone = dropped[(dropped >= rows_read) & (dropped < rows_read + len(keys))] - rows_read
+        remaining = np.ones(len(keys), dtype=np.bool_)
+        remaining[gone] = False
+        writer.add_keys(keys.filter(pa.array(remaining)))
+        rows_read += len(keys)

@@ -1,0 +1,71 @@
+"""What becomes of a commit: one of three outcomes, each with what its caller has to know.
+
+Committed is visible. Conflicted is not and never will be. Unknown is neither for certain: a request
+to make the commit visible was sent, its reply was lost, and the store stayed away. The facade turns
+the last two into two different errors, because only one of them is safe to repeat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tideline.errors import ConflictError, UnknownOutcomeError
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import Instant
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.conflict import Conflicted
+from tideline.wording import counted
+
+_GROUPS_NAMED_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The write is visible. `metadata_table_disabled`: see tideline.hudi.metadata.disable."""
+
+    instant: Instant
+    metadata: CommitMetadata
+    leftovers_deleted: tuple[str, ...] = ()
+    metadata_table_disabled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The commit of `instant` may be visible, or may become so; nothing it needs was deleted."""
+
+    instant: InstantTime
+    reason: str
+
+    def how_to_find_out(self, table: str) -> str:
+        """The command that says what became of it."""
+        return f"tideline timeline {table} --instant {self.instant}"
+
+
+WriteOutcome: TypeAlias = Committed | Conflicted | Unknown
+
+
+def conflict_error(outcome: Conflicted, *, table: str, instant: InstantTime) -> ConflictError:
+    """The error that says who got in the way, and on which file groups."""
+    named = ", ".join(map(str, outcome.file_groups[:_GROUPS_NAMED_MAX]))
+    more = len(outcome.file_groups) - _GROUPS_NAMED_MAX
+    also = f" and {more} more" if more > 0 else ""
+    where = f" on {counted(len(outcome.file_groups), 'file group')}: {named}{also}" if named else ""
+    return ConflictError(
+        f"another write got in the way meanwhile{where}; write again",
+        table=table,
+        instant=instant,
+        value=outcome.other,
+    )
+
+
+def unknown_error(outcome: Unknown, *, table: str, token: str | None = None) -> UnknownOutcomeError:
+    """The error that says how to find out, and that simply repeating may double rows."""
+    again = f", or repeat it with the same token {token!r}" if token else ""
+    return UnknownOutcomeError(
+        "it is unknown whether this commit took place: the store went away while it became "
+        f"visible ({outcome.reason}). Do not simply repeat it; ask "
+        f"`{outcome.how_to_find_out(table)}`{again}",
+        table=table,
+        instant=outcome.instant,
+    )

@@ -1,0 +1,69 @@
+"""Which file slices may hold rows that are in their logs alone, beside a base file.
+
+An index that reads base files appends only to file groups whose base file has the key. But a
+writer that begins while a compaction of the group is pending looks into the old base file, and its
+rows lie on top of the new one. Where the compaction dropped the key, because a log had deleted it,
+the row is in the log alone. Tideline's writers look into what the compaction will leave
+(docs/decisions/0015); Hudi's do not.
+
+So it takes a base file of a compaction that dropped rows of this group, and a delta commit that was
+requested before this compaction completed, going by the times of their objects.
+
+A Flink job appends new keys to any log, and leaves traces by which it is known (see
+tideline.hudi.nature.flink_writers). Where it wrote, the rows of all logs are looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+
+from tideline.hudi.nature.flink_writers import is_flink_file_id
+from tideline.hudi.nature.look import was_flink_here
+from tideline.hudi.table.file_group import FileGroupId, FileSlice
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Action, State
+from tideline.hudi.timeline.instant_time import InstantTime
+
+
+def may_have_rows_in_logs(
+    table: HoodieTable, timeline: ActiveTimeline
+) -> Callable[[FileSlice], bool]:
+    """A question to slices of a merge-on-read table; reads a compaction's commit at most once, and
+    looks for traces of Flink at most once.
+
+    It raises CorruptTableError when that cannot be read. Archived compactions are passed over.
+    """
+    dropped: dict[InstantTime, frozenset[FileGroupId]] = {}
+    had_flink = cache(partial(was_flink_here, table.store))
+
+    def ask(piece: FileSlice) -> bool:
+        if is_flink_file_id(piece.file_id) or had_flink():
+            return True
+        base = piece.base_instant
+        if base not in dropped:
+            dropped[base] = _groups_that_lost_rows(table, timeline, base)
+        return piece.group in dropped[base]
+
+    return ask
+
+
+def _groups_that_lost_rows(
+    table: HoodieTable, timeline: ActiveTimeline, base: InstantTime
+) -> frozenset[FileGroupId]:
+    compaction = timeline.completed().find(base)
+    if compaction is None or compaction.action is not Action.COMMIT:
+        return frozenset()
+    completed_ms = timeline.made_ms.get(compaction)
+    later = timeline.of(Action.DELTACOMMIT).completed().after(base)
+    begun_ms = [timeline.made_ms.get(one.in_state(State.REQUESTED)) for one in later]
+    if not any(ms is None or completed_ms is None or ms <= completed_ms for ms in begun_ms):
+        return frozenset()
+    stats = table.read_commit(compaction).partition_to_write_stats
+    return frozenset(
+        FileGroupId(partition, stat.file_id)
+        for partition, found in stats.items()
+        for stat in found
+        if stat.num_deletes and stat.file_id
+    )

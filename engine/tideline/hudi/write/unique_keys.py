@@ -1,0 +1,77 @@
+"""Within what a write keeps a key from being stored twice, and whether the table needs more.
+
+Source of the table's side: tideline.hudi.index.uniqueness.
+"""
+
+from __future__ import annotations
+
+from tideline.errors import ConflictError
+from tideline.hudi.index.uniqueness import global_index, says_unique
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import TableConfig
+from tideline.hudi.write.config import WriteConfig
+from tideline.hudi.write.conflict import UniqueKeys
+from tideline.hudi.write.operation import WriteOperation
+
+
+def unique_keys(operation: WriteOperation, config: WriteConfig) -> UniqueKeys:
+    """Within what the operation promises that no key is stored twice.
+
+    A bucket index keeps the promise by comparing buckets. With a key that is unique in the whole
+    table, overwriting some partitions can double one of another partition.
+    """
+    index = config.index.type
+    inserts = operation is WriteOperation.INSERT and not config.allows_duplicate_inserts
+    if index.places_by_hash:
+        return UniqueKeys.NOWHERE
+    if operation is WriteOperation.UPSERT or inserts:
+        return UniqueKeys.TABLE if index.is_global else UniqueKeys.PARTITION
+    if operation.replaces_file_groups and index.is_global:
+        return UniqueKeys.TABLE
+    return UniqueKeys.NOWHERE
+
+
+def require_agreed_uniqueness(
+    table: HoodieTable, operation: WriteOperation, config: WriteConfig
+) -> None:
+    """Raise ConflictError when keys became unique in the whole table since the write was planned.
+
+    Hudi may have made a record index meanwhile, or somebody may have declared a global index. Call
+    under the table lock, before the commit completes; reads the properties anew.
+    """
+    if unique_keys(operation, config) is not UniqueKeys.PARTITION:
+        return
+    table.reload_config()
+    if global_index(table) is not None:
+        raise ConflictError(
+            f"meanwhile keys became unique in the whole table ({says_unique(table)}), and this "
+            f"write looked for them in their partitions ({config.index.type}); write again",
+            table=table.uri,
+        )
+
+
+def told_uniqueness(
+    table: TableConfig, operation: WriteOperation, config: WriteConfig
+) -> UniqueKeys | None:
+    """Within what the keys of an upsert are unique; None where nobody has to be told.
+
+    In a table without partitions there is no difference, and other operations look no keys up.
+    """
+    if operation is not WriteOperation.UPSERT or not table.partition_fields:
+        return None
+    return UniqueKeys.TABLE if config.index.type.is_global else UniqueKeys.PARTITION
+
+
+def undeclared_index(
+    table: HoodieTable, operation: WriteOperation, config: WriteConfig
+) -> tuple[str, ...]:
+    """A note for an upsert by a global index that the table does not keep."""
+    if told_uniqueness(table.config, operation, config) is not UniqueKeys.TABLE:
+        return ()
+    if global_index(table) is not None:
+        return ()
+    return (
+        f"keys were looked up in the whole table because this write names {config.index.type}; one "
+        f"that does not would store a moved row twice. `tideline declare {table.uri} --index "
+        f"{config.index.type}` keeps it",
+    )

@@ -1,0 +1,134 @@
+"""Carrying out one operation, whoever planned it: a local worker, or `tideline execute`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tideline.clock import Clock, SystemClock
+from tideline.errors import ConfigError, TidelineError, UnknownOutcomeError, error_kind
+from tideline.ingest.execute.maintain_iceberg import maintain_iceberg
+from tideline.ingest.execute.run_service import execute_restore, execute_savepoint, execute_service
+from tideline.ingest.execute.table_access import (
+    Progress,
+    SessionFactory,
+    create_declared_table,
+    open_table,
+)
+from tideline.ingest.operation.operation import (
+    CreateTable,
+    IngestFiles,
+    MaintainIceberg,
+    MakeSavepoint,
+    Operation,
+    RestoreTable,
+    RollBack,
+    RunService,
+)
+from tideline.ingest.operation.result import OperationResult, Outcome
+
+_SYSTEM_CLOCK = SystemClock()
+
+
+def execute_operation(
+    operation: Operation,
+    *,
+    session_factory: SessionFactory,
+    clock: Clock = _SYSTEM_CLOCK,
+    progress: Progress | None = None,
+) -> OperationResult:
+    """Carry out `operation`.
+
+    `session_factory` gets the locations that Spark must reach, and is only called for work that
+    moves rows. `progress` hears, in words, what is being done. Errors that Tideline knows come
+    back as a FAILED result with the exit code of their kind; all others are raised.
+    """
+    hears = progress or _ignore
+    try:
+        match operation.work:
+            case CreateTable():
+                return _create(operation)
+            case RollBack():
+                return _roll_back(operation, operation.work)
+            case RunService():
+                return execute_service(
+                    operation,
+                    operation.work,
+                    session_factory=session_factory,
+                    clock=clock,
+                    progress=hears,
+                )
+            case MakeSavepoint():
+                return execute_savepoint(operation, operation.work)
+            case RestoreTable():
+                return execute_restore(operation, operation.work)
+            case MaintainIceberg():
+                return maintain_iceberg(
+                    operation,
+                    operation.work,
+                    session_factory=session_factory,
+                    clock=clock,
+                    progress=hears,
+                )
+            case IngestFiles():
+                # Work that moves no rows runs where Spark is not installed.
+                from tideline.ingest.execute.ingest_files import execute_ingest
+
+                return execute_ingest(
+                    operation,
+                    operation.work,
+                    session_factory=session_factory,
+                    clock=clock,
+                    progress=hears,
+                )
+    except TidelineError as error:
+        return failed_result(operation.id, error)
+
+
+def failed_result(operation_id: str, error: Exception) -> OperationResult:
+    """The result of an operation that ended with `error`."""
+    known = isinstance(error, TidelineError)
+    return OperationResult(
+        operation_id,
+        Outcome.FAILED,
+        message=str(error) if known else f"{type(error).__name__}: {error}",
+        exit_code=error.exit_code if isinstance(error, TidelineError) else 1,
+        error=error_kind(error),
+        instant=str(error.instant) if isinstance(error, UnknownOutcomeError) else None,
+    )
+
+
+def read_operation(path: Path) -> Operation:
+    """An operation from its JSON file. Raises ConfigError naming the file when it is none."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"This operation cannot be read: {error}", path=path) from error
+    return Operation.from_json_object(content)
+
+
+def _create(operation: Operation) -> OperationResult:
+    if open_table(operation.table) is not None:
+        return OperationResult(operation.id, Outcome.NOTHING, "the table is there already")
+    create_declared_table(operation.table)
+    return OperationResult(operation.id, Outcome.SUCCEEDED, "created the table")
+
+
+def _roll_back(operation: Operation, work: RollBack) -> OperationResult:
+    table = open_table(operation.table, operation.writer)
+    undone = table.recover(gone=work.gone) if table is not None else ()
+    if not undone:
+        return OperationResult(operation.id, Outcome.NOTHING, "nothing to roll back")
+    return OperationResult(
+        operation.id,
+        Outcome.SUCCEEDED,
+        rolled_back=tuple(str(item.instant) for item in undone),
+        notes=tuple(
+            f"rolled back {item.instant} ({item.action}): {len(item.deleted)} files deleted"
+            for item in undone
+        ),
+    )
+
+
+def _ignore(_: str) -> None:
+    return None

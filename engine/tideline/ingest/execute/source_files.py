@@ -1,0 +1,155 @@
+"""Source files that a person names, written into a table as one commit: `tideline write`.
+
+They are judged as landing files are: bad ones fail the write, or are passed over; rows fail their
+file, or are kept in `_quarantine/` beside the files before the commit (see
+`tideline.ingest.landing.quarantine`). There is no checkpoint: the same files written again are
+written again, and a file that was passed over is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tideline.commit_report import CommitReport
+from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableError
+from tideline.hudi.write.key_spelling import key_generator
+from tideline.hudi.write.operation import WriteOperation
+from tideline.ingest.landing.landed_file import Landing, LandingFile
+from tideline.ingest.landing.quarantine import quarantine_rows
+from tideline.lake_table import LakeTable
+from tideline.spark.landing.bad_rows import BadRow
+from tideline.spark.landing.intake import Intake
+from tideline.spark.landing.judgement import Verdict, judge, misfits
+from tideline.spark.landing.landed_rows import is_infrastructure_failure
+from tideline.spark.landing.sources import (
+    PARQUET,
+    SPARK_FAILURES,
+    ClashingFilesError,
+    SourceSettings,
+    UnreadableFilesError,
+    failure_reason,
+    find_sources,
+    types_of,
+)
+from tideline.spark.write.run import try_write
+from tideline.storage.location import StoreLocation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class SourceWrite:
+    """What to write and how. `skips_bad_files`: they are passed over instead of failing the write.
+    `bad_rows_max`: so many rows of a file are set aside, None for none. `token` is as in
+    `LakeTable.write`."""
+
+    location: StoreLocation
+    file_format: str
+    operation: str | None
+    options: Mapping[str, str] = field(default_factory=dict)
+    reading: Mapping[str, str] = field(default_factory=dict)
+    skips_bad_files: bool = False
+    bad_rows_max: int | None = None
+    token: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceWritten:
+    """What came of it: the commit, files passed over with reasons, rows set aside by path."""
+
+    report: CommitReport
+    skipped: Mapping[str, str]
+    rows: Mapping[str, tuple[BadRow, ...]]
+
+
+def write_sources(table: LakeTable, spark: SparkSession, wanted: SourceWrite) -> SourceWritten:
+    """Write the files. Raises InvalidDataError naming the files at fault, or that none is left, and
+    as `LakeTable.write` does."""
+    folder, paths = find_sources(wanted.location)
+    skipped: dict[str, str] = {}
+    rows: dict[str, tuple[BadRow, ...]] = {}
+    intake = _intake(table, spark, wanted, folder)
+    while paths:
+        try:
+            rows_now = intake.rows(paths)
+            report = table.write(
+                rows_now, wanted.operation, options=wanted.options, token=wanted.token
+            )
+            return SourceWritten(report, skipped, rows)
+        except (InvalidDataError, ConfigError, *SPARK_FAILURES) as error:
+            verdict = _judge(table, wanted, intake, paths, error)
+        if verdict.files and not wanted.skips_bad_files:
+            raise UnreadableFilesError(
+                {f"{folder.uri}/{path}": why for path, why in verdict.files.items()}
+            )
+        _keep_rows(folder, verdict)
+        skipped |= verdict.files
+        rows |= verdict.rows
+        if verdict.settings is not None:
+            intake = intake.without(verdict.digests, verdict.settings)
+        left = {*verdict.files, *verdict.waiting}
+        paths = [path for path in paths if path not in left]
+        skipped |= dict.fromkeys(verdict.waiting, "too many bad rows in the files before it")
+    path, reason = next(iter(skipped.items()))
+    raise InvalidDataError(f"no source file can be taken in: {path}: {reason}", path=folder.uri)
+
+
+def _intake(
+    table: LakeTable, spark: SparkSession, wanted: SourceWrite, folder: StoreLocation
+) -> Intake:
+    hoodie = table.hoodie_table
+    operation, config = table.planned_write(wanted.operation, wanted.options)
+    deletes = operation is WriteOperation.DELETE
+    schema = hoodie.table_schema(table.timeline())
+    is_text = wanted.file_format != PARQUET
+    return Intake(
+        spark,
+        SourceSettings(
+            folder, wanted.file_format, wanted.reading, known=types_of(schema) if is_text else {}
+        ),
+        schema,
+        fits=not deletes and config.partial_update_columns is None,
+        adds_columns=False,
+        only_keys=deletes,
+        keys=key_generator(hoodie),
+        ordering=() if deletes else hoodie.config.ordering_fields,
+    )
+
+
+def _judge(
+    table: LakeTable, wanted: SourceWrite, intake: Intake, paths: list[str], error: Exception
+) -> Verdict:
+    """What is at fault. Raises the error itself where no file is."""
+    if isinstance(error, SPARK_FAILURES) and is_infrastructure_failure(error):
+        message = f"Spark could not do its work: {failure_reason(error)}"
+        raise StorageUnavailableError(message, table=table.uri) from error
+    if isinstance(error, UnreadableFilesError) and not isinstance(error, ClashingFilesError):
+        return Verdict(error.reasons)
+    if isinstance(error, ConfigError):
+        verdict = Verdict(misfits(intake, paths))
+    else:
+        operation, config = table.planned_write(wanted.operation, wanted.options)
+
+        def try_rows(rows: DataFrame) -> None:
+            try_write(rows, table.hoodie_table, operation, config)
+
+        verdict = judge(intake, paths, rows_max=wanted.bad_rows_max, try_rows=try_rows)
+    if verdict.files or verdict.digests - intake.left_out:
+        return verdict
+    if isinstance(error, SPARK_FAILURES):
+        message = f"the rows cannot be written: {failure_reason(error)}"
+        raise InvalidDataError(message, table=table.uri) from error
+    raise error
+
+
+def _keep_rows(folder: StoreLocation, verdict: Verdict) -> None:
+    store = folder.open()
+    for path, found in verdict.rows.items():
+        info = store.head(path)
+        if info is None:
+            raise InvalidDataError("source file has gone", path=f"{folder.uri}/{path}")
+        file = LandingFile(path, info.size_bytes, info.modified_ms)
+        quarantine_rows(store, file, [row.to_json_object() for row in found], Landing())

@@ -1,0 +1,66 @@
+"""The table an operation is about: opening it, or creating it as declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from tideline.errors import ObjectNotFoundError
+from tideline.hudi.table.table_config import TIMEZONE
+from tideline.ingest.operation.operation import Place, TableTarget
+from tideline.lake_table import LakeTable
+from tideline.storage.location import StoreLocation
+from tideline.storage.s3_errors import MissingBucketError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SessionFactory = Callable[[Iterable[StoreLocation]], "SparkSession"]
+"""Gives the warm Spark session, connected to the locations."""
+
+Progress = Callable[[str], None]
+"""Hears, in words, what is being done."""
+
+
+def locate(place: Place) -> StoreLocation:
+    """The store at `place`. Raises ConfigError when it cannot be one."""
+    return StoreLocation.of(place.uri, dict(place.options))
+
+
+def open_table(target: TableTarget, writer: str = "") -> LakeTable | None:
+    """The table, or None when there is none; `writer` is what its heartbeats call this process.
+
+    Raises ConfigError when there is no bucket either, unless creating the table may create it, and
+    for a time zone that cannot be declared of this table.
+    """
+    options = dict(target.location.options)
+    try:
+        table = LakeTable.open(target.location.uri, storage_options=options)
+    except ObjectNotFoundError:
+        return None
+    except MissingBucketError:
+        if locate(target.location).creates_bucket:
+            return None
+        raise
+    table.hoodie_table.writer = writer
+    table.hoodie_table.declare_zone(target.write_properties.get(TIMEZONE))
+    return table
+
+
+def create_declared_table(target: TableTarget, writer: str = "") -> LakeTable:
+    """Create the table; without a declared schema the first write decides it."""
+    from tideline.ingest.execute.arrow_schema import arrow_schema
+
+    table = LakeTable.create(
+        target.location.uri,
+        name=target.name,
+        record_key=target.record_key,
+        schema=arrow_schema(target.schema) if target.schema else None,
+        partition_by=target.partition_by,
+        ordering=target.ordering,
+        table_type=target.table_type,
+        properties=target.creation_properties,
+        storage_options=dict(target.location.options),
+    )
+    table.hoodie_table.writer = writer
+    return table

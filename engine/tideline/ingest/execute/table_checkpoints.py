@@ -1,0 +1,75 @@
+"""The checkpoints that a table carries, read by whoever takes files in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tideline.errors import ConflictError
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.carried import read_carried
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
+from tideline.ingest.landing.checkpoint import CHECKPOINT_PREFIX, Checkpoint, read_checkpoints
+from tideline.ingest.landing.continuation import newest_of
+from tideline.ingest.operation.operation import IngestFiles
+from tideline.lake_table import LakeTable
+
+
+def current_checkpoints(
+    table: LakeTable | None, name: str, former_name: str = ""
+) -> dict[str, Checkpoint]:
+    """The checkpoint of ingest `name`, also under its former name, and those of others that the
+    newest commit carries."""
+    if table is None:
+        return {}
+    timeline = table.timeline()
+
+    def read(instant: Instant) -> Mapping[str, str]:
+        return table.hoodie_table.read_commit(instant).extra_metadata
+
+    newest = timeline.completed().of(*COMMIT_ACTIONS).last()
+    carried = read(newest) if newest is not None else {}
+    others = {
+        key.removeprefix(CHECKPOINT_PREFIX) for key in carried if key.startswith(CHECKPOINT_PREFIX)
+    }
+    return read_checkpoints(
+        timeline,
+        read,
+        ({name, former_name} | others) - {""},
+        lambda: _archived(table, timeline, remembers=False),
+    )
+
+
+def require_generation(table: LakeTable, timeline: ActiveTimeline, work: IngestFiles) -> None:
+    """Raise ConflictError when another driver of this ingest has committed since it was planned.
+
+    Asked under the table lock: two drivers write different file groups, so nothing else would
+    keep them from taking the same files in twice.
+    """
+
+    def read(instant: Instant) -> Mapping[str, str]:
+        return table.hoodie_table.read_commit(instant).extra_metadata
+
+    found = newest_of(
+        read_checkpoints(
+            timeline,
+            read,
+            {work.name, work.former_name} - {""},
+            lambda: _archived(table, timeline, remembers=True),
+        ),
+        work.name,
+        work.former_name,
+    )
+    generation = found.generation if found else 0
+    if generation != work.generation:
+        raise ConflictError(
+            f"another driver of ingest {work.name!r} has committed meanwhile",
+            table=table.uri,
+            value=f"generation {generation}, planned with {work.generation}",
+        )
+
+
+def _archived(table: LakeTable, timeline: ActiveTimeline, *, remembers: bool) -> dict[str, str]:
+    """Checkpoints that archived commits carried; `remembers` only under the table lock."""
+    if not timeline.has_archive:
+        return {}
+    return read_carried(table.hoodie_table.archived(), CHECKPOINT_PREFIX, remembers=remembers)

@@ -1,0 +1,1 @@
+"""Executors as pods of Kubernetes, for sessions that run on one."""

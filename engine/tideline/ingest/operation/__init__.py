@@ -1,0 +1,1 @@
+"""What an operation is: the file that a Job reads, and its result."""

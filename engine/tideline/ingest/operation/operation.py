@@ -1,0 +1,463 @@
+"""Operations: what a planner decided, as one JSON value that any process can carry out.
+
+`tideline execute --operation FILE` and the local worker read an `Operation` and answer with an
+`OperationResult`. The id follows from what the operation does, so the same plan made twice is the
+same operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from hashlib import blake2b
+from typing import Any
+
+from tideline.errors import ConfigError
+from tideline.hudi.services.service import Service
+from tideline.iceberg.service import IcebergService
+from tideline.ingest.landing.landed_file import FileFormat, LandingFile
+from tideline.ingest.operation.column_type import Column, ColumnType
+
+_VERSION = 1
+_NAME_CHARACTERS = 32
+_DIGEST_BYTES = 6
+
+
+class OperationKind(Enum):
+    """What an operation does."""
+
+    CREATE = "create"
+    INGEST = "ingest"
+    ROLLBACK = "rollback"
+    CLEANING = "cleaning"
+    ARCHIVAL = "archival"
+    COMPACTION = "compaction"
+    LOG_COMPACTION = "logcompaction"
+    CLUSTERING = "clustering"
+    TTL = "ttl"
+    SAVEPOINT = "savepoint"
+    RESTORE = "restore"
+    REWRITE_DATA_FILES = "rewrite"
+    REWRITE_POSITION_DELETES = "rewrite-deletes"
+    REWRITE_MANIFESTS = "rewrite-manifests"
+    EXPIRE_SNAPSHOTS = "expire"
+    REMOVE_ORPHAN_FILES = "orphans"
+
+    @classmethod
+    def of(cls, service: Service | IcebergService) -> OperationKind:
+        """The kind of operation that runs a service; both go by the same name."""
+        return cls(service.value)
+
+    @property
+    def service(self) -> Service | IcebergService | None:
+        """The table service an operation of this kind runs, if it runs one."""
+        return _SERVICE_OF.get(self)
+
+    def __str__(self) -> str:
+        return self.value
+
+
+_SERVICE_OF: Mapping[OperationKind, Service | IcebergService] = {
+    **{OperationKind(item.value): item for item in Service if item is not Service.ROLLBACK},
+    **{OperationKind(item.value): item for item in IcebergService},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a store is: the value of a StoreLocation, for those who never open one."""
+
+    uri: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """A table of an Iceberg catalog: the catalog's name and properties, none of which is a
+    credential, and the table's `namespace.name` in it."""
+
+    catalog: str
+    table: str
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableTarget:
+    """The table: `creation_properties` are kept in it, `write_properties` go with every write.
+
+    An Iceberg table that a catalog keeps has a `catalog`, and a location without a URI, whose
+    options are those of its files. `unique_in_table`: a table that exists is to keep the global
+    index that `write_properties` name.
+    """
+
+    name: str
+    location: Place
+    record_key: tuple[str, ...]
+    partition_by: tuple[str, ...] = ()
+    ordering: tuple[str, ...] = ()
+    table_type: str = "COPY_ON_WRITE"
+    schema: tuple[Column, ...] = ()
+    creation_properties: Mapping[str, str] = field(default_factory=dict)
+    write_properties: Mapping[str, str] = field(default_factory=dict)
+    catalog: CatalogEntry | None = None
+    unique_in_table: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """Create the table with its declared schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollBack:
+    """Roll back what dead writers left; `instants` are those seen when planning.
+
+    `gone` are the writers of some of them, by the names in their heartbeats: who planned this knows
+    that these processes have ended.
+    """
+
+    instants: tuple[str, ...]
+    gone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IngestFiles:
+    """Take `files` into the table, if its checkpoint is still at `generation`.
+
+    `bad_rows_max` is how many rows of a file may be set aside one by one, None for none of any; a
+    file with more of them is a bad file, which `quarantines` sets aside whole. `former_name` is
+    what the ingest was called before. `once_number` is the number of the `once` run this belongs
+    to, None for other triggers.
+    """
+
+    name: str
+    landing: Place
+    file_format: FileFormat
+    files: tuple[LandingFile, ...]
+    generation: int
+    write_operation: str = "upsert"
+    options: Mapping[str, str] = field(default_factory=dict)
+    source_schema: tuple[Column, ...] = ()
+    transform: str | None = None
+    delete_when: str | None = None
+    quarantines: bool = True
+    once_number: int | None = None
+    bad_rows_max: int | None = None
+    former_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunService:
+    """Run a table service once, with `settings` over the table's own.
+
+    `basis` is the newest instant the plan knew of, `resumes` are plans of dead runs it found.
+    `rerun` is the number of the run a person asked for, None when the trigger did.
+    """
+
+    service: Service
+    basis: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    resumes: tuple[str, ...] = ()
+    rerun: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MakeSavepoint:
+    """Keep the table as of the completed commit `instant`, under a name."""
+
+    name: str
+    instant: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreTable:
+    """Take the table back to the savepoint of `instant`; `basis` is the newest instant undone."""
+
+    instant: str
+    basis: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MaintainIceberg:
+    """Run a piece of an Iceberg table's maintenance once.
+
+    `arguments` and `options` are those of Iceberg's procedure of that purpose, as texts. `basis`
+    is the metadata that the plan was made from. `rerun` is the number of the run a person asked
+    for, None when the trigger did. A run that `is_dry` only counts what it would do.
+    """
+
+    service: IcebergService
+    basis: str
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    rerun: int | None = None
+    is_dry: bool = False
+
+
+Work = (
+    CreateTable
+    | IngestFiles
+    | RollBack
+    | RunService
+    | MakeSavepoint
+    | RestoreTable
+    | MaintainIceberg
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One piece of work on one table.
+
+    `writer` names the process that carries it out, where others can tell when that is gone; it is
+    no part of the plan.
+    """
+
+    id: str
+    table: TableTarget
+    work: Work
+    writer: str = ""
+
+    @property
+    def kind(self) -> OperationKind:
+        match self.work:
+            case CreateTable():
+                return OperationKind.CREATE
+            case IngestFiles():
+                return OperationKind.INGEST
+            case RollBack():
+                return OperationKind.ROLLBACK
+            case RunService() | MaintainIceberg():
+                return OperationKind.of(self.work.service)
+            case MakeSavepoint():
+                return OperationKind.SAVEPOINT
+            case RestoreTable():
+                return OperationKind.RESTORE
+
+    @property
+    def subject(self) -> str:
+        """Name of the ingest or of the savepoint, or nothing."""
+        return self.work.name if isinstance(self.work, IngestFiles | MakeSavepoint) else ""
+
+    def to_json_object(self) -> dict[str, Any]:
+        return {
+            "version": _VERSION,
+            "id": self.id,
+            "kind": self.kind.value,
+            "table": _table_object(self.table),
+            "work": _work_object(self.work),
+        }
+
+    @classmethod
+    def from_json_object(cls, content: Any) -> Operation:
+        """Raises ConfigError when `content` is no operation of this version."""
+        try:
+            if content["version"] != _VERSION:
+                raise ConfigError(
+                    f"This operation is of version {content['version']}, known is {_VERSION}"
+                )
+            work = _read_work(OperationKind(content["kind"]), content["work"])
+            return cls(str(content["id"]), _read_table(content["table"]), work)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ConfigError(
+                f"This is no operation: {type(error).__name__} {error}", value=str(content)[:200]
+            ) from error
+
+
+def operation_id(table_name: str, kind: OperationKind, *basis: object) -> str:
+    """An id from what the operation does, fit to be the name of a Kubernetes Job.
+
+    `table_name` only makes it readable; `basis` must tell operations apart.
+    """
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    for part in (table_name, kind.value, *basis):
+        text = str(part).encode()
+        digest.update(len(text).to_bytes(8, "big") + text)
+    words = "".join(letter if letter.isalnum() else "-" for letter in table_name.lower())
+    readable = words.encode("ascii", "ignore").decode()[:_NAME_CHARACTERS].strip("-") or "table"
+    return f"{readable}-{kind.value}-{digest.hexdigest()}"
+
+
+def writer_name(operation_id: str, pod_uid: str) -> str:
+    """What the heartbeats of an operation's driver say: there is one such process, ever."""
+    return f"{operation_id}/{pod_uid}"
+
+
+def parse_writer_name(name: str) -> tuple[str, str] | None:
+    """Operation and pod of a writer, None where it is not one of ours in a pod."""
+    operation_id, slash, pod_uid = name.partition("/")
+    return (operation_id, pod_uid) if operation_id and slash and pod_uid else None
+
+
+def _table_object(table: TableTarget) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "name": table.name,
+        "location": _place_object(table.location),
+        "recordKey": list(table.record_key),
+        "partitionBy": list(table.partition_by),
+        "ordering": list(table.ordering),
+        "tableType": table.table_type,
+        "schema": _columns_object(table.schema),
+        "creationProperties": dict(table.creation_properties),
+        "writeProperties": dict(table.write_properties),
+    }
+    if table.unique_in_table:
+        content["uniqueInTable"] = True
+    if table.catalog is not None:
+        content["catalog"] = {
+            "name": table.catalog.catalog,
+            "table": table.catalog.table,
+            "properties": dict(table.catalog.properties),
+        }
+    return content
+
+
+def _read_table(content: Any) -> TableTarget:
+    return TableTarget(
+        name=str(content["name"]),
+        location=_read_place(content["location"]),
+        record_key=_texts(content["recordKey"]),
+        partition_by=_texts(content["partitionBy"]),
+        ordering=_texts(content["ordering"]),
+        table_type=str(content["tableType"]),
+        schema=_read_columns(content["schema"]),
+        creation_properties=_text_mapping(content["creationProperties"]),
+        write_properties=_text_mapping(content["writeProperties"]),
+        catalog=_read_catalog(content["catalog"]) if "catalog" in content else None,
+        unique_in_table=bool(content.get("uniqueInTable", False)),
+    )
+
+
+def _read_catalog(content: Any) -> CatalogEntry:
+    properties = tuple(sorted(_text_mapping(content["properties"]).items()))
+    return CatalogEntry(str(content["name"]), str(content["table"]), properties)
+
+
+def _work_object(work: Work) -> dict[str, Any]:
+    match work:
+        case CreateTable():
+            return {}
+        case RollBack():
+            return {"instants": list(work.instants), "gone": list(work.gone)}
+        case RunService():
+            return {
+                "service": work.service.value,
+                "basis": work.basis,
+                "settings": dict(work.settings),
+                "resumes": list(work.resumes),
+                "rerun": work.rerun,
+            }
+        case MaintainIceberg():
+            return {
+                "basis": work.basis,
+                "arguments": dict(work.arguments),
+                "options": dict(work.options),
+                "rerun": work.rerun,
+                "dryRun": work.is_dry,
+            }
+        case MakeSavepoint():
+            return {"name": work.name, "instant": work.instant}
+        case RestoreTable():
+            return {
+                "instant": work.instant,
+                "basis": work.basis,
+                "settings": dict(work.settings),
+            }
+        case IngestFiles():
+            return {
+                "name": work.name,
+                "landing": _place_object(work.landing),
+                "format": work.file_format.value,
+                "files": [[file.path, file.size_bytes, file.modified_ms] for file in work.files],
+                "generation": work.generation,
+                "operation": work.write_operation,
+                "options": dict(work.options),
+                "sourceSchema": _columns_object(work.source_schema),
+                "transform": work.transform,
+                "deleteWhen": work.delete_when,
+                "quarantines": work.quarantines,
+                "onceNumber": work.once_number,
+                "badRowsMax": work.bad_rows_max,
+                "formerName": work.former_name,
+            }
+
+
+def _read_work(kind: OperationKind, content: Any) -> Work:
+    service = kind.service
+    if isinstance(service, IcebergService):
+        return MaintainIceberg(
+            service=service,
+            basis=str(content["basis"]),
+            arguments=_text_mapping(content["arguments"]),
+            options=_text_mapping(content["options"]),
+            rerun=None if content["rerun"] is None else int(content["rerun"]),
+            is_dry=bool(content["dryRun"]),
+        )
+    if service is not None:
+        return RunService(
+            service=service,
+            basis=str(content["basis"]),
+            settings=_text_mapping(content["settings"]),
+            resumes=_texts(content["resumes"]),
+            rerun=None if content["rerun"] is None else int(content["rerun"]),
+        )
+    match kind:
+        case OperationKind.CREATE:
+            return CreateTable()
+        case OperationKind.ROLLBACK:
+            return RollBack(_texts(content["instants"]), _texts(content.get("gone", ())))
+        case OperationKind.SAVEPOINT:
+            return MakeSavepoint(str(content["name"]), str(content["instant"]))
+        case OperationKind.RESTORE:
+            settings = _text_mapping(content["settings"])
+            return RestoreTable(str(content["instant"]), str(content["basis"]), settings)
+        case OperationKind.INGEST:
+            return IngestFiles(
+                name=str(content["name"]),
+                landing=_read_place(content["landing"]),
+                file_format=FileFormat(content["format"]),
+                files=tuple(
+                    LandingFile(str(path), int(size), int(modified))
+                    for path, size, modified in content["files"]
+                ),
+                generation=int(content["generation"]),
+                write_operation=str(content["operation"]),
+                options=_text_mapping(content["options"]),
+                source_schema=_read_columns(content["sourceSchema"]),
+                transform=content["transform"],
+                delete_when=content["deleteWhen"],
+                quarantines=bool(content["quarantines"]),
+                once_number=content["onceNumber"],
+                bad_rows_max=content.get("badRowsMax"),
+                former_name=str(content.get("formerName", "")),
+            )
+    raise ConfigError(f"no work of kind {kind} is known")
+
+
+def _place_object(place: Place) -> dict[str, Any]:
+    return {"uri": place.uri, "options": dict(place.options)}
+
+
+def _read_place(content: Any) -> Place:
+    return Place(str(content["uri"]), tuple(sorted(_text_mapping(content["options"]).items())))
+
+
+def _columns_object(columns: tuple[Column, ...]) -> list[list[Any]]:
+    return [[column.name, str(column.type), column.nullable] for column in columns]
+
+
+def _read_columns(content: Any) -> tuple[Column, ...]:
+    return tuple(
+        Column(str(name), ColumnType.parse(kind), bool(nullable))
+        for name, kind, nullable in content
+    )
+
+
+def _texts(content: Any) -> tuple[str, ...]:
+    return tuple(str(item) for item in content)
+
+
+def _text_mapping(content: Any) -> dict[str, str]:
+    return {str(key): str(value) for key, value in content.items()}

@@ -1,0 +1,184 @@
+"""What came of an operation, as one JSON value.
+
+On one line it has at most `RESULT_BYTES_MAX` bytes, small enough for a pod's termination message:
+lists, texts and the audit are cut to fit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from tideline.errors import ConfigError, ConflictError, StorageUnavailableError, UnknownOutcomeError
+
+RESULT_BYTES_MAX = 4_096
+WORKER_DIED = "WorkerDied"
+"""The `error` when whoever carried the operation out, or its Java, is gone."""
+STOPPED = "Stopped"
+"""The `error` when whoever carried it out was told to stop."""
+
+_EXIT_CODES_SAFE_TO_RETRY = (
+    ConflictError.exit_code,
+    StorageUnavailableError.exit_code,
+    UnknownOutcomeError.exit_code,
+)
+
+
+class Outcome(Enum):
+    """How an operation ended. NOTHING: there was nothing left to do, and that is fine."""
+
+    SUCCEEDED = "succeeded"
+    NOTHING = "nothing"
+    FAILED = "failed"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedFile:
+    """A source file that was not taken in, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperationResult:
+    """What came of an operation. Sizes are bytes, times seconds; see CommitReport for the rows.
+
+    A rewrite reads files and writes others in their place; what is deleted is freed in the store.
+    `audit` says what a service did, file by file. It is the first to go when a result has to be
+    short: the figures are in the commit's metadata as well.
+    """
+
+    id: str
+    outcome: Outcome
+    message: str = ""
+    exit_code: int = 0
+    error: str | None = None
+    instant: str | None = None
+    write_operation: str | None = None
+    files_written: int = 0
+    rows_written: int = 0
+    rows_inserted: int = 0
+    rows_updated: int = 0
+    rows_deleted: int = 0
+    rows_set_aside: int = 0
+    bytes_written: int = 0
+    files_read: int = 0
+    bytes_read: int = 0
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    seconds: float = 0.0
+    source_files: int = 0
+    source_bytes: int = 0
+    skipped: tuple[SkippedFile, ...] = ()
+    rolled_back: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    audit: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def is_safe_to_retry(self) -> bool:
+        """Whether doing the same again may help, and nobody has to correct anything first.
+
+        An unknown outcome is: an operation is bound to a checkpoint, or to a plan, that tells the
+        next attempt whether the commit took place.
+        """
+        return self.exit_code in _EXIT_CODES_SAFE_TO_RETRY or self.error in (WORKER_DIED, STOPPED)
+
+    def to_json_object(self) -> dict[str, Any]:
+        """The result as JSON, without what is empty."""
+        content: dict[str, Any] = {"id": self.id, "outcome": self.outcome.value}
+        for name in _RESULT_FIELDS:
+            value = getattr(self, name)
+            if value not in ("", 0, 0.0, None, ()):
+                content[name] = list(value) if isinstance(value, tuple) else value
+        if self.skipped:
+            content["skipped"] = [[file.path, file.reason] for file in self.skipped]
+        if self.audit:
+            content["audit"] = [dict(item) for item in self.audit]
+        return content
+
+    def to_json(self) -> str:
+        """One line of at most RESULT_BYTES_MAX bytes; lists and texts are cut to fit."""
+        result = self
+        for text_max, items_max in _CUTS:
+            text = json.dumps(result.to_json_object(), ensure_ascii=False, separators=(",", ":"))
+            if len(text.encode()) <= RESULT_BYTES_MAX:
+                return text
+            result = _cut(self, text_max, items_max)
+        return json.dumps(result.to_json_object(), ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json_object(cls, content: Any) -> OperationResult:
+        """Raises ConfigError when `content` is no result."""
+        try:
+            values = {name: content[name] for name in _RESULT_FIELDS if name in content}
+            for name in ("rolled_back", "notes"):
+                values[name] = tuple(str(item) for item in values.get(name, ()))
+            skipped = tuple(SkippedFile(path, why) for path, why in content.get("skipped", ()))
+            audit = tuple(dict(item) for item in content.get("audit", ()))
+            outcome = Outcome(content["outcome"])
+            return cls(
+                id=str(content["id"]), outcome=outcome, skipped=skipped, audit=audit, **values
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ConfigError(
+                f"This is no result of an operation: {error}", value=str(content)[:200]
+            ) from error
+
+
+_RESULT_FIELDS = (
+    "message",
+    "exit_code",
+    "error",
+    "instant",
+    "write_operation",
+    "files_written",
+    "rows_written",
+    "rows_inserted",
+    "rows_updated",
+    "rows_deleted",
+    "rows_set_aside",
+    "bytes_written",
+    "files_read",
+    "bytes_read",
+    "files_deleted",
+    "bytes_deleted",
+    "seconds",
+    "source_files",
+    "source_bytes",
+    "rolled_back",
+    "notes",
+)
+# Longest text and most items, one after the other, until a result fits.
+_CUTS = ((1_000, 10), (300, 5), (100, 3), (40, 1))
+
+
+def _cut(result: OperationResult, text_max: int, items_max: int) -> OperationResult:
+    def shorter(text: str) -> str:
+        return text if len(text) <= text_max else text[: text_max - 3] + "..."
+
+    def fewer(items: tuple[str, ...]) -> tuple[str, ...]:
+        kept = tuple(shorter(item) for item in items[:items_max])
+        left_out = len(items) - len(kept)
+        return (*kept, f"and {left_out} more") if left_out else kept
+
+    skipped = tuple(
+        SkippedFile(shorter(file.path), shorter(file.reason)) for file in result.skipped[:items_max]
+    )
+    notes = fewer(result.notes)
+    if len(skipped) < len(result.skipped):
+        notes = (*notes, f"{len(result.skipped)} files skipped in all")
+    return replace(
+        result,
+        message=shorter(result.message),
+        skipped=skipped,
+        rolled_back=fewer(result.rolled_back),
+        notes=notes,
+        audit=(),
+    )

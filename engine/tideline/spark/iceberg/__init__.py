@@ -1,0 +1,1 @@
+"""Rewriting the data files of Iceberg tables on Spark."""

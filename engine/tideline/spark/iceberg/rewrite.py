@@ -1,0 +1,135 @@
+"""Rewriting the file groups of an Iceberg table on Spark.
+
+Groups without an order, and those whose rows a task can sort in memory, need no shuffle: each pack
+of files is one task, which answers with its new data files. The others are sorted by a shuffle.
+
+A group that fails is an answer, not an error: its new files are deleted, other groups go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tideline.iceberg.data.partitioned_writer import Output
+from tideline.iceberg.data.row_order import RowOrder
+from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.rewrite.execute import (
+    FilePiece,
+    RewriteContext,
+    group_order,
+    output,
+    split_group,
+    whole_files,
+    write_pieces,
+)
+from tideline.iceberg.rewrite.group_outcome import GroupFailed, GroupOutcome, GroupResult
+from tideline.iceberg.rewrite.plan import FileGroup
+from tideline.spark.iceberg.sorted_rewrite import SortedRewrite
+from tideline.spark.iceberg.tasks import answer, collected, numbered, of_attempt
+
+PART_BYTES_MAX = 96 * 1024 * 1024
+"""Stored bytes that a task sorts at once; in memory they are several times as many."""
+
+
+def execute_groups(
+    spark: SparkSession,
+    io: FileIO,
+    context: RewriteContext,
+    groups: Sequence[FileGroup],
+    *,
+    groups_per_job: int | None = None,
+    part_bytes_max: int = PART_BYTES_MAX,
+) -> Iterator[GroupOutcome]:
+    """Write the groups anew, so many in one Spark job; each is answered once its job is done."""
+    size = groups_per_job or max(1, len(groups))
+    for start in range(0, len(groups), size):
+        some = groups[start : start + size]
+        orders = [group_order(context, group) for group in some]
+        is_large = [
+            order is not None and group.input_bytes > part_bytes_max
+            for group, order in zip(some, orders, strict=True)
+        ]
+        small = [group for group, large in zip(some, is_large, strict=True) if not large]
+        yield from _answered(io, small, partial(_write_packs, spark, io, context, small))
+        for group, order, large in zip(some, orders, is_large, strict=True):
+            if large and order is not None:
+                shuffle = SortedRewrite(spark, io, context, group, order, part_bytes_max)
+                yield from _answered(io, [group], shuffle.answers)
+
+
+def _answered(
+    io: FileIO, groups: Sequence[FileGroup], run: Callable[[], list[tuple[int, Any]]]
+) -> Iterator[GroupOutcome]:
+    if not groups:
+        return
+    try:
+        answers = run()
+    except (PySparkException, Py4JError) as error:
+        for group in groups:
+            yield GroupFailed(group.index, error)
+        return
+    for group in groups:
+        found = [answer for index, answer in answers if index == group.index]
+        added = tuple(file for answer in found if isinstance(answer, tuple) for file in answer)
+        failed = next((answer for answer in found if isinstance(answer, Exception)), None)
+        if failed is None:
+            yield GroupResult(group.index, added)
+        else:
+            io.remove_written(file.file_path for file in added)
+            yield GroupFailed(group.index, failed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pack:
+    """What one task writes."""
+
+    group: int
+    target: Output
+    pieces: tuple[FilePiece, ...]
+    order: RowOrder | None
+    files: int
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(piece.size_bytes for piece in self.pieces)
+
+
+def _write_packs(
+    spark: SparkSession, io: FileIO, context: RewriteContext, groups: Sequence[FileGroup]
+) -> list[tuple[int, Any]]:
+    packs: list[_Pack] = []
+    for group in groups:
+        order = group_order(context, group)
+        pieces = split_group(group) if order is None else [whole_files(group)]
+        packs += [
+            _Pack(group.index, output(context, group, f"{number:05d}"), pack, order,
+                  group.outputs_expected)
+            for number, pack in enumerate(pieces)
+        ]  # fmt: skip
+    packs.sort(key=lambda pack: pack.size_bytes, reverse=True)
+    return collected(numbered(spark, len(packs)), WritePacks(io, context, packs))
+
+
+@dataclass(frozen=True, slots=True)
+class WritePacks:
+    """Task function: numbers of packs in, their new data files out."""
+
+    io: FileIO
+    context: RewriteContext
+    packs: Sequence[_Pack]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                pack = self.packs[number]
+                target = of_attempt(pack.target)
+                write = partial(write_pieces, self.io, self.context, target)
+                yield answer(pack.group, partial(write, pack.pieces, pack.order, pack.files))

@@ -1,0 +1,1 @@
+"""Reading Hudi tables on Spark: snapshots, changes, the data source."""

@@ -1,0 +1,127 @@
+"""Spark's own vectorised Parquet reader over an explicit list of base files.
+
+`spark.read.parquet` either takes folders, which hold older versions of every file, or a list of
+files, for which it knows no partitions and asks the store file by file. Here Spark gets its native
+file index with everything a file-system view knows already: names, sizes and the values of the
+partition columns. Partitions are pruned and columns read natively; no row goes through Python.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from tideline.hudi.table.file_group import BaseFile
+from tideline.spark.quoting import quoted
+from tideline.spark.read.partition_values import PartitionLayout, split_by_certainty
+from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings
+from tideline.storage.location import StoreLocation
+
+_compiled: dict[tuple[int, str], Any] = {}
+_compiling = Lock()
+
+
+def read_base_files(
+    spark: SparkSession,
+    location: StoreLocation,
+    files: Iterable[BaseFile],
+    schema: T.StructType,
+    layout: PartitionLayout | None = None,
+) -> DataFrame:
+    """The rows of the files, with the columns of `schema` in its order.
+
+    `schema` has the types the files store, or ones that Spark's reader widens them to; a column
+    that a file lacks is null. With `layout` filters on partition columns skip files; files of
+    partitions whose values are uncertain are read as any other.
+    """
+    connect_s3a(spark, location)
+    by_partition: dict[str, list[BaseFile]] = {}
+    for file in files:
+        by_partition.setdefault(file.partition, []).append(file)
+    certain, uncertain = split_by_certainty(by_partition, layout)
+    frames = []
+    if layout is not None and certain:
+        names = set(layout.schema.names)
+        columns = T.StructType([field for field in schema.fields if field.name in names])
+        order = [layout.schema.names.index(field.name) for field in columns.fields]
+        values = {
+            partition: [texts[position] for position in order]
+            for partition, texts in certain.items()
+        }
+        frames.append(_frame(spark, location, by_partition, values, columns, schema))
+    if uncertain:
+        no_values: dict[str, Sequence[str | None]] = dict.fromkeys(uncertain, ())
+        frames.append(_frame(spark, location, by_partition, no_values, T.StructType(), schema))
+    if not frames:
+        return spark.createDataFrame([], schema)
+    first, *others = [frame.select(*_quoted(schema)) for frame in frames]
+    for other in others:
+        first = first.unionAll(other)
+    return first
+
+
+def _frame(
+    spark: SparkSession,
+    location: StoreLocation,
+    files: Mapping[str, Sequence[BaseFile]],
+    values: Mapping[str, Sequence[str | None]],
+    partition_schema: T.StructType,
+    schema: T.StructType,
+) -> DataFrame:
+    """One native relation over the partitions that `values` names."""
+    directories = [
+        {
+            "path": location.spark_uri(partition),
+            "values": list(texts),
+            "files": [(file.name, file.size_bytes) for file in files[partition]],
+        }
+        for partition, texts in values.items()
+    ]
+    jvm: Any = spark._jvm
+    as_java_type = jvm.org.apache.spark.sql.types.DataType.fromJson
+    relation = compiled_relation(spark, "BaseFileRelation")
+    frame = relation.frame(
+        spark._jsparkSession,
+        json.dumps(directories),
+        as_java_type(partition_schema.json()),
+        as_java_type(schema.json()),
+        java_map(jvm, s3a_settings(location)),
+    )
+    return DataFrame(frame, spark)
+
+
+def compiled_relation(spark: SparkSession, name: str) -> Any:
+    """A new object of the class in `<name>.java` here, compiled once per Java process.
+
+    Only the driver has the class: no task may carry an object of it.
+    """
+    gateway: Any = spark.sparkContext._gateway
+    with _compiling:
+        if (id(gateway), name) not in _compiled:
+            compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
+            thread = gateway.jvm.java.lang.Thread.currentThread()
+            compiler.setParentClassLoader(thread.getContextClassLoader())
+            compiler.cook(Path(__file__).with_name(f"{name}.java").read_text("utf-8"))
+            loaded = compiler.getClassLoader().loadClass(f"tideline.{name}")
+            no_types = gateway.new_array(gateway.jvm.java.lang.Class, 0)
+            no_arguments = gateway.new_array(gateway.jvm.java.lang.Object, 0)
+            _compiled[id(gateway), name] = loaded.getConstructor(no_types).newInstance(no_arguments)
+        return _compiled[id(gateway), name]
+
+
+def java_map(jvm: Any, settings: Mapping[str, Any]) -> Any:
+    """A Java map with these entries."""
+    made = jvm.java.util.HashMap()
+    for name, text in settings.items():
+        made.put(name, text)
+    return made
+
+
+def _quoted(schema: T.StructType) -> list[str]:
+    return [quoted(name) for name in schema.names]

@@ -1,0 +1,149 @@
+"""Reading beside a cleaner: whether the files of an instant, or of now, are all still there.
+
+Cleaning removes file versions that newer ones superseded. The file-system view cannot tell a file
+group that did not exist yet from one whose old versions are gone, but later commits can: they name
+the version they built on and the file groups they replaced. Nor can it tell a version of which a
+clean has removed some files so far, a base file without its logs say; the clean's plan can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tideline.errors import ConfigError, ConflictError, CorruptTableError
+from tideline.hudi.services.cleaning.history import read_cleaning_plan
+from tideline.hudi.table.file_group import FileGroupId, split_path
+from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, State
+from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
+
+_ATTEMPTS = 5
+
+
+def load_view(
+    table: HoodieTable,
+    partitions: Callable[[ActiveTimeline], Iterable[str] | None] = lambda _: None,
+) -> tuple[ActiveTimeline, FileSystemView]:
+    """The timeline and the files as it shows them, of all partitions or those it calls for.
+
+    Loaded anew while a clean begins in between: it may have removed what the older timeline still
+    shows. Raises ConflictError when that goes on and on.
+    """
+    for _ in range(_ATTEMPTS):
+        timeline = table.timeline()
+        view = table.read_view(timeline, partitions(timeline))
+        if _cleans(table.timeline()) <= _cleans(timeline):
+            return timeline, view
+    raise ConflictError("cleaning goes on all the time: try again", table=table.uri)
+
+
+def check_files_kept(
+    table: HoodieTable, timeline: ActiveTimeline, view: FileSystemView, as_of: InstantTime
+) -> None:
+    """Raise ConfigError naming the instant when the table as of `as_of` is gone in part.
+
+    Where commits since then are archived they cannot be asked, so that is refused as well; but a
+    savepoint keeps all files of its instant.
+    """
+    if as_of in timeline.savepointed_times():
+        return
+    if timeline.start is not None and as_of < timeline.start and has_archive(table):
+        raise _gone(table, as_of, f"the timeline before {timeline.start} is archived")
+    versions = whole_versions(table, timeline, view)
+    born_later: set[FileGroupId] = set()
+    for instant in timeline.of(*COMMIT_ACTIONS).completed().after(as_of):
+        metadata = table.read_commit(instant)
+        for group, version in _built_on(metadata):
+            if version is None:
+                born_later.add(group)
+            elif version <= as_of and version not in versions.get(group, ()):
+                raise _gone(table, as_of, f"{group} of {version} was cleaned")
+        for group in _replaced(metadata):
+            kept = any(version <= as_of for version in versions.get(group, ()))
+            if group not in born_later and not kept:
+                raise _gone(table, as_of, f"{group} was replaced at {instant.time} and cleaned")
+
+
+def whole_versions(
+    table: HoodieTable, timeline: ActiveTimeline, view: FileSystemView
+) -> dict[FileGroupId, frozenset[InstantTime]]:
+    """The versions of every file group, but for those that a clean is about to remove.
+
+    Raises CorruptTableError when the plan of a clean under way cannot be read.
+    """
+    doomed = _doomed(table, timeline)
+    return {
+        group.id: frozenset(
+            piece.base_instant
+            for piece in group.slices
+            if (group.id, piece.base_instant) not in doomed
+        )
+        for partition in view.partitions
+        for group in view.all_file_groups(partition)
+    }
+
+
+def has_archive(table: HoodieTable) -> bool:
+    """Whether any instant of the table has been archived."""
+    listing = table.store.list_directory(f".hoodie/{table.config.archive_folder}")
+    return any(not _is_sidecar(info.path) for info in listing.objects)
+
+
+def _cleans(timeline: ActiveTimeline) -> frozenset[InstantTime]:
+    return frozenset(instant.time for instant in timeline.of(Action.CLEAN))
+
+
+def _built_on(metadata: CommitMetadata) -> list[tuple[FileGroupId, InstantTime | None]]:
+    """Per file group a commit wrote, the version before; None for a new file group."""
+    built_on = []
+    for partition, stats in metadata.partition_to_write_stats.items():
+        for stat in stats:
+            if not stat.file_id or not stat.path:
+                continue
+            previous = stat.prev_commit or NO_PREVIOUS_COMMIT
+            version = InstantTime(previous) if is_instant_time(previous) else None
+            built_on.append((FileGroupId(partition, stat.file_id), version))
+    return built_on
+
+
+def _replaced(metadata: CommitMetadata) -> list[FileGroupId]:
+    replaced = metadata.partition_to_replace_file_ids or {}
+    return [
+        FileGroupId(partition, file_id)
+        for partition, file_ids in replaced.items()
+        for file_id in file_ids
+    ]
+
+
+def _doomed(
+    table: HoodieTable, timeline: ActiveTimeline
+) -> frozenset[tuple[FileGroupId, InstantTime]]:
+    """The versions that pending cleans remove."""
+    doomed: set[tuple[FileGroupId, InstantTime]] = set()
+    for instant in timeline.of(Action.CLEAN).pending():
+        try:
+            plan = read_cleaning_plan(table, instant)
+        except CorruptTableError:
+            if instant.state is State.REQUESTED:
+                continue  # nothing was done for it, and nothing can be
+            raise
+        for files in plan.files.values():
+            parsed = (parse_data_file(*split_path(file.path), 0) for file in files)
+            doomed.update((file.group, file.instant) for file in parsed if file is not None)
+    return frozenset(doomed)
+
+
+def _is_sidecar(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.endswith(".crc") or name in ("_SUCCESS", ".gitkeep")
+
+
+def _gone(table: HoodieTable, as_of: InstantTime, why: str) -> ConfigError:
+    return ConfigError(
+        f"the table as of this instant can no longer be read: {why}",
+        table=table.uri,
+        instant=as_of,
+    )

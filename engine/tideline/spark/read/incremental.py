@@ -1,0 +1,181 @@
+"""Incremental reads: the rows that a range of commits wrote, as the last of them left these.
+
+1. The range ends before the oldest pending write: were that to complete later, a consumer that had
+   read past it would never see its rows. Pending clustering and compaction write no new rows.
+2. The commits in the range tell which file groups they wrote; of each its slice as of the end of
+   the range is read, merged, and none when it was replaced within the range. Rows are selected by
+   their own commit time.
+3. Where the range begins before the active timeline the files come from the table as of the end of
+   the range, which holds the same rows.
+
+Source: Hudi's IncrementalRelation, TimelineUtils.handleHollowCommitIfNeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cache
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tideline.errors import (
+    ConfigError,
+    CorruptTableError,
+    ObjectNotFoundError,
+    UnsupportedTableError,
+)
+from tideline.formats.avro import decode_container
+from tideline.hudi.table.file_group import FileGroupId, FileSlice, split_path
+from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.spark.read.history import check_files_kept, has_archive, load_view, whole_versions
+from tideline.spark.read.point_in_time import point_in_time
+from tideline.spark.read.table_scan import (
+    CommitRange,
+    TableScan,
+    execute_scan,
+    scan_schema,
+    split_slices,
+)
+
+Point = InstantTime | datetime | str
+
+
+def incremental(
+    spark: SparkSession, table: HoodieTable, after: Point, until: Point | None = None
+) -> DataFrame:
+    """Rows whose `_hoodie_commit_time` is later than `after` and not later than `until`.
+
+    Without `until`, up to the newest commit that no pending write precedes. Deleted rows and older
+    versions of a row do not appear. Raises ConfigError when the files of that range have been
+    cleaned since, UnsupportedTableError for a table without meta columns.
+    """
+    return execute_scan(spark, table, plan_incremental(table, after, until))
+
+
+def plan_incremental(table: HoodieTable, after: Point, until: Point | None = None) -> TableScan:
+    """The files and commits of an incremental read.
+
+    `commits.until` of the result is where the range really ends, to be `after` the next time.
+    """
+    if not table.config.populate_meta_fields:
+        raise UnsupportedTableError(
+            "a table without meta columns cannot be read incrementally", table=table.uri
+        )
+    begin = point_in_time(table, after)
+    end = None if until is None else point_in_time(table, until)
+    read_commit = cache(table.read_commit)
+
+    def partitions(timeline: ActiveTimeline) -> frozenset[str] | None:
+        """Those whose files have to be listed, None for all."""
+        if _begins_before(table, timeline, begin):
+            return None
+        written = _written_by(read_commit, _commits_of_range(table, timeline, begin, end))
+        return frozenset(group.partition for group in written)
+
+    timeline, view = load_view(table, partitions)
+    commits = _commits_of_range(table, timeline, begin, end)
+    newest = commits.last()
+    if newest is None:
+        return TableScan(timeline, scan_schema(table, timeline), (), CommitRange(begin, begin))
+    if _begins_before(table, timeline, begin):
+        check_files_kept(table, timeline, view, newest.time)
+        pieces = [
+            piece
+            for partition in view.partitions
+            for piece in view.latest_slices(partition, newest.time)
+            if piece.log_files or piece.base_instant > begin
+        ]
+    else:
+        written = _written_by(read_commit, commits)
+        versions = whole_versions(table, timeline, view)
+        pieces = _kept_slices(table, view, versions, written, newest.time)
+    files, slices = split_slices(pieces)
+    schema = scan_schema(table, timeline.up_to(newest.time))
+    commit_range = CommitRange(begin, newest.time)
+    return TableScan(timeline, schema, files, commit_range, slices, until=newest.time)
+
+
+def readable_commits(table: HoodieTable, timeline: ActiveTimeline) -> ActiveTimeline:
+    """The completed commits that no pending write precedes."""
+    commits = timeline.of(*COMMIT_ACTIONS).completed()
+    for instant in timeline.of(*COMMIT_ACTIONS).pending():
+        if not _is_clustering(table, instant):
+            return commits.before(instant.time)
+    return commits
+
+
+def _commits_of_range(
+    table: HoodieTable, timeline: ActiveTimeline, begin: InstantTime, end: InstantTime | None
+) -> ActiveTimeline:
+    commits = readable_commits(table, timeline).after(begin)
+    return commits if end is None else commits.up_to(end)
+
+
+def _begins_before(table: HoodieTable, timeline: ActiveTimeline, begin: InstantTime) -> bool:
+    """Whether commits later than `begin` may be archived."""
+    return timeline.start is not None and begin < timeline.start and has_archive(table)
+
+
+def _is_clustering(table: HoodieTable, instant: Instant) -> bool:
+    """Whether a pending replacecommit has a plan, which only clustering has.
+
+    One that cannot be read may be an overwrite, whose rows a consumer must not miss.
+    """
+    if instant.action is not Action.REPLACECOMMIT:
+        return False
+    try:
+        body = table.timelines.read(instant.in_state(State.REQUESTED))
+        return bool(body) and decode_container(body).get("clusteringPlan") is not None
+    except (ObjectNotFoundError, CorruptTableError):
+        # Not found, it is just being completed or rolled back: the next read sees which.
+        return False
+
+
+def _written_by(
+    read_commit: Callable[[Instant], CommitMetadata], commits: ActiveTimeline
+) -> dict[FileGroupId, str]:
+    """Path of the newest file of every file group the commits wrote to and did not replace."""
+    newest: dict[FileGroupId, str] = {}
+    replaced: set[FileGroupId] = set()
+    for instant in commits:
+        metadata = read_commit(instant)
+        for partition, stats in metadata.partition_to_write_stats.items():
+            for stat in stats:
+                if stat.path and stat.file_id:
+                    newest[FileGroupId(partition, stat.file_id)] = stat.path
+        for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
+            replaced.update(FileGroupId(partition, file_id) for file_id in ids)
+    return {group: path for group, path in newest.items() if group not in replaced}
+
+
+def _kept_slices(
+    table: HoodieTable,
+    view: FileSystemView,
+    versions: Mapping[FileGroupId, frozenset[InstantTime]],
+    written: Mapping[FileGroupId, str],
+    end: InstantTime,
+) -> list[FileSlice]:
+    """The slices as of `end` of the file groups that were written; `versions` are all there."""
+    for group, path in written.items():
+        data_file = parse_data_file(*split_path(path), 0)
+        # In timeline layout 1 a log, too, is named after the instant of its slice.
+        if data_file is None or data_file.instant not in versions.get(group, ()):
+            raise ConfigError(
+                f"rows up to {end} can no longer be read: their files were cleaned since; "
+                "read up to a later instant",
+                table=table.uri,
+                instant=end,
+                path=path,
+            )
+    return [
+        piece
+        for partition in view.partitions
+        for piece in view.latest_slices(partition, end)
+        if piece.group in written
+    ]

@@ -1,0 +1,59 @@
+"""What runs inside a Python worker to read file slices: merged rows in Spark's Arrow types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.write.file_slice_merge import FileSliceMerge, SliceContext
+from tideline.storage.object_store import ObjectStore
+
+# Rows of a batch on their way to Java, which works on one while the next is made.
+_BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTask:
+    """One slice to read, and the values of columns that its files leave out."""
+
+    file_slice: FileSlice
+    constants: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceReader:
+    """How the slices of one scan are read; picklable.
+
+    `target` has the types that Spark expects the columns of the context in.
+    """
+
+    context: SliceContext
+    target: pa.Schema
+
+    def rows(
+        self, store: ObjectStore, task: SliceTask, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """The merged rows of a slice, with these columns."""
+        schema = pa.schema([self.target.field(name) for name in columns])
+        stored = [name for name in columns if name not in task.constants]
+        if not stored:
+            # Something must tell the number of rows.
+            stored = [next(name for name in self.target.names if name not in task.constants)]
+        for batch in FileSliceMerge(store, task.file_slice, self.context, stored).batches():
+            for start in range(0, batch.num_rows, _BATCH_ROWS):
+                yield self._shaped(batch.slice(start, _BATCH_ROWS), task.constants, schema)
+
+    def _shaped(
+        self, rows: pa.RecordBatch, constants: Mapping[str, str | None], schema: pa.Schema
+    ) -> pa.RecordBatch:
+        arrays = []
+        for wanted in schema:
+            if wanted.name in constants:
+                array = pa.repeat(pa.scalar(constants[wanted.name], pa.string()), rows.num_rows)
+            else:
+                array = rows.column(wanted.name)
+            arrays.append(array if array.type == wanted.type else array.cast(wanted.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,66 @@
+"""Snapshot reads: the table as of its newest commit, or as of an earlier instant.
+
+1. Load the timeline; what is not completed does not exist.
+2. Take the newest slice of every file group, as of the instant asked for: its base file, and its
+   log where there is one. A read-optimised read takes the newest base file and leaves logs out.
+3. An older instant can only be read while the files it consisted of are still there: a reader is
+   told so, and is not given the rows that happen to be left.
+
+The meta columns come first, as in Hudi's own reads.
+Source: Hudi's HoodieFileIndex, BaseFileOnlyRelation, TimelineUtils.validateTimestampAsOf.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.spark.read.history import check_files_kept, load_view
+from tideline.spark.read.point_in_time import point_in_time
+from tideline.spark.read.table_scan import TableScan, execute_scan, scan_schema, split_slices
+
+
+def snapshot(
+    spark: SparkSession, table: HoodieTable, as_of: InstantTime | datetime | str | None = None
+) -> DataFrame:
+    """The table's rows, as of an instant time, a datetime or an ISO timestamp when given.
+
+    The frame keeps to the files of the moment of this call, whatever is committed later. Raises
+    ConfigError for an `as_of` that is no time or whose files are gone.
+    """
+    return execute_scan(spark, table, plan_snapshot(table, as_of))
+
+
+def read_optimized(spark: SparkSession, table: HoodieTable) -> DataFrame:
+    """The rows of the base files alone, all read natively.
+
+    Of a merge-on-read table that is what the last compaction of each file group left. A copy on
+    write table is its base files.
+    """
+    return execute_scan(spark, table, plan_read_optimized(table))
+
+
+def plan_snapshot(
+    table: HoodieTable, as_of: InstantTime | datetime | str | None = None
+) -> TableScan:
+    """The files and columns of a snapshot. Raises as `snapshot` does."""
+    time = None if as_of is None else point_in_time(table, as_of)
+    timeline, view = load_view(table)
+    if time is not None:
+        check_files_kept(table, timeline, view, time)
+    files, slices = split_slices(
+        piece for partition in view.partitions for piece in view.latest_slices(partition, time)
+    )
+    as_it_was = timeline if time is None else timeline.up_to(time)
+    schema = scan_schema(table, as_it_was)
+    return TableScan(timeline, schema, files, slices=slices, until=time)
+
+
+def plan_read_optimized(table: HoodieTable) -> TableScan:
+    """The newest base file of every file group that has one, without what its log changed."""
+    timeline, view = load_view(table)
+    files = [file for partition in view.partitions for file in view.latest_base_files(partition)]
+    return TableScan(timeline, scan_schema(table, timeline), tuple(files))

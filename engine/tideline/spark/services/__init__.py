@@ -1,0 +1,1 @@
+"""The services of Hudi tables that move rows, on Spark."""

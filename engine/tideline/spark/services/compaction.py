@@ -1,0 +1,67 @@
+"""Compaction and log compaction on Spark: one task per operation, rows in Arrow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tideline.hudi.services.compaction.operation import CompactionOperation
+from tideline.hudi.services.engine import ServiceWork
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.write.slice_rewrite import RewriteContext, compact_log, compact_slice
+from tideline.spark.services.tasks import RewriteTask, Work, numbered, time_limit
+from tideline.spark.task_errors import raised_errors
+from tideline.spark.write.tasks import SPARK_STAT_SCHEMA
+from tideline.storage.object_store import ObjectStore
+
+
+def compact_operations(
+    spark: SparkSession,
+    table: HoodieTable,
+    work: ServiceWork,
+    operations: Sequence[CompactionOperation],
+    *,
+    only_logs: bool,
+) -> tuple[WriteStat, ...]:
+    """Run the operations, the largest first; raises what a task raised."""
+    slices = sorted((item.slice for item in operations), key=_size_bytes, reverse=True)
+    context = RewriteContext.of(table, work.timeline, work.instant, work.schema_json, work.config)
+    return run_rewrites(
+        spark, table, work, context, slices, _compact_log if only_logs else _compact
+    )
+
+
+def run_rewrites(
+    spark: SparkSession,
+    table: HoodieTable,
+    work: ServiceWork,
+    context: RewriteContext,
+    items: Sequence[Any],
+    rewrite: Work,
+) -> tuple[WriteStat, ...]:
+    """One job with a task for each item; raises what a task raised."""
+    if not items:
+        return ()
+    task = RewriteTask(table.location, context, tuple(items), rewrite)
+    with time_limit(spark, work.seconds_max, work.instant), raised_errors():
+        answers = numbered(spark, len(items)).mapInArrow(task, SPARK_STAT_SCHEMA).collect()
+    return tuple(WriteStat.from_json_object(json.loads(row[0])) for row in answers)
+
+
+def _compact(context: RewriteContext, store: ObjectStore, piece: FileSlice) -> Iterable[WriteStat]:
+    return (compact_slice(context, store, piece),)
+
+
+def _compact_log(
+    context: RewriteContext, store: ObjectStore, piece: FileSlice
+) -> Iterable[WriteStat]:
+    return compact_log(context, store, piece)
+
+
+def _size_bytes(piece: FileSlice) -> int:
+    return piece.size_bytes

@@ -1,0 +1,151 @@
+"""The Spark session everything runs in: quiet, in UTC, with warm Python workers.
+
+`spark_session` starts Java when none runs yet. Settings that only matter at start are then fixed
+for the life of the process; a session that runs already is returned as it is, connected to the
+locations asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from tideline.errors import ConfigError
+from tideline.read_limits import COLUMNS_SETTING
+from tideline.read_limits import SETTING as METADATA_SETTING
+from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings
+from tideline.spark.session.s3a_jars import INSTALL_COMMAND, find_s3a_jars
+from tideline.spark.session.start import start
+from tideline.storage.location import StoreLocation
+
+ARROW_BATCH_ROWS = 65_536
+
+_MIB = 1024 * 1024
+_ARROW_BATCH_BYTES_MAX = 64 * _MIB
+_HEAP_MIB_MIN = 1024
+_HEAP_MIB_MAX = 16 * 1024
+_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def spark_session(
+    app_name: str = "tideline",
+    *,
+    master: str = "local[*]",
+    locations: Iterable[StoreLocation] = (),
+    extra_conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The running Spark session, else a new one.
+
+    `locations` are the stores it will read or write; those on S3 need the S3A jars. `extra_conf`
+    (Spark configuration) wins over what is set here. Raises ConfigError without Java 17 or newer
+    and for an S3 location without the jars.
+    """
+    stores = tuple(locations)
+    session = SparkSession.getActiveSession()
+    if session is None:
+        configuration = spark_configuration(master, stores) | dict(extra_conf or {})
+        session = start(app_name, master, configuration)
+    for location in stores:
+        connect_s3a(session, location)
+    return session
+
+
+def spark_configuration(master: str, locations: Iterable[StoreLocation] = ()) -> dict[str, str]:
+    """The Spark configuration of a new session. Raises ConfigError when the S3A jars are needed
+    and missing."""
+    log_configuration = Path(__file__).with_name("log4j2.properties")
+    configuration = {
+        "spark.sql.session.timeZone": "UTC",
+        # Query results and Python tasks move as Arrow; larger batches cost Python less per row.
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_ROWS),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(_ARROW_BATCH_BYTES_MAX),
+        "spark.python.worker.reuse": "true",
+        "spark.python.daemon.module": "tideline.spark.session.python_daemon",
+        "spark.sql.adaptive.enabled": "true",
+        # A value that does not fit its type is an error, never silently null.
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # No Hive metastore, and no warehouse folder wherever the command happens to run.
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": f"file:{tempfile.gettempdir()}/tideline-warehouse-{os.getuid()}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration.as_uri()}",
+    }
+    # Executors read metadata and files within the limits of their driver.
+    for name in (METADATA_SETTING, COLUMNS_SETTING):
+        if name in os.environ:
+            configuration[f"spark.executorEnv.{name}"] = os.environ[name]
+    if is_local(master):
+        configuration |= _local_configuration(master)
+    return configuration | _s3a_configuration(master, locations)
+
+
+def is_local(master: str) -> bool:
+    """Whether everything runs in this machine's one Java process."""
+    return master == "local" or master.startswith("local[")
+
+
+def local_cores(master: str) -> int:
+    """How many tasks run at once under a local master: `local`, `local[4]`, `local[*]`."""
+    count = master.partition("[")[2].rstrip("]").partition(",")[0]
+    if count == "*":
+        return len(os.sched_getaffinity(0))
+    return int(count) if count.isdecimal() else 1
+
+
+def _local_configuration(master: str) -> dict[str, str]:
+    return {
+        "spark.driver.memory": f"{_heap_mib()}m",
+        # Nothing of a local session is for the network.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        # The default of 200 costs more than it spreads on one machine.
+        "spark.sql.shuffle.partitions": str(max(4, 2 * local_cores(master))),
+    }
+
+
+def _heap_mib() -> int:
+    """40% of the machine's (or the container's) memory: Python tasks need the rest."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _CGROUP_LIMITS:
+        try:
+            text = Path(path).read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+        if text.isdecimal():
+            limits.append(int(text))
+    return max(_HEAP_MIB_MIN, min(_HEAP_MIB_MAX, min(limits) * 2 // 5 // _MIB))
+
+
+def _s3a_configuration(master: str, locations: Iterable[StoreLocation]) -> dict[str, str]:
+    """Per-bucket settings, and the jars unless they are among pyspark's own."""
+    settings: dict[str, str] = {}
+    for location in locations:
+        for name, text in s3a_settings(location).items():
+            settings[f"spark.hadoop.{name}"] = text
+    if settings:
+        # On for all buckets otherwise, with a class that is in none of our jars.
+        settings["spark.hadoop.fs.s3a.committer.magic.enabled"] = "false"
+    if not settings or _has_own_connector():
+        return settings
+    jars = find_s3a_jars()
+    if jars is None:
+        raise ConfigError(f"an S3 location needs Spark's S3A jars: run `{INSTALL_COMMAND}` once")
+    if is_local(master):
+        # On the class path they need not be copied into every session.
+        settings["spark.driver.extraClassPath"] = f"{jars[0].parent}/*"
+    else:
+        settings["spark.jars"] = ",".join(jar.as_uri() for jar in jars)
+    return settings
+
+
+def _has_own_connector() -> bool:
+    jars = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
+    return any(jars.glob("hadoop-aws-*.jar"))

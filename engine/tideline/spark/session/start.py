@@ -1,0 +1,41 @@
+"""Starting Java and Spark with a finished configuration."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from tideline.cache_directory import cache_directory
+from tideline.spark.session.java_runtime import prepare_java
+
+
+def start(app_name: str, master: str, configuration: Mapping[str, str]) -> SparkSession:
+    """A new session, with this Python for its workers.
+
+    Raises ConfigError without Java 17 or newer.
+    """
+    builder = SparkSession.builder.appName(app_name).master(master)
+    for name, text in configuration.items():
+        builder = builder.config(name, text)
+    # Spark's default is whatever `python3` the PATH holds, which need not have Arrow.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with _java_home():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _java_home() -> Iterator[None]:
+    """Our choice of Java while Spark starts; the caller's environment stays as it was."""
+    before = os.environ.get("JAVA_HOME")
+    os.environ["JAVA_HOME"] = str(prepare_java(cache_directory()))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["JAVA_HOME"]
+        else:
+            os.environ["JAVA_HOME"] = before

@@ -1,0 +1,1 @@
+"""Writing Hudi tables on Spark: keys, their lookup, one task per file group."""

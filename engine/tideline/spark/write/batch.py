@@ -1,0 +1,305 @@
+"""The incoming rows of one write, made ready: target schema, keys, partition path, arrival order.
+
+The prepared frame has the columns below beside the table's user columns, which are cast and in
+the table's order. Nothing is computed until an action runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+
+from tideline.errors import ConfigError, InvalidDataError
+from tideline.hudi.table.column_type import fits_in, stored_type
+from tideline.hudi.table.schema import EvolvedSchema, evolve, without_meta_fields
+from tideline.hudi.write.config import DeleteMarker
+from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
+from tideline.hudi.write.key_generator import KeyGenerator
+from tideline.hudi.write.partition_path import check_partition_paths
+from tideline.read_limits import too_many_columns
+from tideline.spark.quoting import column_named
+from tideline.spark.write.keys import column_of, partition_path_column, record_key_column
+from tideline.spark.write.routing_sources import RoutingSources
+
+PARTITION_PATH = "_hoodie_partition_path"
+ARRIVAL = "_tideline_sequence"
+"""Breaks ties between equal ordering values: later wins. Callers may supply it."""
+DELETED_FLAG = "_hoodie_is_deleted"
+"""Marks rows that delete. Stored only in a table that has it as a column, which is false in every
+row; adding it to a table would make every later batch lack a column, for us and for Hudi."""
+META_PREFIX = "_hoodie_"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBatch:
+    """Rows ready for tagging, and the schema they will be written with.
+
+    `key_fields` are the record key's columns and the partition path's: all that a message may
+    show of a row.
+    """
+
+    rows: DataFrame
+    schema: EvolvedSchema
+    has_deletes: bool
+    sources: RoutingSources = field(default_factory=RoutingSources)
+    key_fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFacts:
+    """What one pass over the keys tells: rows of each partition; none of them has a bad key."""
+
+    rows_per_partition: Mapping[str, int]
+
+    @property
+    def rows(self) -> int:
+        return sum(self.rows_per_partition.values())
+
+
+def prepare_batch(
+    frame: DataFrame,
+    keys: KeyGenerator,
+    table_schema: pa.Schema | None,
+    *,
+    deletes_only: bool = False,
+    null_missing_columns: bool = False,
+    delete_marker: DeleteMarker | None = None,
+) -> PreparedBatch:
+    """Bring a caller's frame into the table's shape.
+
+    Meta columns in the input are ignored. Keys are made from values as the table stores them. Rows
+    delete by `_hoodie_is_deleted` or by `delete_marker`. `deletes_only` (operation delete) reads
+    the key and partition columns and nothing else. Raises InvalidDataError when the schemas clash,
+    ConfigError when a key field is missing.
+    """
+    problem = too_many_columns(len(frame.columns))
+    if problem is not None:
+        raise InvalidDataError(problem)
+    supplied = frame.drop(*[name for name in frame.columns if _is_meta(name)])
+    flag = F.lit(True) if deletes_only else _delete_flag(supplied, delete_marker)
+    has_flag = table_schema is not None and DELETED_FLAG in table_schema.names
+    if has_flag and DELETED_FLAG not in supplied.columns:
+        supplied = supplied.withColumn(DELETED_FLAG, F.lit(False))
+    user = supplied.drop(ARRIVAL) if has_flag else supplied.drop(ARRIVAL, DELETED_FLAG)
+    if deletes_only:
+        user = user.select(*_key_columns(user.columns, keys))
+    incoming = _arrow_schema(user.schema)
+    if deletes_only and table_schema is not None:
+        evolved = EvolvedSchema(table_schema)
+        typed = _key_values(user, incoming, table_schema)
+    else:
+        evolved = evolve(table_schema, incoming, null_missing_columns=null_missing_columns)
+        typed = _cast_columns(user, evolved.schema)
+    if flag is not None:
+        typed.append(flag.alias(IS_DELETE))
+    if ARRIVAL in supplied.columns:
+        typed.append(F.col(ARRIVAL).cast("bigint").alias(ARRIVAL))
+    shaped = supplied.select(*typed)
+    columns = [
+        record_key_column(keys, shaped.schema).alias(RECORD_KEY),
+        partition_path_column(keys, shaped.schema).alias(PARTITION_PATH),
+        F.col(ARRIVAL)
+        if ARRIVAL in supplied.columns
+        else F.monotonically_increasing_id().alias(ARRIVAL),
+    ]
+    if flag is not None:
+        columns.append(F.col(IS_DELETE))
+    sources = RoutingSources()
+    if deletes_only:
+        columns += [_null(item).alias(item.name) for item in evolved.schema]
+    else:
+        columns += [column_named(item.name) for item in evolved.schema]
+        sources = RoutingSources.of(keys, shaped.schema, evolved.schema)
+    fields = (*keys.record_fields, *[part.field for part in keys.partition_fields])
+    key_fields = tuple(dict.fromkeys(fields))
+    return PreparedBatch(shaped.select(*columns), evolved, flag is not None, sources, key_fields)
+
+
+def inspect_batch(batch: PreparedBatch, ordering_fields: tuple[str, ...], table: str) -> BatchFacts:
+    """Count rows per partition and refuse bad ones, in one pass over the key columns.
+
+    Raises InvalidDataError with the number of rows without a record key (or an ordering value, or a
+    readable partition value) and the key columns of one, and for partition paths that cannot be.
+    """
+    rows = batch.rows
+    bad_key = F.col(RECORD_KEY).isNull()
+    bad_order = lacks_ordering(rows, ordering_fields)
+    found = (
+        rows.groupBy(PARTITION_PATH)
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count_if(bad_key).alias("bad_keys"),
+            F.count_if(bad_order).alias("bad_orders"),
+        )
+        .collect()
+    )
+    refuse_bad_keys(batch, sum(row.bad_keys for row in found), table)
+    what = f"a null ordering value ({', '.join(ordering_fields)})"
+    shown = (*batch.key_fields, *ordering_fields)
+    _refuse(rows, bad_order, sum(row.bad_orders for row in found), what, table, shown)
+    counts = {row[PARTITION_PATH]: row.rows for row in found}
+    refuse_bad_partitions(batch, counts.get(None, 0), table)
+    check_partition_paths(counts, table=table)
+    return BatchFacts(counts)
+
+
+def lacks_ordering(rows: DataFrame, ordering_fields: tuple[str, ...]) -> Column:
+    """Whether a row that is no delete has a null in a field that orders it."""
+    lacks = F.lit(False)
+    for name in ordering_fields:
+        lacks = lacks | column_of(name).isNull()
+    return lacks & ~F.col(IS_DELETE) if IS_DELETE in rows.columns and ordering_fields else lacks
+
+
+def refuse_bad_keys(batch: PreparedBatch, count: int, table: str) -> None:
+    """Raise InvalidDataError with a sample when `count` of the rows have no record key."""
+    what = "a null or empty record key"
+    _refuse(batch.rows, F.col(RECORD_KEY).isNull(), count, what, table, batch.key_fields)
+
+
+def refuse_bad_partitions(batch: PreparedBatch, count: int, table: str) -> None:
+    """Raise InvalidDataError with a sample when `count` of the rows have no partition path."""
+    what = "a partition value that cannot be read as a time"
+    _refuse(batch.rows, F.col(PARTITION_PATH).isNull(), count, what, table, batch.key_fields)
+
+
+def spelled_as(frame: DataFrame, names: Iterable[str]) -> DataFrame:
+    """The frame with its columns named as in `names` where they differ from these by case only."""
+    wanted = {name.split(".")[0] for name in names}
+    present = {name.lower(): name for name in frame.columns}
+    for name in sorted(wanted - set(frame.columns)):
+        if name.lower() in present:
+            frame = frame.withColumnRenamed(present[name.lower()], name)
+    return frame
+
+
+def require_columns(frame: DataFrame, names: tuple[str, ...], role: str) -> None:
+    """Raise ConfigError for a named column that the frame lacks."""
+    present = {name.lower() for name in frame.columns}
+    for name in names:
+        if name.split(".")[0].lower() not in present:
+            raise ConfigError(f"{role} {name!r} is not a column of the input", value=name)
+
+
+def _refuse(
+    rows: DataFrame, bad: Column, count: int, what: str, table: str, shown: Iterable[str]
+) -> None:
+    """`shown` are the fields of a row that the message may show, by their dotted names."""
+    if count == 0:
+        return
+    names = tuple(dict.fromkeys(shown))
+    sample = rows.where(bad).select(*[column_of(name).alias(name) for name in names]).first()
+    have = "row has" if count == 1 else "rows have"
+    raise InvalidDataError(
+        f"{count:,} incoming {have} {what}; nothing was written",
+        table=table,
+        value=None if sample is None else dict(zip(names, sample, strict=True)),
+    )
+
+
+def _is_meta(name: str) -> bool:
+    return name.startswith(META_PREFIX) and name != DELETED_FLAG
+
+
+def _delete_flag(frame: DataFrame, marker: DeleteMarker | None) -> Column | None:
+    """Which rows delete their key; None where nothing says that any does."""
+    flags = []
+    if DELETED_FLAG in frame.columns:
+        if not isinstance(frame.schema[DELETED_FLAG].dataType, T.BooleanType):
+            raise InvalidDataError(
+                f"column {DELETED_FLAG} must be boolean",
+                value=frame.schema[DELETED_FLAG].dataType.simpleString(),
+            )
+        flags.append(F.col(DELETED_FLAG))
+    if marker is not None:
+        spelled = {name.lower(): name for name in frame.columns}
+        if (name := spelled.get(marker.column.lower())) is not None:
+            flags.append(column_named(name).cast("string") == marker.text)
+    known = [F.coalesce(flag, F.lit(False)) for flag in flags]
+    return reduce(Column.__or__, known) if known else None
+
+
+def _arrow_schema(schema: T.StructType) -> pa.Schema:
+    """The incoming schema. Raises InvalidDataError for a name or type that no table has."""
+    fields: list[pa.Field] = []
+    for item in schema.fields:
+        if "`" in item.name:
+            raise InvalidDataError("a column name holds a backtick", value=item.name)
+        refusal = InvalidDataError(
+            f"column {item.name}: a table cannot store values of type "
+            f"{item.dataType.simpleString()}",
+            value=item.name,
+        )
+        if not _is_storable(item.dataType):
+            raise refusal
+        try:
+            fields += to_arrow_schema(T.StructType([item]), timezone="UTC")
+        except (PySparkException, ValueError) as error:
+            raise refusal from error
+    return pa.schema(fields)
+
+
+def _is_storable(kind: T.DataType) -> bool:
+    """False for types whose Arrow form is something else than their values."""
+    if isinstance(kind, T.StructType):
+        return bool(kind.fields) and all(_is_storable(item.dataType) for item in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return _is_storable(kind.elementType)
+    if isinstance(kind, T.MapType):
+        return _is_storable(kind.valueType)
+    return not isinstance(kind, (T.VariantType, T.UserDefinedType))
+
+
+def _cast_columns(frame: DataFrame, schema: pa.Schema) -> list[Column]:
+    """The target's columns in order, matched by name in any case; absent ones are null."""
+    spelled = {name.lower(): name for name in frame.columns}
+    columns = []
+    for wanted in without_meta_fields(schema):
+        name = spelled.get(wanted.name.lower())
+        if name is None:
+            columns.append(_null(wanted).alias(wanted.name))
+            continue
+        column, target = column_named(name), _spark_type(wanted)
+        same = frame.schema[name].dataType == target
+        columns.append((column if same else column.cast(target)).alias(wanted.name))
+    return columns
+
+
+def _key_columns(names: Iterable[str], keys: KeyGenerator) -> list[Column]:
+    """The columns among `names` that keys and partition paths are made of."""
+    fields = [*keys.record_fields, *[part.field for part in keys.partition_fields]]
+    wanted = {name.split(".")[0].lower() for name in fields}
+    return [column_named(name) for name in names if name.lower() in wanted]
+
+
+def _key_values(frame: DataFrame, incoming: pa.Schema, table_schema: pa.Schema) -> list[Column]:
+    """Key columns as the table stores them; where they do not fit, as they are.
+
+    A value that does not fit is no stored row's, but its text may be: of a long, say, where the
+    table has integers.
+    """
+    stored = {item.name.lower(): item for item in table_schema}
+    columns = []
+    for name, item in zip(frame.columns, incoming, strict=True):
+        column, wanted = column_named(name), stored.get(name.lower())
+        kind = stored_type(item.type, name)
+        if wanted is not None and kind != wanted.type and fits_in(kind, wanted.type):
+            column = column.cast(_spark_type(wanted))
+        columns.append(column.alias(name))
+    return columns
+
+
+def _null(item: pa.Field) -> Column:
+    return F.lit(None).cast(_spark_type(item))
+
+
+def _spark_type(item: pa.Field) -> T.DataType:
+    return from_arrow_type(item.type, prefer_timestamp_ntz=True)

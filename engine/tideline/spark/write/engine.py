@@ -1,0 +1,458 @@
+"""The write engine on Spark: shuffles and joins in Spark, files in Arrow tasks.
+
+1. `profile`: keys alone are looked up in the stored files; where each is found is kept.
+2. `write`: rows are joined with their locations, numbered by bucket, shuffled so that a bucket
+   is in one task, sorted by (bucket, key, ordering, arrival), and written by `write_tasks`.
+
+The batch is read in each of these steps, so it has to give the same rows every time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tideline.errors import CorruptTableError, InvalidDataError
+from tideline.hudi.index.bucket import BucketHash
+from tideline.hudi.index.hash_ring import RingHash
+from tideline.hudi.index.index_type import IndexType
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.properties import MergeMode
+from tideline.hudi.table.schema import stored_schema
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.write.config import SortMode, WriteConfig
+from tideline.hudi.write.engine import BucketPlacement, KeyHash, Target
+from tideline.hudi.write.file_slice_merge import SliceContext
+from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
+from tideline.hudi.write.key_generator import KeyGenerator
+from tideline.hudi.write.lookup_candidate import LookupCandidate
+from tideline.hudi.write.upsert_partitioner import BucketPlan
+from tideline.hudi.write.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
+from tideline.spark.quoting import column_named
+from tideline.spark.task_errors import raised_errors
+from tideline.spark.write.batch import ARRIVAL, PARTITION_PATH, BatchFacts, PreparedBatch
+from tideline.spark.write.bucket_hash import with_bucket_id, with_ring_bucket
+from tideline.spark.write.bulk_insert import bulk_insert
+from tideline.spark.write.key_lookup import IS_GONE, LOCATED_FILE, LookupSettings, locate_keys
+from tideline.spark.write.keys import column_of, field_type
+from tideline.spark.write.tasks import BUCKET, ROWS_READ, SPARK_STAT_SCHEMA, WriteBuckets
+
+HASH_BUCKET = "_tideline_hash_bucket"
+BROADCAST_ROWS_MAX = 2_000_000
+"""Up to this many located keys go to every executor; more and they are shuffled."""
+TASKS_MAX = 2_000
+
+
+class SparkWriteEngine:
+    """See `tideline.hudi.write.engine.WriteEngine`. Call `release` when the write is over."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: HoodieTable,
+        keys: KeyGenerator,
+        config: WriteConfig,
+        batch: PreparedBatch,
+        *,
+        facts: BatchFacts | None = None,
+        inserts_rows: bool = True,
+    ) -> None:
+        self._spark = spark
+        self._table = table
+        self._keys = keys
+        self._config = config
+        self._batch = batch
+        self._facts = facts
+        self._inserts_rows = inserts_rows
+        self._candidates: tuple[LookupCandidate, ...] = ()
+        self._rows = batch.rows
+        self._located: DataFrame | None = None
+        self._kept: list[DataFrame] = []
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._batch.schema.schema
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        return tuple(sorted(self._counts.rows_per_partition))
+
+    @property
+    def _counts(self) -> BatchFacts:
+        assert self._facts is not None, "only a bulk insert runs without inspecting its batch"
+        return self._facts
+
+    def release(self) -> None:
+        """Drop what was kept in Spark's cache."""
+        for frame in self._kept:
+            frame.unpersist()
+
+    def leave_out_stored(
+        self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
+    ) -> int:
+        if not candidates:
+            return 0
+        located = self._locate(candidates, timeline)
+        stored = located.where(~F.col(IS_GONE)).select(RECORD_KEY, PARTITION_PATH)
+        remaining = self.keep(self._rows.join(stored, [RECORD_KEY, PARTITION_PATH], "left_anti"))
+        with raised_errors():
+            counted = remaining.groupBy(PARTITION_PATH).count().collect()
+        facts = BatchFacts({row[PARTITION_PATH]: row["count"] for row in counted})
+        left_out = self._counts.rows - facts.rows
+        self._rows, self._facts = remaining, facts
+        return left_out
+
+    def _locate(self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline) -> DataFrame:
+        """Where the stored ones of the incoming keys are; see `locate_keys`."""
+        index, config = self._config.index, self._table.config
+        has_logs = any(candidate.has_logs for candidate in candidates)
+        settings = LookupSettings(
+            reads_bloom_filters=index.type.reads_bloom_filters,
+            prunes_by_ranges=index.prunes_by_ranges,
+            key_fields=None if config.populate_meta_fields else config.record_key_fields,
+            qualified=self._keys.qualified,
+            reading=self._reading(timeline) if has_logs else None,
+        )
+        return locate_keys(
+            self._spark,
+            self._table.location,
+            self._rows,
+            candidates,
+            settings,
+            by_key_only=index.type.is_global,
+            ordering=self._stored_ordering_fields(),
+        )
+
+    def profile(
+        self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
+    ) -> WorkloadProfile:
+        self._candidates = tuple(candidates)
+        located: dict[tuple[str, int], int] = {}
+        if candidates:
+            self._located = self.keep(self._locate(candidates, timeline))
+            located, has_gone = self._count_located()
+            if has_gone:
+                self._located = self.keep(_without_needless(self._located))
+                located, _ = self._count_located()
+        known = self._known_keys()
+        if self._config.index.type is IndexType.RECORD_INDEX:
+            self._require_one_partition(sum(located.values()) - sum(known.values()))
+        return self._profile(located, known)
+
+    def _require_one_partition(self, copies: int) -> None:
+        """Raise CorruptTableError when any incoming key is stored in two partitions.
+
+        A record index has one place for each key. Where it is wrong, the rows of such a key may be
+        different things, and updating all of them would make them one.
+        """
+        if not copies:
+            return
+        assert self._located is not None, "there are none without it"
+        home = F.get(self._homes(), F.col(LOCATED_FILE))
+        homes = F.collect_set(home).alias("homes")
+        doubled = self._located.groupBy(RECORD_KEY).agg(homes).where(F.size("homes") > 1)
+        for key, places in doubled.orderBy(RECORD_KEY).limit(1).collect():
+            raise CorruptTableError(
+                f"key {key!r} is stored in {len(places)} partitions "
+                f"({', '.join(map(repr, sorted(places)))}), but keys are unique in the whole table "
+                "by its record index; `tideline check --keys` names all such keys. Delete them "
+                "with hoodie.index.type=GLOBAL_SIMPLE, which finds every row, and write one row of "
+                "each again. If keys are unique in their partitions only, drop the record index "
+                "with Hudi and say so by `tideline declare --index SIMPLE`",
+                table=self._table.location.uri,
+                value=key,
+            )
+
+    def _homes(self) -> Column:
+        """The partitions of the candidates, by number."""
+        return F.lit(np.array([file.partition for file in self._candidates]))
+
+    def _count_located(self) -> tuple[dict[tuple[str, int], int], bool]:
+        """Located keys by partition and file, and whether logs deleted any of them."""
+        assert self._located is not None, "asked once keys are located"
+        counts = F.count("*").alias("rows"), F.count_if(IS_GONE).alias("gone")
+        with raised_errors():
+            found = self._located.groupBy(PARTITION_PATH, LOCATED_FILE).agg(*counts).collect()
+        located = {(row[PARTITION_PATH], row[LOCATED_FILE]): row["rows"] for row in found}
+        return located, any(row["gone"] for row in found)
+
+    def profile_by_hash(self, hashed: KeyHash) -> Mapping[tuple[str, int], int]:
+        rows = self._with_hash(self._rows, hashed)
+        counted = rows.groupBy(PARTITION_PATH, HASH_BUCKET).count().collect()
+        return {(row[PARTITION_PATH], row[HASH_BUCKET]): row["count"] for row in counted}
+
+    def write(
+        self,
+        plan: BucketPlan,
+        targets: Mapping[int, Target],
+        context: HandleContext,
+        *,
+        drops_duplicates: bool,
+        placement: BucketPlacement | None = None,
+    ) -> Sequence[WriteStat]:
+        if not plan.buckets:
+            return ()
+        routed = self._route_by_hash(placement) if placement is not None else self._route(plan)
+        key = self._batch.sources.key
+        order = [F.col(BUCKET)]
+        if drops_duplicates:
+            order += [column_named(key), *map(column_of, context.ordering_fields), F.col(ARRIVAL)]
+        computed = [key] if key == RECORD_KEY else []
+        shuffled = (
+            routed.where(F.col(BUCKET).isNotNull())
+            .repartitionById(min(len(plan.buckets), TASKS_MAX), F.col(BUCKET))
+            .sortWithinPartitions(*order)
+            .select(BUCKET, *computed, *self._flag_columns(), *_quoted(context.schema.names))
+        )
+        task = WriteBuckets(self._table.location, context, targets, drops_duplicates, key)
+        with raised_errors():
+            answers = shuffled.mapInArrow(task, SPARK_STAT_SCHEMA).collect()
+        reports = [json.loads(row[0]) for row in answers]
+        self._check_rows_read(sum(report.get(ROWS_READ, 0) for report in reports), plan)
+        return [WriteStat.from_json_object(report) for report in reports if ROWS_READ not in report]
+
+    def bulk_insert(self, context: HandleContext, sort_mode: SortMode) -> Sequence[WriteStat]:
+        tasks = self._config.bulk_insert_tasks
+        return bulk_insert(self._table, self._batch, context, sort_mode, tasks)
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept.append(kept)
+        return kept
+
+    def _reading(self, timeline: ActiveTimeline) -> SliceContext:
+        """How to read slices whose logs tell which keys they have."""
+        schema = self._table.table_schema(timeline)
+        return SliceContext.of(self._table, timeline, schema or stored_schema(self.schema))
+
+    def _known_keys(self) -> Mapping[str, int]:
+        """Stored keys by incoming partition, where counting their copies would not do.
+
+        A global index may find all of a partition's keys elsewhere. Then no update bucket is there
+        to take a new key that stored duplicates made the profile overlook.
+        """
+        if self._located is None or not self._config.index.type.is_global:
+            return {}
+        keys = F.count_distinct(RECORD_KEY).alias("keys")
+        found = self._located.groupBy(PARTITION_PATH).agg(keys).collect()
+        return {row[PARTITION_PATH]: row["keys"] for row in found}
+
+    def _profile(
+        self, located: Mapping[tuple[str, int], int], known_keys: Mapping[str, int]
+    ) -> WorkloadProfile:
+        inserts = {
+            partition: rows - known_keys.get(partition, 0)
+            for partition, rows in self._counts.rows_per_partition.items()
+        }
+        updates: dict[str, dict[str, UpdateCount]] = {partition: {} for partition in inserts}
+        for (partition, number), rows in sorted(located.items()):
+            file = self._candidates[number].piece
+            if not known_keys:
+                inserts[partition] = max(0, inserts[partition] - rows)
+            found = updates.setdefault(file.partition, {})
+            known = found[file.file_id].records if file.file_id in found else 0
+            found[file.file_id] = UpdateCount(file.base_instant, known + rows)
+            if partition != file.partition and self._config.index.updates_partition_path:
+                # The row may move: then it is a delete there and an insert here.
+                inserts[partition] += rows
+        return WorkloadProfile(
+            {
+                partition: PartitionWorkload(inserts.get(partition, 0), found)
+                for partition, found in updates.items()
+            }
+        )
+
+    def _with_location(self, rows: DataFrame) -> DataFrame:
+        """Rows with `LOCATED_FILE`, null where the key is not stored."""
+        if self._located is None:
+            return rows.withColumn(LOCATED_FILE, F.lit(None).cast("int"))
+        ordering = self._stored_ordering_fields().names
+        located = self._located.select(
+            F.col(RECORD_KEY).alias("_k"),
+            F.col(PARTITION_PATH).alias("_p"),
+            LOCATED_FILE,
+            *[column_named(name).alias(f"_stored_{name}") for name in ordering],
+        )
+        if self._counts.rows <= BROADCAST_ROWS_MAX:
+            located = F.broadcast(located)
+        matches = (rows[RECORD_KEY] == located["_k"]) & (rows[PARTITION_PATH] == located["_p"])
+        tagged = rows.join(located, matches, "left").drop("_k", "_p")
+        return self._move_rows(tagged) if self._config.index.type.is_global else tagged
+
+    def _move_rows(self, tagged: DataFrame) -> DataFrame:
+        """Rows of a global index whose key is stored under another partition path.
+
+        Where the index follows the new path and the incoming row wins, it becomes a delete in the
+        old partition and an insert in the new one; otherwise it goes to the old partition.
+        Source: Hudi's HoodieIndexUtils.tagGlobalLocationBackToRecords.
+        """
+        tagged = tagged.withColumn("_home", F.get(self._homes(), F.col(LOCATED_FILE)))
+        elsewhere = F.col("_home").isNotNull() & (F.col("_home") != F.col(PARTITION_PATH))
+        moves = F.lit(False)
+        if self._config.index.updates_partition_path:
+            moves = elsewhere & ~self._is_delete() & self._wins()
+        tagged = tagged.withColumn("_moves", moves).withColumn(IS_DELETE, self._is_delete())
+        path = F.when(F.col("_moves"), F.col(PARTITION_PATH)).otherwise(
+            F.coalesce("_home", PARTITION_PATH)
+        )
+        staying = tagged.withColumn(
+            LOCATED_FILE, F.when(~F.col("_moves"), F.col(LOCATED_FILE))
+        ).withColumn(PARTITION_PATH, path)
+        leaving = (
+            tagged.where(F.col("_moves"))
+            .withColumn(PARTITION_PATH, F.col("_home"))
+            .withColumn(IS_DELETE, F.lit(True))
+        )
+        stored = [f"_stored_{name}" for name in self._stored_ordering_fields().names]
+        return staying.unionByName(leaving).drop("_home", "_moves", *stored)
+
+    def _wins(self) -> Column:
+        ordering = self._stored_ordering_fields().names
+        if not ordering:
+            return F.lit(True)
+        incoming = F.struct(*[column_of(name).alias(name) for name in ordering])
+        stored = F.struct(*[F.col(f"`_stored_{name}`").alias(name) for name in ordering])
+        return F.coalesce(incoming >= stored, F.lit(True))
+
+    def _is_delete(self) -> Column:
+        return F.col(IS_DELETE) if self._batch.has_deletes else F.lit(False)
+
+    def _stored_ordering_fields(self) -> T.StructType:
+        """Ordering columns to read with the stored keys: only a global index compares them."""
+        config = self._table.config
+        fields = T.StructType()
+        if self._config.index.type.is_global and config.merge_mode is MergeMode.EVENT_TIME_ORDERING:
+            for name in config.ordering_fields:
+                fields.add(name, field_type(self._rows.schema, name))
+        return fields
+
+    def _flag_columns(self) -> list[str]:
+        moves_rows = self._located is not None and self._config.index.type.is_global
+        return [IS_DELETE] if self._batch.has_deletes or moves_rows else []
+
+    def _route(self, plan: BucketPlan) -> DataFrame:
+        """Rows with their bucket's number: by location, else by the hash of the key."""
+        rows = self._with_location(self._rows)
+        bucket: Column = F.lit(None).cast("int")
+        if self._located is not None:
+            numbers = plan.update_numbers()
+            by_file = np.array(
+                [numbers.get((f.partition, f.file_id), -1) for f in self._candidates], np.int32
+            )
+            bucket = F.get(F.lit(by_file), F.col(LOCATED_FILE))
+        routes = self._insert_routes(plan)
+        if routes.num_rows:
+            rows = self._join_small(rows, routes, PARTITION_PATH)
+            bucket = F.when(F.col(LOCATED_FILE).isNull(), insert_bucket_column()).otherwise(bucket)
+        return rows.withColumn(BUCKET, bucket)
+
+    def _insert_routes(self, plan: BucketPlan) -> pa.Table:
+        """Per partition how inserts choose their bucket.
+
+        The profile counts distinct keys, so it can be off by the duplicates in batch and table;
+        a partition that seems to have no inserts sends what there is to a bucket that merges.
+        Deletes insert nothing: a key that is not stored goes nowhere.
+        """
+        routes = {
+            partition: (max(1, plan.total_inserts[partition]), pairs)
+            for partition, pairs in plan.insert_weights.items()
+        }
+        if self._inserts_rows:
+            for (partition, _), number in plan.update_numbers().items():
+                routes.setdefault(partition, (1, ((1.0, number),)))
+        return pa.table(
+            {
+                PARTITION_PATH: pa.array(list(routes), pa.string()),
+                "_total": pa.array([total for total, _ in routes.values()], pa.int64()),
+                "_shares": pa.array(
+                    [[share for share, _ in pairs] for _, pairs in routes.values()],
+                    pa.list_(pa.float64()),
+                ),
+                "_numbers": pa.array(
+                    [[number for _, number in pairs] for _, pairs in routes.values()],
+                    pa.list_(pa.int32()),
+                ),
+            }
+        )
+
+    def _route_by_hash(self, placement: BucketPlacement) -> DataFrame:
+        rows = self._with_hash(self._rows, placement.hashed)
+        routes = pa.table(
+            {
+                PARTITION_PATH: [partition for partition, _ in placement.numbers],
+                HASH_BUCKET: pa.array([bucket for _, bucket in placement.numbers], pa.int32()),
+                BUCKET: pa.array(list(placement.numbers.values()), pa.int32()),
+            }
+        )
+        return self._join_small(rows, routes, PARTITION_PATH, HASH_BUCKET)
+
+    def _with_hash(self, rows: DataFrame, hashed: KeyHash) -> DataFrame:
+        if isinstance(hashed, RingHash):
+            return with_ring_bucket(rows, HASH_BUCKET, hashed)
+        fields = hashed.fields or self._keys.record_fields
+        return with_bucket_id(rows, HASH_BUCKET, fields, self._bucket_count(hashed))
+
+    def _bucket_count(self, buckets: BucketHash) -> Column:
+        """Number of buckets of each row's partition, where rules tell partitions apart."""
+        partitions: dict[int, list[str]] = {}
+        for partition in self.partitions if buckets.rules.rules else ():
+            partitions.setdefault(buckets.count_in(partition), []).append(partition)
+        count = F.lit(buckets.num_buckets)
+        for number, names in partitions.items():
+            count = F.when(F.col(PARTITION_PATH).isin(names), F.lit(number)).otherwise(count)
+        return count
+
+    def _join_small(self, rows: DataFrame, routes: pa.Table, *on: str) -> DataFrame:
+        return rows.join(F.broadcast(self._spark.createDataFrame(routes)), list(on), "left")
+
+    def _check_rows_read(self, rows_read: int, plan: BucketPlan) -> None:
+        """An input that changes between two reads of it must not lose rows unnoticed."""
+        if self._inserts_rows and rows_read < self._counts.rows:
+            raise InvalidDataError(
+                f"the input had {self._counts.rows} rows when inspected and {rows_read} when "
+                "written; it must not change during a write",
+                table=self._table.location.uri,
+                value=len(plan.buckets),
+            )
+
+
+def _without_needless(located: DataFrame) -> DataFrame:
+    """Located keys, those that logs deleted only where nothing else has them, and in one place.
+
+    A row of such a key goes back to where it was: Hudi's index, which looks into base files alone,
+    finds it there.
+    """
+    key = [RECORD_KEY, PARTITION_PATH]
+    stored = located.where(~F.col(IS_GONE))
+    gone = located.where(IS_GONE).join(stored.select(*key).distinct(), key, "left_anti")
+    places = gone.groupBy(*key).agg(F.min(LOCATED_FILE).alias(LOCATED_FILE))
+    kept = gone.join(places, [*key, LOCATED_FILE], "left_semi")
+    return stored.unionByName(kept)
+
+
+def insert_bucket_column() -> Column:
+    """The insert bucket of a row joined with `_insert_routes`; see upsert_partitioner.bucket_of.
+
+    The hash is the first 8 bytes of the key's MD5, little endian: its hex is read byte by byte
+    from the end.
+    """
+    digest = F.md5(F.col(RECORD_KEY).cast("binary"))
+    reversed_hex = F.concat(*[F.substring(digest, position, 2) for position in range(15, 0, -2)])
+    value = F.conv(reversed_hex, 16, -10).cast("bigint")
+    point = F.pmod(value, F.col("_total")) / F.col("_total").cast("double")
+    index = F.size(F.filter(F.col("_shares"), lambda share: share < point))
+    chosen = F.get(F.col("_numbers"), index)
+    # With one bucket there is nothing to hash for; the branch is taken per partition.
+    return F.when(F.size("_numbers") == 1, F.get(F.col("_numbers"), F.lit(0))).otherwise(chosen)
+
+
+def _quoted(names: Sequence[str]) -> list[Column]:
+    return [column_named(name) for name in names]

@@ -1,0 +1,148 @@
+"""Partition paths of the timestamp-based key generator, as Spark column expressions.
+
+1. A number (of a date its days, of a timestamp its microseconds) counts units since the epoch and
+   is cut to milliseconds. Where timestamps are to be read as text, they are moments themselves.
+2. Text is read by the first input format that fits it whole. It is a moment when the format has an
+   offset, else local time in the input zone.
+3. A null stands for one unit after the epoch, in text one millisecond.
+4. The moment is formatted in the output zone. What cannot be read, or lies outside the years 1 to
+   9999, has no path: null.
+
+Source: Hudi's TimestampBasedAvroKeyGenerator, HoodieDateTimeParser.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tideline.errors import ConfigError
+from tideline.hudi.write.key_generator import TimestampFormat, TimeUnit
+
+UTC = "UTC"
+
+_MILLIS = {
+    TimeUnit.DAYS: 86_400_000,
+    TimeUnit.HOURS: 3_600_000,
+    TimeUnit.MINUTES: 60_000,
+    TimeUnit.SECONDS: 1_000,
+    TimeUnit.MILLISECONDS: 1,
+}
+_UNITS_PER_MILLI = {TimeUnit.MICROSECONDS: 1_000, TimeUnit.NANOSECONDS: 1_000_000}
+_MILLIS_MIN = -62_135_596_800_000
+_MILLIS_MAX = 253_402_300_799_999
+
+# Quoted text, or a run of one letter.
+_PATTERN_PART = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*")
+# Joda's letters that mean something else in Java, or nothing.
+_UNKNOWN_LETTERS = frozenset("CxweGz")
+
+
+def epoch_micros(column: Column, kind: T.DataType) -> Column:
+    """Microseconds since the epoch; of a timestamp without a zone as if it were UTC."""
+    if isinstance(kind, T.TimestampNTZType):
+        # Through text, because a cast would read it in the session's zone.
+        column = F.concat(column.cast("string"), F.lit("Z")).cast("timestamp")
+    return F.unix_micros(column)
+
+
+def formatted_time(
+    column: Column, kind: T.DataType, settings: TimestampFormat, *, moments: bool
+) -> Column:
+    """The partition path level for a column of type `kind`, null where there is none.
+
+    `moments`: timestamps are taken as they are, not as a number. Raises ConfigError for a column
+    or a pattern that the settings do not fit.
+    """
+    if moments and isinstance(kind, T.TimestampType):
+        one_unit = F.timestamp_millis(F.lit(_MILLIS.get(settings.unit, 0)))
+        local = _local_time(F.coalesce(column, one_unit), settings)
+    elif settings.is_text:
+        local = _read_text(column, kind, settings)
+    else:
+        local = _read_number(column, kind, settings)
+    return F.date_format(local, _java_pattern(settings.output_format))
+
+
+def _read_number(column: Column, kind: T.DataType, settings: TimestampFormat) -> Column:
+    if isinstance(kind, T.DateType):
+        number = F.unix_date(column).cast("bigint")
+    elif isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
+        number = epoch_micros(column, kind)
+    elif isinstance(kind, T.NumericType):
+        number = F.when(column.isNotNull(), F.coalesce(column.try_cast("bigint"), F.lit(2**63 - 1)))
+    else:
+        raise _wrong_type(kind, settings)
+    number = F.coalesce(number, F.lit(1).cast("bigint"))
+    if settings.unit in _MILLIS:
+        millis = F.try_multiply(number, F.lit(_MILLIS[settings.unit]).cast("bigint"))
+    else:
+        millis = F.call_function("div", number, F.lit(_UNITS_PER_MILLI[settings.unit]))
+    in_range = millis.between(F.lit(_MILLIS_MIN), F.lit(_MILLIS_MAX))
+    return _local_time(F.when(in_range, F.timestamp_millis(millis)), settings)
+
+
+def _read_text(column: Column, kind: T.DataType, settings: TimestampFormat) -> Column:
+    if not isinstance(kind, T.StringType):
+        raise _wrong_type(kind, settings)
+    first = settings.input_formats[0]
+    zone = UTC if _has_offset(first) else settings.input_zone or settings.output_zone or UTC
+    one_milli = _in_zone(F.timestamp_millis(F.lit(1)), zone)
+    text = F.coalesce(column, F.date_format(one_milli, _java_pattern(first, offset="'Z'")))
+    return F.coalesce(*[_read_format(text, joda, settings) for joda in settings.input_formats])
+
+
+def _read_format(text: Column, joda: str, settings: TimestampFormat) -> Column:
+    """Local time in the output zone, null where the text is not of this format."""
+    # Joda reads Z, +01:00 and +0100 alike.
+    pattern = _java_pattern(joda, offset="[XXX][XX]")
+    moment = F.try_to_timestamp(text, F.lit(pattern))
+    as_written = F.when(moment.isNotNull(), F.to_timestamp_ntz(text, F.lit(pattern)))
+    zone = settings.output_zone or settings.input_zone
+    if zone is None:
+        return as_written
+    if _has_offset(joda):
+        return _in_zone(moment, zone)
+    return F.convert_timezone(F.lit(settings.input_zone or UTC), F.lit(zone), as_written)
+
+
+def _local_time(moment: Column, settings: TimestampFormat) -> Column:
+    return _in_zone(moment, settings.output_zone or UTC)
+
+
+def _in_zone(moment: Column, zone: str) -> Column:
+    return F.convert_timezone(F.current_timezone(), F.lit(zone), moment.cast("timestamp_ntz"))
+
+
+def _has_offset(joda: str) -> bool:
+    return any(part[1] == "Z" for part in _PATTERN_PART.finditer(joda))
+
+
+def _java_pattern(joda: str, *, offset: str = "") -> str:
+    """The same pattern in Java's letters, with `offset` for the zone's.
+
+    Raises ConfigError for a letter that has no equal there.
+    """
+
+    def translate(part: re.Match[str]) -> str:
+        letter = part[1]
+        if letter is None:
+            return part[0]
+        if letter in _UNKNOWN_LETTERS or (letter == "Z" and not offset):
+            raise ConfigError(f"letter {letter!r} in a date format is not supported", value=joda)
+        if letter == "Z":
+            return offset
+        return part[0].lower() if letter == "Y" else part[0]
+
+    return _PATTERN_PART.sub(translate, joda)
+
+
+def _wrong_type(kind: T.DataType, settings: TimestampFormat) -> ConfigError:
+    wanted = "text" if settings.is_text else "a number, date or timestamp"
+    return ConfigError(
+        f"a partition column of time type {settings.type.value} must be {wanted}",
+        value=kind.simpleString(),
+    )

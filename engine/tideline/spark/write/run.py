@@ -1,0 +1,189 @@
+"""From a DataFrame to a write engine: prepare the batch and look it over before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tideline.errors import ConfigError, TidelineError
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.schema import arrow_to_avro
+from tideline.hudi.write.config import PARTITION_MOVES, WriteConfig
+from tideline.hudi.write.handle_context import RECORD_KEY
+from tideline.hudi.write.key_generator import KeyGenerator
+from tideline.hudi.write.key_spelling import key_generator
+from tideline.hudi.write.operation import WriteOperation
+from tideline.spark.quoting import column_named
+from tideline.spark.write.batch import (
+    ARRIVAL,
+    PARTITION_PATH,
+    PreparedBatch,
+    inspect_batch,
+    prepare_batch,
+    require_columns,
+    spelled_as,
+)
+from tideline.spark.write.engine import SparkWriteEngine
+from tideline.spark.write.keys import column_of, partition_path_column
+
+
+def open_engine(
+    frame: DataFrame, table: HoodieTable, operation: WriteOperation, config: WriteConfig
+) -> SparkWriteEngine:
+    """Prepare a batch for one write; the caller releases the engine.
+
+    Raises InvalidDataError for rows or columns that do not fit, before the timeline is touched;
+    ConfigError for key, ordering or updated columns that the frame lacks.
+    """
+    ordering = () if operation is WriteOperation.DELETE else table.config.ordering_fields
+    keys = key_generator(table)
+    try:
+        batch = _prepare(frame, table, keys, operation, config)
+    except TidelineError as error:
+        error.table = error.table or table.location.uri
+        raise
+    spark = frame.sparkSession
+    unique_by = _unique_columns(operation, config)
+    is_bulk = operation is WriteOperation.BULK_INSERT and not config.index.type.places_by_hash
+    if is_bulk and not unique_by:
+        return SparkWriteEngine(spark, table, keys, config, batch)
+    kept = None
+    if not is_cheap_to_repeat(frame):
+        kept = batch.rows.persist(StorageLevel.MEMORY_AND_DISK)
+        batch = replace(batch, rows=kept)
+    try:
+        facts = inspect_batch(batch, ordering, table.location.uri)
+        if unique_by:
+            batch = replace(batch, rows=latest_per_key(batch, unique_by, ordering))
+            facts = inspect_batch(batch, ordering, table.location.uri)
+    except BaseException:
+        if kept is not None:
+            kept.unpersist()
+        raise
+    engine = SparkWriteEngine(
+        spark, table, keys, config, batch, facts=facts, inserts_rows=operation.writes_rows
+    )
+    if kept is not None:
+        engine.keep(kept)
+    return engine
+
+
+def try_write(
+    frame: DataFrame, table: HoodieTable, operation: WriteOperation, config: WriteConfig
+) -> None:
+    """Do with a batch all that a write does before it starts: prepare it, compute every row and
+    look the keys over. Raises as `open_engine` does, and what Spark raises for a row."""
+    ordering = () if operation is WriteOperation.DELETE else table.config.ordering_fields
+    batch = _prepare(frame, table, key_generator(table), operation, config)
+    inspect_batch(batch, ordering, table.location.uri)
+    batch.rows.write.format("noop").mode("overwrite").save()
+
+
+def is_cheap_to_repeat(frame: DataFrame) -> bool:
+    """Whether reading the input several times costs less than keeping it, and is safe.
+
+    So it is for columns picked from parquet files by deterministic expressions; anything else
+    (text formats, joins, Python functions, random values, the present time) is computed once and
+    kept.
+    """
+    execution = frame._jdf.queryExecution()
+    # Each query puts its own time in place of current_timestamp() and its kin.
+    jvm: Any = frame.sparkSession._jvm
+    current = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+    if execution.analyzed().containsPattern(current):
+        return False
+    plan = execution.optimizedPlan()
+    while plan.deterministic():
+        kind = plan.getClass().getSimpleName()
+        if kind == "LocalRelation":
+            return True
+        if kind == "LogicalRelation":
+            relation = plan.relation()
+            is_files = relation.getClass().getSimpleName() == "HadoopFsRelation"
+            return is_files and str(relation.fileFormat().toString()) == "Parquet"
+        if kind not in ("Project", "Filter"):
+            return False
+        plan = plan.children().head()
+    return False
+
+
+def latest_per_key(batch: PreparedBatch, key: Sequence[str], ordering: Sequence[str]) -> DataFrame:
+    """One row per `key`: the highest ordering value, then arrival.
+
+    Only for keys whose duplicates do not meet in one task anyway (see `write.dedupe`).
+    """
+    rows = batch.rows
+    is_repeated = rows.groupBy(*key).count().where(F.col("count") > 1).limit(1)
+    if is_repeated.isEmpty():
+        return rows
+    rank = F.struct(*[column_of(name) for name in ordering], F.col(ARRIVAL))
+    everything = F.struct(*[column_named(name) for name in rows.columns])
+    latest = rows.groupBy(*key).agg(F.max_by(everything, rank).alias("_row"))
+    return latest.select("_row.*")
+
+
+def partitions_to_delete(frame: DataFrame, table: HoodieTable) -> tuple[str, ...]:
+    """The partition paths of a frame's rows. Raises ConfigError for an unpartitioned table."""
+    keys = KeyGenerator.from_config(table.config)
+    if not keys.partition_fields:
+        raise ConfigError("the table has no partitions to delete", table=table.location.uri)
+    path = partition_path_column(keys, frame.schema).alias(PARTITION_PATH)
+    return tuple(sorted(row[0] for row in frame.select(path).distinct().collect()))
+
+
+def _unique_columns(operation: WriteOperation, config: WriteConfig) -> tuple[str, ...]:
+    """What is to be unique in the batch before it is written, if no task can see to it."""
+    if config.index.type.is_global and (operation.tags_keys or config.combine_before_insert):
+        return (RECORD_KEY,)
+    is_bulk = operation is WriteOperation.BULK_INSERT and not config.index.type.places_by_hash
+    return (RECORD_KEY, PARTITION_PATH) if is_bulk and config.combine_before_insert else ()
+
+
+def _prepare(
+    frame: DataFrame,
+    table: HoodieTable,
+    keys: KeyGenerator,
+    operation: WriteOperation,
+    config: WriteConfig,
+) -> PreparedBatch:
+    """The batch in the table's shape; everything that can be refused without reading a row is."""
+    deletes = operation is WriteOperation.DELETE
+    key_fields, ordering = table.config.record_key_fields, table.config.ordering_fields
+    partial = config.partial_update_columns if operation is WriteOperation.UPSERT else None
+    require_columns(frame, key_fields, "record key field")
+    require_columns(frame, table.config.partition_fields, "partition field")
+    require_columns(frame, () if deletes else ordering, "ordering field")
+    _check_partial_update(frame, partial, config)
+    table_schema = table.table_schema(table.timeline())
+    if table_schema is None:
+        frame = spelled_as(frame, (*key_fields, *table.config.partition_fields, *ordering))
+    batch = prepare_batch(
+        frame,
+        keys,
+        table_schema,
+        deletes_only=deletes,
+        null_missing_columns=partial is not None or config.nulls_missing_columns,
+        delete_marker=config.delete_marker,
+    )
+    # Also refuses names and types that Hudi's schemas do not have.
+    arrow_to_avro(batch.schema.schema, name="checked", namespace="")
+    return batch
+
+
+def _check_partial_update(
+    frame: DataFrame, columns: tuple[str, ...] | None, config: WriteConfig
+) -> None:
+    if columns is None:
+        return
+    require_columns(frame, columns, "column to update")
+    if config.index.updates_partition_path:
+        raise ConfigError(
+            "a partial update cannot move rows to another partition; switch "
+            f"{PARTITION_MOVES[config.index.type]} off",
+            value=",".join(columns),
+        )

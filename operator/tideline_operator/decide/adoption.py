@@ -1,0 +1,105 @@
+"""Whether the operator may work on a table that it found, and on what grounds. Pure.
+
+1. A table that the operator made is known: nobody has to look.
+2. Of any other the engine says what it is (`tideline.nature`), before anything is done to it.
+3. Refused: what the LakeTable asks for cannot be done, or only once something is declared. Nothing
+   is done, rolled back or repaired until the spec or the table says otherwise.
+4. Unsure: work goes on with a warning; what goes by the age of instants waits (decision 22).
+
+A single service that the table is not for does not keep the others away: it is left out. Its line
+in the status says why, and so does the decision's message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from enum import Enum
+
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.refusal import Refusal
+from tideline.hudi.nature.table_nature import TableNature
+from tideline.hudi.services.service import Service
+from tideline_operator.decide.service_settings import SPEC_NAMES, wanted_services
+from tideline_operator.resources.lake_table import LakeTableSpec
+
+_SPEC_FIELDS = frozenset(item.name for item in fields(LakeTableSpec))
+_OUR_PREFIX = "tideline."
+
+
+class AdoptionReason(Enum):
+    """On what grounds a table is worked on, or is not; the reason of the condition `Adopted`."""
+
+    TABLE_MADE = "TableMade"
+    VERIFIED = "Verified"
+    UNSURE = "Unsure"
+    REFUSED = "Refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What is decided of one table, and a sentence about it for people.
+
+    `left_out` are wanted services that the table's nature refuses, with the reason.
+    """
+
+    reason: AdoptionReason = AdoptionReason.VERIFIED
+    message: str = ""
+    left_out: Mapping[Service, str] = field(default_factory=dict)
+
+    @property
+    def is_refused(self) -> bool:
+        return self.reason is AdoptionReason.REFUSED
+
+
+def adoption_of(nature: TableNature, spec: LakeTableSpec, *, is_ours: bool) -> Adoption:
+    """The decision about a table of this nature. `is_ours`: the operator made it."""
+    refusals = dict.fromkeys(filter(None, map(nature.may, _needed(spec))))
+    if refusals:
+        words = "; ".join(_in_words(one) for one in refusals)
+        return Adoption(AdoptionReason.REFUSED, words)
+    left_out = {
+        service: _in_words(refusal)
+        for service in wanted_services(spec)
+        if (refusal := nature.may(service.permission)) is not None
+    }
+    message = "; ".join((*nature.warnings, *_told(left_out)))
+    is_unsure = nature.zone is not None and not nature.zone.tells_age
+    reason = AdoptionReason.TABLE_MADE if is_ours else AdoptionReason.VERIFIED
+    if is_unsure or nature.unreadable:
+        reason = AdoptionReason.UNSURE
+    return Adoption(reason, message, left_out)
+
+
+def _told(left_out: Mapping[Service, str]) -> Iterator[str]:
+    """Services that are left out, once for each reason."""
+    for why in dict.fromkeys(left_out.values()):
+        names = ", ".join(SPEC_NAMES[one] for one, text in left_out.items() if text == why)
+        yield f"left out ({names}): {why}"
+
+
+def _needed(spec: LakeTableSpec) -> Iterator[Operation]:
+    """What has to be possible for the LakeTable to be worked on at all."""
+    yield Operation.READ
+    yield Operation.ROLLBACK
+    if spec.ingest and not spec.fenced:
+        yield Operation.WRITE
+    if spec.restore_to is not None:
+        yield Operation.RESTORE
+    if spec.savepoints:
+        yield Operation.SAVEPOINT
+
+
+def _place_of(setting: str) -> str:
+    """Where a LakeTable says a setting: in a field of its own, or among its properties."""
+    name = setting.removeprefix(_OUR_PREFIX)
+    has_field = setting.startswith(_OUR_PREFIX) and name in _SPEC_FIELDS
+    return f"spec.{name}" if has_field else f"spec.properties[{setting}]"
+
+
+def _in_words(refusal: Refusal) -> str:
+    about = [text for text in (refusal.path, refusal.value) if text]
+    text = f"{refusal.reason} ({', '.join(about)})" if about else refusal.reason
+    if refusal.declare:
+        return f"{text}; declare {_place_of(refusal.declare)}"
+    return f"{text}; {refusal.remedy}" if refusal.remedy else text

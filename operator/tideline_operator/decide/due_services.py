@@ -1,0 +1,27 @@
+"""Which services of a table are due, whatever its format. Pure."""
+
+from __future__ import annotations
+
+from tideline_operator.decide.iceberg_triggers import iceberg_needs
+from tideline_operator.decide.observed import Observed
+from tideline_operator.decide.service_triggers import ServiceNeed, newest_instant, service_needs
+from tideline_operator.resources.lake_table import LakeTableSpec
+from tideline_operator.resources.status import LakeTableStatus
+
+
+def needs_of(
+    spec: LakeTableSpec, status: LakeTableStatus, observed: Observed, now_ms: int
+) -> tuple[ServiceNeed, ...]:
+    """Of every service that is wanted, whether it is due; nothing where there is no table."""
+    if observed.iceberg is not None:
+        return iceberg_needs(spec, status, observed.iceberg, now_ms)
+    if observed.table is not None:
+        return service_needs(spec, status, observed.table, now_ms)
+    return ()
+
+
+def basis_of(observed: Observed) -> str:
+    """What a plan made now works from: the newest instant, or metadata file."""
+    if observed.iceberg is not None:
+        return observed.iceberg.metadata_location
+    return "" if observed.table is None else newest_instant(observed.table.history)

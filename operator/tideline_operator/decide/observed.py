@@ -1,0 +1,155 @@
+"""What was seen of one table, as values: the planner's only knowledge of the world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tideline.hudi.services.cleaning.retention import LastClean
+from tideline.hudi.services.service import Service
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.known_zone import KNOWN_UTC, KnownZone
+from tideline.ingest.landing.checkpoint import Checkpoint
+from tideline.ingest.landing.landed_file import Landing
+from tideline_operator.decide.adoption import Adoption
+from tideline_operator.decide.observed_iceberg import ObservedIceberg
+
+LOCATION_TAKEN = "LocationTaken"
+"""Why a table cannot be where it is declared: the place is another's."""
+
+
+class WriterFate(Enum):
+    """What is known of a writer beside its heartbeat.
+
+    ENDING: its driver has ended, but a pod that wrote for it may still run. GONE: all have ended.
+    """
+
+    UNKNOWN = "unknown"
+    ENDING = "ending"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPending:
+    """An instant under way, or left behind.
+
+    `dead_at_ms` is when its heartbeat counts as dead if it is not renewed; None where there is no
+    heartbeat. `fate` is what else is known of the `writer` that the heartbeat names. A dead write
+    is rolled back; a table `service` that `is_idle` has a plan which nobody runs, to be resumed.
+    """
+
+    time: str
+    action: str
+    state: str
+    is_dead: bool = False
+    dead_at_ms: int | None = None
+    service: Service | None = None
+    is_idle: bool = False
+    writer: str = ""
+    fate: WriterFate = WriterFate.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class TableHistory:
+    """The active timeline, and what its instants say that decides which service is due.
+
+    `properties` are the table's own settings. `clusterings` are the replacecommits that are
+    clustering, pending or completed; `log_compactions` the delta commits that are log compactions.
+    `ingests` are commits that ingests of ours made since the last restore, where that matters.
+    `zone` is that of the instants.
+    """
+
+    timeline: ActiveTimeline = field(default_factory=ActiveTimeline)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    clusterings: frozenset[InstantTime] = frozenset()
+    log_compactions: frozenset[InstantTime] = frozenset()
+    last_clean: LastClean | None = None
+    ingests: frozenset[InstantTime] = frozenset()
+    zone: KnownZone = KNOWN_UTC
+
+
+@dataclass(frozen=True, slots=True)
+class FileCounts:
+    """The table's files in short: the newest base files, and the log files on top of them."""
+
+    files: int = 0
+    size_bytes: int = 0
+    small_files: int = 0
+    log_files: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedTable:
+    """A table that exists: how it was created, and its timeline.
+
+    `identity` tells it from other tables. `savepoints` are instants by the name of their savepoint.
+    `counts` is None when the files were not counted in this look; `adoption` says on what grounds
+    the table is worked on.
+    """
+
+    record_key: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    ordering: tuple[str, ...]
+    table_type: str
+    hive_style: bool = False
+    url_encode: bool = False
+    latest: str | None = None
+    latest_action: str | None = None
+    completed: int = 0
+    pending: tuple[ObservedPending, ...] = ()
+    checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
+    is_single_writer: bool = False
+    history: TableHistory = field(default_factory=TableHistory)
+    savepoints: Mapping[str, str] = field(default_factory=dict)
+    counts: FileCounts | None = None
+    identity: str = ""
+    adoption: Adoption = field(default_factory=Adoption)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why something could not be observed."""
+
+    reason: str
+    message: str
+    exit_code: int
+    is_transient: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedLanding:
+    """A landing prefix that was listed, or why it could not be.
+
+    `settle_ms` is how old a file must be to count as written to its end.
+    """
+
+    landing: Landing = field(default_factory=Landing)
+    settle_ms: int = 0
+    exists: bool = True
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One look at a table, which is `table` or, in Iceberg's format, `iceberg`.
+
+    `landings` holds only those that were due to be looked at. `running` are the operations that are
+    being carried out right now. `lacks_bucket` when there is not even a bucket, and creating the
+    table may create it. `refused` when a table is there that must not be worked on, so that nothing
+    more was looked at.
+    """
+
+    table: ObservedTable | None = None
+    landings: Mapping[str, ObservedLanding] = field(default_factory=dict)
+    running: frozenset[str] = frozenset()
+    problem: Problem | None = None
+    lacks_bucket: bool = False
+    iceberg: ObservedIceberg | None = None
+    refused: Adoption | None = None
+
+    @property
+    def has_table(self) -> bool:
+        """Whether there is a table at the place."""
+        return self.table is not None or self.iceberg is not None

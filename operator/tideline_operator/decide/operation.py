@@ -1,0 +1,206 @@
+"""From a resource to the operations the engine carries out.
+
+The id of an operation is a digest of everything in it, so the same plan made twice is one
+operation, and a changed spec or another set of files makes a new one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from tideline.iceberg.service import IcebergService
+from tideline.ingest.landing.landed_file import FileFormat, LandingFile
+from tideline.ingest.operation.column_type import Column
+from tideline.ingest.operation.operation import (
+    CatalogEntry,
+    CreateTable,
+    IngestFiles,
+    MaintainIceberg,
+    MakeSavepoint,
+    Operation,
+    RestoreTable,
+    RollBack,
+    RunService,
+    TableTarget,
+    Work,
+    operation_id,
+)
+from tideline_operator.decide.iceberg_settings import iceberg_settings
+from tideline_operator.decide.service_settings import (
+    INLINE_SERVICES_OFF,
+    rerun_settings,
+    service_settings,
+    zone_setting,
+)
+from tideline_operator.decide.service_triggers import ServiceNeed
+from tideline_operator.resources.iceberg import Catalog
+from tideline_operator.resources.ingest import BadFilePolicy, BadRowPolicy, ColumnSpec, Ingest
+from tideline_operator.resources.lake_table import (
+    IndexKind,
+    KeyGeneration,
+    LakeTableSpec,
+    TableFormat,
+)
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.uniqueness import Uniqueness
+
+_UPDATE_PARTITION_PATH = {
+    IndexKind.GLOBAL_BLOOM: "hoodie.bloom.index.update.partition.path",
+    IndexKind.GLOBAL_SIMPLE: "hoodie.simple.index.update.partition.path",
+}
+_GLOBAL_KIND = {
+    IndexKind.SIMPLE: IndexKind.GLOBAL_SIMPLE,
+    IndexKind.BLOOM: IndexKind.GLOBAL_BLOOM,
+}
+"""The index that finds keys in the same way, but in the whole table."""
+_TIMESTAMP_PREFIX = "hoodie.keygen.timebased."
+
+
+def create_operation(table: ResolvedTable) -> Operation:
+    """Create the table as declared."""
+    return _operation(table, CreateTable())
+
+
+def rollback_operation(
+    table: ResolvedTable, instants: tuple[str, ...], gone: tuple[str, ...] = ()
+) -> Operation:
+    """Roll back these instants of dead writers; the processes named in `gone` have ended."""
+    return _operation(table, RollBack(instants, gone))
+
+
+def ingest_operation(
+    table: ResolvedTable, ingest: Ingest, files: tuple[LandingFile, ...], *, generation: int
+) -> Operation:
+    """Take `files` in, on top of a checkpoint of `generation`."""
+    source = ingest.source
+    keeps_rows = ingest.on_bad_row is BadRowPolicy.QUARANTINE
+    work = IngestFiles(
+        name=ingest.name,
+        landing=table.landings[ingest.name],
+        file_format=FileFormat(source.format.value),
+        files=files,
+        generation=generation,
+        write_operation=ingest.operation.value,
+        options=dict(source.options),
+        source_schema=_columns(source.schema),
+        transform=ingest.transform,
+        delete_when=ingest.delete_when,
+        quarantines=ingest.on_bad_file is BadFilePolicy.QUARANTINE,
+        once_number=once_number(table.spec, ingest) if ingest.trigger.once else None,
+        bad_rows_max=ingest.max_bad_rows if keeps_rows else None,
+        former_name=ingest.renamed_from or "",
+    )
+    return _operation(table, work)
+
+
+def service_operation(table: ResolvedTable, need: ServiceNeed, *, basis: str) -> Operation:
+    """Run a service that is due, seeing instants, or metadata, up to `basis`."""
+    if isinstance(need.service, IcebergService):
+        return _operation(table, _maintenance(table.spec, need, need.service, basis))
+    forced = rerun_settings(need.service) if need.rerun is not None else {}
+    settings = {**service_settings(table.spec), **forced}
+    work = RunService(need.service, basis, settings, need.resumes, need.rerun)
+    return _operation(table, work)
+
+
+def savepoint_operation(table: ResolvedTable, name: str, instant: str) -> Operation:
+    """Keep the table as of the commit `instant` under a name."""
+    return _operation(table, MakeSavepoint(name, instant))
+
+
+def restore_operation(table: ResolvedTable, instant: str, *, basis: str) -> Operation:
+    """Go back to the savepoint of `instant`, undoing what came later up to `basis`."""
+    return _operation(table, RestoreTable(instant, basis, service_settings(table.spec)))
+
+
+def once_number(spec: LakeTableSpec, ingest: Ingest) -> int:
+    """The number of the `once` run that is asked for; a greater one runs it again."""
+    return spec.rerun.get(ingest.name, 0)
+
+
+def _maintenance(
+    spec: LakeTableSpec, need: ServiceNeed, service: IcebergService, basis: str
+) -> MaintainIceberg:
+    settings = iceberg_settings(spec, service, is_rerun=need.rerun is not None)
+    return MaintainIceberg(
+        service, basis, settings.arguments, settings.options, need.rerun, settings.is_dry
+    )
+
+
+def _operation(table: ResolvedTable, work: Work) -> Operation:
+    unnamed = Operation("", _target(table), work)
+    content = json.dumps(unnamed.to_json_object(), sort_keys=True)
+    name = table.resource.metadata.name
+    return replace(unnamed, id=operation_id(name, unnamed.kind, content))
+
+
+def _target(table: ResolvedTable) -> TableTarget:
+    spec = table.spec
+    if spec.format is TableFormat.ICEBERG:
+        name = table.resource.metadata.name.replace("-", "_")
+        return TableTarget(name, table.location, (), catalog=catalog_entry(spec.catalog))
+    written = _write_properties(spec)
+    return TableTarget(
+        name=table.resource.metadata.name.replace("-", "_"),
+        location=table.location,
+        record_key=spec.record_key,
+        partition_by=spec.partition_by,
+        ordering=spec.ordering,
+        table_type=spec.type.value,
+        schema=_columns(spec.schema),
+        creation_properties={**_key_properties(spec.key_generator), **written},
+        write_properties={**written, **INLINE_SERVICES_OFF},
+        unique_in_table=spec.uniqueness is Uniqueness.TABLE,
+    )
+
+
+def catalog_entry(catalog: Catalog | None) -> CatalogEntry | None:
+    """What opens a table of a catalog; None for one that no catalog keeps."""
+    if catalog is None:
+        return None
+    told = {"type": catalog.type.value, "uri": catalog.uri, "warehouse": catalog.warehouse}
+    properties = tuple(sorted((name, text) for name, text in told.items() if text is not None))
+    return CatalogEntry(catalog.name, catalog.table, properties)
+
+
+def _write_properties(spec: LakeTableSpec) -> dict[str, str]:
+    """Settings of every write; the table keeps them as well, for writers that are not ours."""
+    properties: dict[str, str] = {}
+    kind = None if spec.index is None else spec.index.type
+    if spec.uniqueness is Uniqueness.TABLE:
+        kind = IndexKind.GLOBAL_SIMPLE if kind is None else _GLOBAL_KIND.get(kind, kind)
+    if kind is not None:
+        properties["hoodie.index.type"] = kind.value
+    if spec.index is not None:
+        if spec.index.buckets is not None:
+            properties["hoodie.bucket.index.num.buckets"] = str(spec.index.buckets)
+        if spec.index.update_partition_path is not None:
+            moves = str(spec.index.update_partition_path).lower()
+            properties[_UPDATE_PARTITION_PATH[spec.index.type]] = moves
+    return properties | zone_setting(spec) | dict(spec.properties)
+
+
+def _key_properties(keys: KeyGeneration) -> dict[str, str]:
+    properties = {}
+    if keys.type is not None:
+        properties["hoodie.table.keygenerator.type"] = keys.type.value
+    if keys.hive_style:
+        properties["hoodie.datasource.write.hive_style_partitioning"] = "true"
+    if keys.url_encode:
+        properties["hoodie.datasource.write.partitionpath.urlencode"] = "true"
+    if keys.timestamp is not None:
+        time = keys.timestamp
+        named = {
+            "timestamp.type": time.type.value,
+            "output.dateformat": time.output_format,
+            "input.dateformat": time.input_format,
+            "timezone": time.timezone,
+            "timestamp.scalar.time.unit": time.scalar_unit,
+        }
+        properties |= {f"{_TIMESTAMP_PREFIX}{name}": text for name, text in named.items() if text}
+    return properties
+
+
+def _columns(columns: tuple[ColumnSpec, ...]) -> tuple[Column, ...]:
+    return tuple(Column(column.name, column.type, column.nullable) for column in columns)

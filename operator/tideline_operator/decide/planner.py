@@ -1,0 +1,399 @@
+"""The planner: what to do about one table, from its spec, its status and what was observed.
+
+A pure function of values, computed anew each time; nothing is remembered between two plans but
+the status, and losing that only means looking again.
+
+1. Suspended: nothing. Not observable: try again. Not adopted, or not ours to touch: say why.
+2. No bucket, or no table and a declared schema: create it. Otherwise the first batch creates it.
+3. Roll back what dead writers left, before anything builds on the table. Where the last pods of a
+   dead writer are still ending, that is waited for.
+4. Go back to the savepoint that `restoreTo` names; make the savepoints that are missing.
+5. For each ingest whose landing prefix was looked at: take the next files in, in order of arrival.
+6. Run the table services that are due: urgent ones before ingests, the others after them.
+7. Whatever is not due now has a moment to wait for.
+
+An Iceberg table is only looked after: while there is none that is said, and of the above only the
+services remain.
+
+One operation at a time. One that failed is tried again with growing delays; one that ended well and
+is planned again all the same is delayed likewise, so that no mistake here becomes a hot loop.
+"""
+
+from __future__ import annotations
+
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS
+from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
+from tideline.ingest.landing.continuation import (
+    Claim,
+    GoesOn,
+    Refused,
+    continuation,
+    landing_prefix,
+)
+from tideline.ingest.landing.plan import Batch, plan_batch
+from tideline.ingest.operation.operation import Operation
+from tideline_operator.decide.actions import (
+    Action,
+    Advise,
+    Blocked,
+    Priority,
+    Start,
+    Wait,
+    WaitKind,
+)
+from tideline_operator.decide.due_services import basis_of, needs_of
+from tideline_operator.decide.observed import Observed, ObservedLanding, ObservedTable, WriterFate
+from tideline_operator.decide.operation import (
+    create_operation,
+    ingest_operation,
+    restore_operation,
+    rollback_operation,
+    savepoint_operation,
+    service_operation,
+)
+from tideline_operator.decide.service_triggers import ServiceNeed, restore_basis
+from tideline_operator.decide.triggers import next_poll_ms
+from tideline_operator.resources.ingest import Ingest
+from tideline_operator.resources.lake_table import LakeTableSpec, TableFormat
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.services import ServiceMode
+from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
+
+OBSERVE_RETRY_MS = 30_000
+TABLE_MISMATCH = "TableMismatch"
+NOT_ADOPTED = "NotAdopted"
+CHANGED_PAUSE_MS = 10_000
+"""After a failure, how long at most before other files, or a changed spec, are tried."""
+
+
+def plan(
+    table: ResolvedTable, status: LakeTableStatus, observed: Observed, now_ms: int
+) -> tuple[Action, ...]:
+    """Actions in the order in which they matter: what to start, what to wait for, what is stuck."""
+    spec = table.spec
+    blocked = _standstill(spec, observed)
+    if blocked is not None:
+        return (blocked, *_look_again(observed, now_ms))
+    planner = _Planner(table, status, observed, now_ms)
+    actions = planner.plan()
+    return tuple(sorted(actions, key=_order))
+
+
+def continuation_of(table: ResolvedTable, ingest: Ingest, observed: Observed) -> GoesOn | Refused:
+    """The checkpoint that an ingest goes on from, or why its spec does not go with it."""
+    seen = observed.landings.get(ingest.name, ObservedLanding())
+    former = table.former_landings.get(ingest.name)
+    uri = table.location.uri
+    claim = Claim(
+        ingest.name,
+        frozenset(item.name for item in table.spec.ingest),
+        ingest.operation.value,
+        landing_prefix(table.landings[ingest.name].uri, uri),
+        ingest.renamed_from or "",
+        landing_prefix(former.uri, uri) if former is not None else "",
+    )
+    checkpoints = observed.table.checkpoints if observed.table is not None else {}
+    return continuation(claim, checkpoints, seen.landing.files)
+
+
+def batch_of(table: ResolvedTable, ingest: Ingest, observed: Observed, now_ms: int) -> Batch | None:
+    """The next files of an ingest; None when its landing prefix was not looked at, or its spec does
+    not go with its checkpoint."""
+    seen = observed.landings.get(ingest.name)
+    going_on = continuation_of(table, ingest, observed)
+    if seen is None or seen.problem is not None or isinstance(going_on, Refused):
+        return None
+    return plan_batch(
+        seen.landing,
+        going_on.checkpoint,
+        files_max=ingest.max_files_per_commit,
+        now_ms=now_ms,
+        settle_ms=seen.settle_ms,
+    )
+
+
+def _order(action: Action) -> tuple[int, int]:
+    match action:
+        case Start():
+            return 0, action.priority
+        case Wait():
+            return 1, action.until_ms
+        case Advise():
+            return 2, 0
+        case Blocked():
+            return 3, 0
+
+
+def _standstill(spec: LakeTableSpec, observed: Observed) -> Blocked | None:
+    """What keeps the whole table from being worked on."""
+    if spec.suspend:
+        return Blocked("Paused", "paused by spec.suspend or the annotation tideline.dev/paused")
+    if observed.problem is not None:
+        problem = observed.problem
+        return Blocked(problem.reason, problem.message, exit_code=problem.exit_code)
+    if observed.refused is not None:
+        return Blocked(NOT_ADOPTED, observed.refused.message, exit_code=2)
+    difference = difference_of(spec, observed.table) if observed.table is not None else None
+    if difference is not None:
+        return Blocked(TABLE_MISMATCH, difference, exit_code=2)
+    return None
+
+
+def _look_again(observed: Observed, now_ms: int) -> tuple[Wait, ...]:
+    is_transient = observed.problem is not None and observed.problem.is_transient
+    if not is_transient and observed.refused is None:
+        return ()
+    until_ms = now_ms + OBSERVE_RETRY_MS
+    return (Wait("", WaitKind.RETRY, until_ms, "look at the table again"),)
+
+
+def difference_of(spec: LakeTableSpec, table: ObservedTable) -> str | None:
+    """How the table at the location differs from the spec in what can never change."""
+    keys = spec.key_generator
+    fields = (
+        ("recordKey", list(spec.record_key), list(table.record_key)),
+        ("partitionBy", _without_kinds(spec.partition_by), _without_kinds(table.partition_by)),
+        ("ordering", list(spec.ordering), list(table.ordering)),
+        ("type", spec.type.value, table.table_type),
+        ("keyGenerator.hiveStyle", keys.hive_style, table.hive_style),
+        ("keyGenerator.urlEncode", keys.url_encode, table.url_encode),
+    )
+    for field, wanted, found in fields:
+        if wanted != found:
+            return (
+                f"spec.{field} is {wanted}, but the table at the location was created with {found};"
+                " this cannot be changed: correct the spec or give another location"
+            )
+    return None
+
+
+def _without_kinds(columns: tuple[str, ...]) -> list[str]:
+    return [column.partition(":")[0] for column in columns]
+
+
+class _Planner:
+    """One plan in the making."""
+
+    def __init__(
+        self, table: ResolvedTable, status: LakeTableStatus, observed: Observed, now_ms: int
+    ) -> None:
+        self._table = table
+        self._spec = table.spec
+        self._status = status
+        self._observed = observed
+        self._now_ms = now_ms
+
+    def plan(self) -> list[Action]:
+        if self._spec.format is TableFormat.ICEBERG:
+            return self._maintain()
+        if self._observed.lacks_bucket:
+            reason = "there is no bucket at the location yet"
+            return self._admit(create_operation(self._table), Priority.CREATE, reason)
+        if self._observed.table is None and self._spec.schema:
+            reason = "there is no table at the location yet"
+            return self._admit(create_operation(self._table), Priority.CREATE, reason)
+        if self._observed.table is None and not self._spec.ingest:
+            message = "there is no table at the location, and neither spec.schema nor spec.ingest"
+            return [Blocked("NoTable", f"{message} to make one from")]
+        first = self._roll_back()
+        if _has_start(first) or self._has_ending_writer():
+            return first
+        restore = self._restore()
+        if restore:
+            # Until the table is where it ought to be, no service may build on it or clean it.
+            return first + restore + ([] if _has_start(restore) else self._ingests())
+        return first + self._savepoints() + self._ingests() + self._services()
+
+    def _maintain(self) -> list[Action]:
+        """An Iceberg table is only looked after; others create and write it."""
+        table = self._observed.iceberg
+        if table is None:
+            again = self._now_ms + OBSERVE_RETRY_MS
+            return [
+                Blocked("TableMissing", self._missing(), exit_code=1),
+                Wait("", WaitKind.RETRY, again, "see whether somebody created the table"),
+            ]
+        services = self._services()
+        if table.files is None and table.count_at_ms is not None and not _has_start(services):
+            reason = "look at the files of the newest snapshot"
+            services.append(Wait("", WaitKind.SETTLE, table.count_at_ms, reason))
+        return services
+
+    def _missing(self) -> str:
+        catalog = self._spec.catalog
+        if catalog is not None:
+            return f"catalog {catalog.name} has no table {catalog.table} yet; others create it"
+        return f"there is no Iceberg table at {self._table.location.uri} yet; others create it"
+
+    def _roll_back(self) -> list[Action]:
+        pending = self._observed.table.pending if self._observed.table is not None else ()
+        dead = tuple(instant.time for instant in pending if instant.is_dead)
+        gone = tuple(one.writer for one in pending if one.fate is WriterFate.GONE)
+        actions: list[Action] = []
+        for instant in pending:
+            if not instant.is_dead and instant.dead_at_ms is not None:
+                reason = f"see whether the writer of {instant.time} ({instant.action}) still lives"
+                actions.append(Wait("", WaitKind.HEARTBEAT, instant.dead_at_ms + 1, reason))
+        if dead and not self._observed.running:
+            reason = f"the writer of {', '.join(dead)} is gone"
+            operation = rollback_operation(self._table, dead, gone)
+            actions += self._admit(operation, Priority.ROLLBACK, reason)
+        return actions
+
+    def _has_ending_writer(self) -> bool:
+        """Whether what a dead driver left can be rolled back in a moment, so that nothing else
+        begins before; its heartbeat is a limit to that."""
+        pending = self._observed.table.pending if self._observed.table is not None else ()
+        return any(instant.fate is WriterFate.ENDING for instant in pending)
+
+    def _restore(self) -> list[Action]:
+        wanted, table = self._spec.restore_to, self._observed.table
+        if wanted is None or table is None:
+            return []
+        target = table.savepoints.get(wanted, wanted)
+        if target not in table.savepoints.values() or not is_instant_time(target):
+            known = ", ".join(f"{name} ({time})" for name, time in table.savepoints.items())
+            message = f"spec.restoreTo names {wanted!r}, which is no savepoint; there are"
+            return [Blocked("NoSavepoint", f"{message}: {known or 'none'}", exit_code=2)]
+        basis = restore_basis(table.history, InstantTime(target))
+        if basis is None:
+            return []
+        operation = restore_operation(self._table, target, basis=basis)
+        return self._admit(operation, Priority.RESTORE, f"spec.restoreTo is {wanted}")
+
+    def _savepoints(self) -> list[Action]:
+        """Make the first one missing; an instant has one savepoint, so a second one waits."""
+        table = self._observed.table
+        if table is None:
+            return []
+        timeline = table.history.timeline
+        newest = timeline.of(*COMMIT_ACTIONS).completed().last()
+        if newest is None or newest.time in timeline.savepointed_times():
+            return []
+        for savepoint in self._spec.savepoints:
+            if savepoint.name not in table.savepoints:
+                operation = savepoint_operation(self._table, savepoint.name, str(newest.time))
+                return self._admit(operation, Priority.SAVEPOINT, "it is declared and missing")
+        return []
+
+    def _services(self) -> list[Action]:
+        needs = needs_of(self._spec, self._status, self._observed, self._now_ms)
+        return [action for need in needs for action in self._service(need)]
+
+    def _service(self, need: ServiceNeed) -> list[Action]:
+        if need.problem is not None:
+            exit_code = need.problem.exit_code
+            return [Blocked(need.problem.kind, need.reason, need.name, exit_code)]
+        if not need.is_due:
+            return []
+        services = self._spec.services
+        if services.mode is ServiceMode.ADVISE:
+            return [Advise(need.name, need.reason)]
+        window = services.maintenance_window
+        if window is not None and not window.matches(self._now_ms):
+            opens_ms = window.next_after(self._now_ms) or self._now_ms
+            reason = f"due ({need.reason}), runs in the maintenance window"
+            return [Wait(need.name, WaitKind.WINDOW, opens_ms, reason)]
+        operation = service_operation(self._table, need, basis=basis_of(self._observed))
+        priority = Priority.URGENT_SERVICE if need.is_urgent else Priority.SERVICE
+        return self._admit(operation, priority, need.reason, self._last_failure(operation))
+
+    def _last_failure(self, operation: Operation) -> OperationStatus | None:
+        """How the last run of a service failed: newer instants are no reason to try sooner."""
+        runs = [item for item in self._status.operations if item.kind == operation.kind.value]
+        return runs[-1] if runs and runs[-1].phase is OperationPhase.FAILED else None
+
+    def _ingests(self) -> list[Action]:
+        if self._spec.restore_to is not None:
+            message = "spec.restoreTo is set: nothing is taken in until it is removed"
+            return [Blocked("Fenced", message)]
+        if self._spec.fenced:
+            return [Blocked("Fenced", "spec.fenced is set: nothing is written")]
+        return [action for ingest in self._spec.ingest for action in self._ingest(ingest)]
+
+    def _ingest(self, ingest: Ingest) -> list[Action]:
+        going_on = continuation_of(self._table, ingest, self._observed)
+        if isinstance(going_on, Refused):
+            return [Blocked(going_on.reason, going_on.message, ingest.name, exit_code=2)]
+        seen = self._observed.landings.get(ingest.name)
+        if seen is None:
+            return self._next_look(ingest, None)
+        if seen.problem is not None:
+            problem = seen.problem
+            blocked = Blocked(problem.reason, problem.message, ingest.name, problem.exit_code)
+            until_ms = self._now_ms + OBSERVE_RETRY_MS
+            return [
+                blocked,
+                Wait(ingest.name, WaitKind.RETRY, until_ms, "look at the landing prefix again"),
+            ]
+        batch = batch_of(self._table, ingest, self._observed, self._now_ms)
+        if batch is None or not batch.files:
+            if batch is None or batch.settled_at_ms is None:
+                return self._next_look(ingest, seen)
+            reason = f"{batch.unsettled_files} files may still be being written"
+            return [Wait(ingest.name, WaitKind.SETTLE, batch.settled_at_ms, reason)]
+        operation = ingest_operation(
+            self._table, ingest, batch.files, generation=going_on.generation
+        )
+        waiting = f" of {len(batch.files) + batch.backlog_files}" if batch.backlog_files else ""
+        reason = f"{len(batch.files)}{waiting} new files"
+        return self._admit(operation, Priority.INGEST, reason)
+
+    def _next_look(self, ingest: Ingest, seen: ObservedLanding | None) -> list[Action]:
+        """Wait for the trigger. A prefix that was looked at just now counts as polled now."""
+        status = self._status.ingest.get(ingest.name)
+        table = self._observed.table
+        at_ms = next_poll_ms(self._spec, ingest, status, table, self._now_ms)
+        if at_ms is None:
+            return []
+        if seen is not None:
+            every = ingest.trigger.every
+            cron = ingest.trigger.cron
+            if cron is not None:
+                at_ms = cron.next_after(self._now_ms) or self._now_ms
+            else:
+                at_ms = self._now_ms + (every.ms if every else OBSERVE_RETRY_MS)
+        missing = ", which does not exist yet" if seen is not None and not seen.exists else ""
+        return [Wait(ingest.name, WaitKind.POLL, at_ms, f"look for new files{missing}")]
+
+    def _admit(
+        self,
+        operation: Operation,
+        priority: Priority,
+        reason: str,
+        failed: OperationStatus | None = None,
+    ) -> list[Action]:
+        """Start it, unless one is running or it has to wait after what happened last.
+
+        `failed` is a failure that counts for it although it was another operation's.
+        """
+        if self._observed.running:
+            return []
+        same = (item for item in self._status.operations if item.id == operation.id)
+        last = failed or next(same, None)
+        retry_at = last.retry_at if last is not None else self._pause_of(operation)
+        if retry_at is not None and retry_at.ms > self._now_ms:
+            again = "try the next files"
+            if last is not None:
+                again = "try again" if last.phase is OperationPhase.FAILED else "look again"
+            subject = operation.subject or operation.kind.value
+            waited_for = last.id if last is not None else operation.id
+            return [Wait(subject, WaitKind.RETRY, retry_at.ms, again, operation_id=waited_for)]
+        attempt = last.attempt + 1 if last is not None else 1
+        return [Start(operation, priority, reason, attempt)]
+
+    def _pause_of(self, operation: Operation) -> Timestamp | None:
+        """After a failure of another operation on the same subject: its pause, cut short."""
+        for item in reversed(self._status.operations):
+            if (item.kind, item.subject) != (operation.kind.value, operation.subject):
+                continue
+            failed = item.phase is OperationPhase.FAILED
+            if not failed or item.retry_at is None or item.finished_at is None:
+                return None
+            return min(item.retry_at, Timestamp(item.finished_at.ms + CHANGED_PAUSE_MS))
+        return None
+
+
+def _has_start(actions: list[Action]) -> bool:
+    return any(isinstance(action, Start) for action in actions)

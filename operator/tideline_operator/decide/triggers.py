@@ -1,0 +1,52 @@
+"""When a landing prefix is to be looked at: from its trigger and what happened last."""
+
+from __future__ import annotations
+
+from tideline.ingest.landing.continuation import newest_of
+from tideline_operator.decide.observed import ObservedTable
+from tideline_operator.decide.operation import once_number
+from tideline_operator.resources.ingest import Ingest
+from tideline_operator.resources.lake_table import LakeTableSpec
+from tideline_operator.resources.schedule import Duration
+from tideline_operator.resources.status import IngestStatus, LakeTableStatus
+
+ONCE_POLL_MS = 30_000
+"""How often an empty prefix with a `once` trigger is looked at."""
+
+
+def due_ingests(
+    spec: LakeTableSpec, status: LakeTableStatus, table: ObservedTable | None, now_ms: int
+) -> tuple[str, ...]:
+    """Names of the ingests whose landing prefix is to be listed now."""
+    if spec.suspend or spec.fenced or spec.restore_to is not None:
+        return ()
+    due = []
+    for ingest in spec.ingest:
+        at_ms = next_poll_ms(spec, ingest, status.ingest.get(ingest.name), table, now_ms)
+        if at_ms is not None and at_ms <= now_ms:
+            due.append(ingest.name)
+    return tuple(due)
+
+
+def next_poll_ms(
+    spec: LakeTableSpec,
+    ingest: Ingest,
+    status: IngestStatus | None,
+    table: ObservedTable | None,
+    now_ms: int,
+) -> int | None:
+    """When the prefix is next looked at; None when never again (a `once` that is done)."""
+    known = table.checkpoints if table is not None else {}
+    checkpoint = newest_of(known, ingest.name, ingest.renamed_from or "")
+    drained = checkpoint.drained if checkpoint is not None else None
+    if ingest.trigger.once and drained is not None and drained >= once_number(spec, ingest):
+        return None
+    if status is None or status.polled_at is None:
+        # Nothing remembered: a cron trigger waits for its next time, the others look at once.
+        return now_ms if ingest.trigger.cron is None else ingest.trigger.cron.next_after(now_ms)
+    if status.lag_files > 0 or status.unsettled_files > 0:
+        return now_ms
+    if ingest.trigger.cron is not None:
+        return ingest.trigger.cron.next_after(status.polled_at.ms)
+    every = ingest.trigger.every or Duration(ONCE_POLL_MS)
+    return status.polled_at.ms + every.ms

@@ -1,0 +1,1 @@
+"""Launchers carry operations out: processes of this machine, or Jobs on Kubernetes."""

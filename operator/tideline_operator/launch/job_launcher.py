@@ -1,0 +1,99 @@
+"""Starting an operation as a Job, and stopping it.
+
+1. The Job; one of that name means that the operation was started before. 2. The ConfigMap with the
+operation, owned by the Job, so that it goes when the Job goes; until then the Job's pod waits.
+
+A death between 1 and 2 is made good by starting once more: whoever has not seen both made does that
+before anything else. So the operator needs no right on ConfigMaps but to create them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tideline.errors import ConfigError
+from tideline.ingest.operation.operation import Operation
+from tideline_operator.api_objects import CONFIG_MAPS, JOBS, ApiRefusedError, Created, Manifest
+from tideline_operator.kube import KubeApi
+from tideline_operator.launch.driver_job import (
+    LaunchSettings,
+    driver_job,
+    job_name,
+    operation_config_map,
+    owner_reference,
+)
+from tideline_operator.resources.resolved import ResolvedTable
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The operation's Job is there; `is_new` when this call made it."""
+
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The operation cannot be started as things are: the message says what to change."""
+
+    message: str
+
+
+class JobLauncher:
+    """Starts and stops the Jobs of operations.
+
+    Raises ApiUnavailableError: trying again may help.
+    """
+
+    def __init__(self, api: KubeApi, settings: LaunchSettings) -> None:
+        self._api = api
+        self._settings = settings
+
+    @property
+    def settings(self) -> LaunchSettings:
+        return self._settings
+
+    def ensure_started(
+        self, operation: Operation, table: ResolvedTable, attempt: int, owner: Manifest
+    ) -> Started | Refused:
+        """Start an attempt at `operation` unless it was started before.
+
+        `owner` is the LakeTable as the API server has it.
+        """
+        namespace = table.resource.metadata.namespace
+        settings = self._settings
+        try:
+            content = operation_config_map(
+                operation, table, attempt, owner=owner, settings=settings
+            )
+            job = driver_job(operation, table, attempt, owner=owner, settings=settings)
+        except ConfigError as error:
+            return Refused(str(error))
+        name = job_name(operation.id, attempt)
+        try:
+            made = self._api.create(JOBS, job, namespace)
+        except ApiRefusedError as error:
+            return Refused(error.message)
+        started = made.object if isinstance(made, Created) else self._api.get(JOBS, name, namespace)
+        if started is None:
+            # Deleted just now: whoever looks at it next finds that out.
+            return Started(is_new=False)
+        try:
+            self._api.create(CONFIG_MAPS, _owned_by(content, started), namespace)
+        except ApiRefusedError as error:
+            self._api.delete(JOBS, name, namespace)
+            return Refused(error.message)
+        return Started(is_new=isinstance(made, Created))
+
+    def stop(self, namespace: str, name: str) -> bool:
+        """Stop a Job: its driver gets SIGTERM and the grace period to undo its write.
+
+        The Job stays, as one that is being deleted, until its pod is gone. False when there is no
+        such Job.
+        """
+        return self._api.delete(JOBS, name, namespace, propagation="Foreground")
+
+
+def _owned_by(content: Manifest, job: Manifest) -> Manifest:
+    owner = owner_reference({**job, "apiVersion": JOBS.api_version, "kind": JOBS.kind})
+    return {**content, "metadata": {**content["metadata"], "ownerReferences": [owner]}}

@@ -1,0 +1,277 @@
+"""What became of an operation's Job, read off the Job and its pods. Pure.
+
+1. A driver that ended and left its result as termination message: that result counts.
+2. A driver that ended without one, or a Job that failed without a driver: the operation is lost,
+   and the message says what Kubernetes knows about it.
+3. Anything else is still under way; what keeps it from starting is told.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from tideline.errors import ConfigError
+from tideline.ingest.executors.kubernetes_pods import CONTAINER_NAME
+from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline_operator.api_objects import Manifest
+from tideline_operator.launch.driver_job import (
+    DRIVER_ROLE,
+    EXECUTOR_ROLE,
+    OPERATION_LABEL,
+    ROLE_LABEL,
+)
+
+_JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+_OUT_OF_MEMORY = "OOMKilled"
+# What does not mend itself within a moment: somebody has to change something.
+_STUCK = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+)
+_MESSAGE_LENGTH_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """Not ended. `is_stuck`: it will not get on before somebody changes something.
+
+    `waits_since_ms` is since when it has had no driver that runs, or a driver without executors
+    although some were asked for; None while neither is so.
+    """
+
+    message: str
+    is_started: bool
+    is_stuck: bool = False
+    waits_since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Ended with an answer."""
+
+    result: OperationResult
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Ended without an answer."""
+
+    message: str
+
+
+JobOutcome = Active | Ended | Lost
+
+
+def outcome_of(
+    job: Manifest, pods: Iterable[Manifest], events: Sequence[Manifest] = ()
+) -> JobOutcome:
+    """What became of `job`. `pods` may hold those of others; `events` are the Job's own, which tell
+    why it has no pod."""
+    everyone = tuple(pods)
+    driver = _driver_of(job, everyone)
+    failure = _condition(job, "Failed") or _condition(job, "FailureTarget")
+    if driver is not None:
+        ended = _ended(driver, job)
+        if ended is not None:
+            return ended
+    if failure is not None and (driver is None or has_ended(driver)):
+        return Lost(_lost_message(driver, failure))
+    if driver is None:
+        if _condition(job, "Complete") is not None:
+            return Lost("its pod is gone, and with it the result")
+        return _without_pod(job, events)
+    if has_ended(driver):
+        return Lost(_lost_message(driver, failure))
+    return _under_way(driver, _executors_of(job, everyone))
+
+
+def has_ended(pod: Manifest) -> bool:
+    """Whether nothing of a pod runs any more."""
+    return _phase(pod) in ("Succeeded", "Failed")
+
+
+def may_start_pods(job: Manifest) -> bool:
+    """Whether a Job has neither ended nor been deleted."""
+    is_over = any(_condition(job, kind) is not None for kind in ("Complete", "Failed"))
+    return not is_over and not job["metadata"].get("deletionTimestamp")
+
+
+def driver_uid(job: Manifest, pods: Iterable[Manifest]) -> str:
+    """What tells the Job's driver pod from all others; empty when there is none."""
+    driver = _driver_of(job, pods)
+    return "" if driver is None else str(driver["metadata"].get("uid", ""))
+
+
+def _driver_of(job: Manifest, pods: Iterable[Manifest]) -> Manifest | None:
+    own = [pod for pod in pods if _belongs_to(pod, job)]
+    return max(own, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), default=None)
+
+
+def _belongs_to(pod: Manifest, job: Manifest) -> bool:
+    labels = pod["metadata"].get("labels", {})
+    if labels.get(ROLE_LABEL, DRIVER_ROLE) != DRIVER_ROLE:
+        return False
+    owners = pod["metadata"].get("ownerReferences", ())
+    uid = job["metadata"].get("uid")
+    if uid is not None and owners:
+        return any(owner.get("uid") == uid for owner in owners)
+    return bool(labels.get(_JOB_NAME_LABEL) == job["metadata"]["name"])
+
+
+def _executors_of(job: Manifest, pods: Iterable[Manifest]) -> list[Manifest]:
+    operation = job["metadata"].get("labels", {}).get(OPERATION_LABEL)
+    return [
+        pod
+        for pod in pods
+        if (labels := pod["metadata"].get("labels", {})).get(ROLE_LABEL) == EXECUTOR_ROLE
+        and labels.get(OPERATION_LABEL) == operation
+    ]
+
+
+def _ended(driver: Manifest, job: Manifest) -> Ended | Lost | None:
+    """How its container ended, None while it has not."""
+    end = _container(driver).get("state", {}).get("terminated")
+    if end is None:
+        return None
+    result = _result(end.get("message", ""))
+    if result is None:
+        return Lost(_lost_message(driver, _condition(job, "Failed")))
+    if end.get("reason") == _OUT_OF_MEMORY and result.outcome is Outcome.FAILED:
+        result = replace(result, message=f"{_out_of_memory()}; {result.message}")
+    return Ended(result)
+
+
+def _result(text: str) -> OperationResult | None:
+    try:
+        return OperationResult.from_json_object(json.loads(text))
+    except (ValueError, ConfigError):
+        return None
+
+
+def _lost_message(driver: Manifest | None, failure: Manifest | None) -> str:
+    if driver is None:
+        return f"its pod is gone: {_condition_text(failure)}" if failure else "its pod is gone"
+    status = driver.get("status", {})
+    end = _container(driver).get("state", {}).get("terminated", {})
+    parts = []
+    if end.get("reason") == _OUT_OF_MEMORY:
+        parts.append(_out_of_memory())
+    elif end:
+        parts.append(f"its pod {_exit_text(end)}")
+    if status.get("reason"):
+        parts.append(_joined(status["reason"], status.get("message", "")))
+    disruption = _condition(driver, "DisruptionTarget")
+    if disruption is not None:
+        parts.append(_condition_text(disruption))
+    if failure is not None and failure.get("reason") == "DeadlineExceeded":
+        parts.append(_condition_text(failure))
+    return _short("; ".join(parts) or "its pod ended without a word")
+
+
+def _out_of_memory() -> str:
+    return "its pod was OOMKilled: give spec.resources.driver.memory more"
+
+
+def _exit_text(end: Manifest) -> str:
+    code = int(end.get("exitCode", 0))
+    if code <= 128:
+        return f"ended with exit code {code} and no result"
+    try:
+        return f"was ended by {signal.Signals(code - 128).name} (exit code {code})"
+    except ValueError:
+        return f"ended with exit code {code}"
+
+
+def _without_pod(job: Manifest, events: Sequence[Manifest]) -> Active:
+    since_ms = _created_ms(job)
+    warnings = [event for event in events if event.get("type") == "Warning"]
+    if not warnings:
+        return Active("waits for its pod", is_started=False, waits_since_ms=since_ms)
+    newest = max(warnings, key=_happened_at)
+    text = _joined(newest.get("reason", ""), newest.get("note") or newest.get("message", ""))
+    # Each pod that is refused has a name of its own, and the reason would look new each time.
+    text = re.sub(re.escape(job["metadata"]["name"]) + "-[a-z0-9]{5}\\b", "its pod", text)
+    return Active(_short(f"has no pod: {text}"), False, is_stuck=True, waits_since_ms=since_ms)
+
+
+def _happened_at(event: Manifest) -> str:
+    """When an event happened last; the two kinds of events say so in different fields."""
+    series = event.get("series") or {}
+    times = ("deprecatedLastTimestamp", "lastTimestamp", "eventTime")
+    return str(series.get("lastObservedTime") or next(filter(None, map(event.get, times)), ""))
+
+
+def _under_way(driver: Manifest, executors: Sequence[Manifest]) -> Active:
+    if driver["metadata"].get("deletionTimestamp"):
+        return Active("its pod is being stopped", is_started=True)
+    if "running" not in _container(driver).get("state", {}):
+        text, is_stuck = _why_not_running(driver)
+        message = _short(f"its pod has not started: {text}")
+        return Active(message, False, is_stuck, waits_since_ms=_created_ms(driver))
+    return _with_executors(executors)
+
+
+def _with_executors(executors: Sequence[Manifest]) -> Active:
+    """A driver that runs. With one executor it gets on, if slowly, whatever keeps the others."""
+    waiting = [pod for pod in executors if _phase(pod) == "Pending"]
+    if not waiting or any(_phase(pod) == "Running" for pod in executors):
+        return Active("is running", is_started=True)
+    first = min(waiting, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+    text, is_stuck = _why_not_running(first)
+    message = _short(f"executor {first['metadata']['name']} does not start: {text}")
+    return Active(message, True, is_stuck, waits_since_ms=_created_ms(first))
+
+
+def _why_not_running(pod: Manifest) -> tuple[str, bool]:
+    """What a pod waits for, and whether somebody has to do something about it."""
+    scheduled = _condition(pod, "PodScheduled", wanted="False")
+    if scheduled is not None:
+        return _condition_text(scheduled), scheduled.get("reason") == "Unschedulable"
+    waiting = _container(pod).get("state", {}).get("waiting", {})
+    reason = waiting.get("reason", "")
+    if reason in _STUCK:
+        return _joined(reason, waiting.get("message", "")), True
+    return reason or "it is being set up", False
+
+
+def _container(pod: Manifest) -> Manifest:
+    statuses: Sequence[Manifest] = pod.get("status", {}).get("containerStatuses") or ()
+    empty: Manifest = {}
+    return next((item for item in statuses if item.get("name") == CONTAINER_NAME), empty)
+
+
+def _created_ms(item: Manifest) -> int | None:
+    text = item["metadata"].get("creationTimestamp")
+    return int(datetime.fromisoformat(text).timestamp() * 1000) if text else None
+
+
+def _phase(pod: Manifest) -> str:
+    return str(pod.get("status", {}).get("phase", "Pending"))
+
+
+def _condition(item: Manifest, kind: str, wanted: str = "True") -> Manifest | None:
+    conditions: Sequence[Any] = item.get("status", {}).get("conditions") or ()
+    return next((c for c in conditions if c["type"] == kind and c["status"] == wanted), None)
+
+
+def _condition_text(condition: Manifest) -> str:
+    return _joined(condition.get("reason", ""), condition.get("message", ""))
+
+
+def _joined(reason: str, message: str) -> str:
+    return ": ".join(text for text in (reason, message.strip()) if text)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MESSAGE_LENGTH_MAX else text[: _MESSAGE_LENGTH_MAX - 3] + "..."

@@ -1,0 +1,101 @@
+"""Pod templates laid over one another: ours, the user's `spec.podTemplate`, and ours again. Pure.
+
+Mappings merge key by key, containers by their name. A volume or a variable takes the place of the
+one of its name, a mount of the one at its path, a port of the one of its number. Of lists of plain
+values the upper one counts; other lists (tolerations) are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tideline.errors import ConfigError
+from tideline.ingest.executors.kubernetes_pods import CONTAINER_NAME
+
+_IDENTITY = {
+    "containers": "name",
+    "env": "name",
+    "ephemeralContainers": "name",
+    "imagePullSecrets": "name",
+    "initContainers": "name",
+    "ports": "containerPort",
+    "volumeMounts": "mountPath",
+    "volumes": "name",
+}
+_MERGED = ("containers", "initContainers")
+_FIELD = "spec.podTemplate"
+
+
+def checked_template(content: Mapping[str, Any]) -> dict[str, Any]:
+    """`spec.podTemplate`, when it has the shape of a pod template. Raises ConfigError."""
+    unknown = sorted(set(content) - {"metadata", "spec"})
+    if unknown:
+        raise ConfigError(f"{_FIELD}.{unknown[0]}: a pod template has metadata and spec only")
+    template: dict[str, Any] = {}
+    for part in ("metadata", "spec"):
+        template[part] = _mapping(content.get(part, {}), f"{_FIELD}.{part}")
+    metadata = template["metadata"]
+    foreign = sorted(set(metadata) - {"labels", "annotations"})
+    if foreign:
+        raise ConfigError(f"{_FIELD}.metadata.{foreign[0]}: only labels and annotations are taken")
+    for part in metadata:
+        _mapping(metadata[part], f"{_FIELD}.metadata.{part}")
+    for name, identity in _IDENTITY.items():
+        _check_items(template["spec"].get(name, []), identity, f"{_FIELD}.spec.{name}")
+    for kind in _MERGED:
+        for number, container in enumerate(template["spec"].get(kind, [])):
+            for name, identity in _IDENTITY.items():
+                field = f"{_FIELD}.spec.{kind}[{number}].{name}"
+                _check_items(container.get(name, []), identity, field)
+    return template
+
+
+def overlay(lower: Any, upper: Any, field: str = "") -> Any:
+    """`upper` over `lower`: what the upper one says wins; None takes a field out."""
+    if isinstance(lower, Mapping) and isinstance(upper, Mapping):
+        merged = dict(lower)
+        for name, value in upper.items():
+            if value is None:
+                merged.pop(name, None)
+            else:
+                merged[name] = overlay(lower.get(name), value, name)
+        return merged
+    if isinstance(lower, list) and isinstance(upper, list):
+        return _overlay_lists(lower, upper, field)
+    return upper
+
+
+def engine_container(template: Mapping[str, Any]) -> dict[str, Any]:
+    """The container in which Tideline runs."""
+    containers = template["spec"]["containers"]
+    return next(item for item in containers if item["name"] == CONTAINER_NAME)
+
+
+def _overlay_lists(lower: list[Any], upper: list[Any], field: str) -> list[Any]:
+    identity = _IDENTITY.get(field)
+    if identity is not None:
+        merged = {item[identity]: item for item in lower}
+        for item in upper:
+            below = merged.get(item[identity], {}) if field in _MERGED else {}
+            merged[item[identity]] = overlay(below, item)
+        return list(merged.values())
+    if all(isinstance(item, Mapping) for item in (*lower, *upper)):
+        return [*lower, *(item for item in upper if item not in lower)]
+    return upper
+
+
+def _mapping(value: Any, field: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{field}: must be a mapping")
+    return dict(value)
+
+
+def _check_items(items: Any, identity: str, field: str) -> None:
+    if not isinstance(items, Sequence) or isinstance(items, str):
+        raise ConfigError(f"{field}: must be a list")
+    for number, item in enumerate(items):
+        if not isinstance(item, Mapping):
+            raise ConfigError(f"{field}[{number}]: must be a mapping")
+        if identity not in item:
+            raise ConfigError(f"{field}[{number}].{identity}: is needed")

@@ -1,1 +1,0 @@
-"""Launchers carry operations out: local processes here, Jobs on Kubernetes later."""

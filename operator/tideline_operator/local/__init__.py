@@ -1,0 +1,1 @@
+"""`tideline run`: LakeTables in a file, carried out by processes of this machine."""

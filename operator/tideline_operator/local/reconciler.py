@@ -1,0 +1,228 @@
+"""The embedded reconciler: look, plan, do one thing, look again, until told to stop.
+
+One operation at a time, the tables in turn. Every round starts from a fresh look at the table; the
+status files only save looking too often and trying again too soon.
+
+With `once` it ends when nothing is due: files that may still be being written are waited for, and
+what is safe to retry is tried a few times.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from tideline.clock import Clock
+from tideline.errors import TidelineError
+from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
+from tideline_operator.decide.actions import Action, Blocked, Start, Wait, WaitKind
+from tideline_operator.decide.planner import plan
+from tideline_operator.launch.launcher import Died, Finished, Launcher, Progressed
+from tideline_operator.local.run_lock import RunLock
+from tideline_operator.local.status_file import read_status, write_status
+from tideline_operator.local.table_files import TableFiles
+from tideline_operator.observe.observation import Observer
+from tideline_operator.report.failures import unresolved_failures
+from tideline_operator.report.run_report import Reporter
+from tideline_operator.report.status import (
+    fresh_start,
+    observed_status,
+    operation_finished,
+    operation_started,
+)
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.status import LakeTableStatus
+
+ONCE_ATTEMPTS_MAX = 3
+ONCE_SETTLE_ROUNDS_MAX = 30
+_EVENT_TIMEOUT_S = 0.2
+_WATCH_S = 2.0
+RESYNC_MS = 300_000
+"""A table is looked at this often even when nothing is waited for."""
+IDLE_WORKER_MS = 600_000
+
+
+@dataclass(slots=True)
+class _Round:
+    """What one round over all tables found."""
+
+    has_worked: bool
+    waits: list[Wait]
+
+
+class Reconciler:
+    """Keeps the tables as their resources say. `run` returns an exit code."""
+
+    def __init__(
+        self,
+        files: TableFiles,
+        launcher: Launcher,
+        reporter: Reporter,
+        lock: RunLock,
+        *,
+        state_folder: Path,
+        clock: Clock,
+    ) -> None:
+        self._files = files
+        self._launcher = launcher
+        self._reporter = reporter
+        self._lock = lock
+        self._state_folder = state_folder
+        self._clock = clock
+        self._observer = Observer(clock)
+        self._statuses: dict[str, LakeTableStatus] = {}
+        self._blocked: dict[str, tuple[Blocked, ...]] = {}
+        self._stop = threading.Event()
+        self._signal: int | None = None
+        self._abandoned = False
+        self._worked_at_ms = clock.now_ms()
+
+    def run(self, *, once: bool) -> int:
+        """Reconcile until nothing is due (`once`) or until a signal."""
+        settle_rounds = 0
+        while not self._stop.is_set():
+            found = self._round()
+            if self._stop.is_set() or found.has_worked:
+                continue
+            if once:
+                waits = [wait for wait in found.waits if self._is_worth_waiting(wait)]
+                settle_rounds += 1
+                if not waits or settle_rounds > ONCE_SETTLE_ROUNDS_MAX:
+                    return self._exit_code()
+                found.waits = waits
+            self._rest(found.waits, watches_files=not once)
+        if self._signal is None:
+            return self._exit_code()
+        return 128 + self._signal if once or self._abandoned else 0
+
+    def request_stop(self, number: int, _: FrameType | None) -> None:
+        """Signal handler: the first lets the operation under way finish, the second does not."""
+        if self._stop.is_set():
+            self._abandoned = True
+        elif self._launcher.running:
+            self._reporter.note("stopping after the operation under way; once more abandons it")
+        self._signal = number
+        self._stop.set()
+
+    def listen_to_signals(self) -> None:
+        """Stop cleanly on SIGINT and SIGTERM. Call from the main thread."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.request_stop)
+
+    def _round(self) -> _Round:
+        found = _Round(False, [])
+        for table in self._files.tables:
+            actions = self._look(table)
+            start = next((action for action in actions if isinstance(action, Start)), None)
+            if start is not None:
+                self._carry_out(table, start)
+                found.has_worked = True
+            else:
+                services = self._statuses[table.name].services
+                self._reporter.resting(table.name, actions, services, self._clock.now_ms())
+                found.waits += [action for action in actions if isinstance(action, Wait)]
+            if self._stop.is_set():
+                break
+        return found
+
+    def _look(self, table: ResolvedTable) -> tuple[Action, ...]:
+        """Observe and plan; the status is kept."""
+        status = self._statuses.get(table.name)
+        if status is None:
+            status = fresh_start(table, read_status(self._state_folder, table))
+        observed = self._observer.observe(table, status, running=self._launcher.running)
+        now_ms = self._clock.now_ms()
+        actions = plan(table, status, observed, now_ms)
+        self._blocked[table.name] = tuple(item for item in actions if isinstance(item, Blocked))
+        for name, seen in observed.landings.items():
+            self._files.note_landing(table, name, seen.landing, self._reporter.note)
+        self._keep(table, observed_status(table, status, observed, actions, now_ms))
+        return actions
+
+    def _carry_out(self, table: ResolvedTable, start: Start) -> None:
+        operation = start.operation
+        status = self._statuses[table.name]
+        self._keep(table, operation_started(status, operation, start.attempt, self._clock.now_ms()))
+        lag = status.ingest.get(operation.subject)
+        self._reporter.started(table.name, start, files_waiting=lag.lag_files if lag else 0)
+        self._launcher.start(operation)
+        result = self._await_result(table, operation.id)
+        self._worked_at_ms = self._clock.now_ms()
+        done = operation_finished(self._statuses[table.name], result, self._clock.now_ms())
+        self._keep(table, done)
+        self._reporter.finished(table.name, operation, result)
+
+    def _await_result(self, table: ResolvedTable, operation_id: str) -> OperationResult:
+        while True:
+            if self._abandoned:
+                self._launcher.abandon()
+                return _lost(operation_id, "abandoned; the next run rolls back what it left")
+            match self._launcher.next_event(_EVENT_TIMEOUT_S):
+                case Progressed(text=text):
+                    self._reporter.progressed(table.name, text)
+                case Finished(result=result) if result.id == operation_id:
+                    return result
+                case Died(operation_id=lost, message=message) if lost == operation_id:
+                    return _lost(operation_id, message)
+
+    def _keep(self, table: ResolvedTable, status: LakeTableStatus) -> None:
+        if self._statuses.get(table.name) == status:
+            return
+        self._statuses[table.name] = status
+        write_status(self._state_folder, table, status)
+
+    def _is_worth_waiting(self, wait: Wait) -> bool:
+        """Whether `once` waits for it: settling files, and retries that may help by themselves."""
+        if wait.kind is WaitKind.SETTLE:
+            return True
+        if wait.kind is not WaitKind.RETRY or wait.operation_id is None:
+            return False
+        return any(
+            item.id == wait.operation_id
+            and item.is_safe_to_retry
+            and item.attempt < ONCE_ATTEMPTS_MAX
+            for status in self._statuses.values()
+            for item in status.operations
+        )
+
+    def _rest(self, waits: Iterable[Wait], *, watches_files: bool) -> None:
+        """Sleep until the first wait is over, a resource file changes or a signal comes."""
+        now_ms = self._clock.now_ms()
+        until_ms = min((wait.until_ms for wait in waits), default=now_ms + RESYNC_MS)
+        until_ms = min(until_ms, now_ms + RESYNC_MS)
+        while not self._stop.is_set() and now_ms < until_ms:
+            self._stop.wait(min(_WATCH_S, (until_ms - now_ms) / 1000))
+            if watches_files and self._reload():
+                return
+            now_ms = self._clock.now_ms()
+            if now_ms - self._worked_at_ms > IDLE_WORKER_MS:
+                # An idle Spark holds memory; the next operation starts a new one.
+                self._launcher.close()
+
+    def _reload(self) -> bool:
+        try:
+            if not self._files.reload_if_changed(self._lock.hold):
+                return False
+            self._reporter.note("the resource files changed")
+        except TidelineError as error:
+            self._reporter.note(f"the changed resource files are not used:\n{error}")
+        return True
+
+    def _exit_code(self) -> int:
+        """The code of what is left undone; the gravest (usage, then data) first."""
+        codes: set[int] = set()
+        for table in self._files.tables:
+            codes |= {item.exit_code for item in self._blocked.get(table.name, ())}
+            status = self._statuses.get(table.name, LakeTableStatus())
+            codes |= {item.exit_code or 1 for item in unresolved_failures(status)}
+        return next((code for code in (2, 1, 4, 3) if code in codes), 0)
+
+
+def _lost(operation_id: str, message: str) -> OperationResult:
+    return OperationResult(
+        operation_id, Outcome.FAILED, message=message, exit_code=1, error=WORKER_DIED
+    )

@@ -1,0 +1,81 @@
+"""The resource files a reconciler works from, read again when they change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from tideline.ingest.landing.landed_file import FileFormat, Landing
+from tideline_operator.resources.lake_store import LakeStore
+from tideline_operator.resources.loading import ResourceSet, load_resources
+from tideline_operator.resources.resolved import ResolvedTable
+
+
+class TableFiles:
+    """The tables that a set of paths declares; the last valid state is kept."""
+
+    def __init__(self, paths: Iterable[Path], *, ca_bundle: str | None) -> None:
+        self._paths = tuple(paths)
+        self._ca_bundle = ca_bundle
+        self._stamp = self._read_stamp()
+        self._noted: set[tuple[str, str, str]] = set()
+        self.resources: ResourceSet = load_resources(self._paths, ca_bundle=ca_bundle)
+
+    @property
+    def tables(self) -> tuple[ResolvedTable, ...]:
+        return self.resources.tables
+
+    def reload_if_changed(self, hold: Callable[[Iterable[ResolvedTable]], None]) -> bool:
+        """Read the files again if any changed, and `hold` what they declare.
+
+        Raises ConfigError when they are not valid, or what `hold` raises; once for each change.
+        """
+        stamp = self._read_stamp()
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        resources = load_resources(self._paths, ca_bundle=self._ca_bundle)
+        hold(resources.tables)
+        self.resources = resources
+        return True
+
+    def notes(self, environment_names: Iterable[str]) -> list[str]:
+        """What people should know before the start."""
+        present = set(environment_names)
+        notes = [f"passed over {item}" for item in self.resources.passed_over]
+        for store in self.resources.stores:
+            notes += _store_notes(store, present)
+        return notes
+
+    def note_landing(
+        self, table: ResolvedTable, name: str, landing: Landing, note: Callable[[str], None]
+    ) -> None:
+        """Say once, and again when it changes, which files are left alone for their name and what
+        waits in the quarantine."""
+        ingest = next(item for item in table.spec.ingest if item.name == name)
+        strangers = landing.describe_strangers(FileFormat(ingest.source.format.value))
+        for text in (strangers, landing.describe_quarantine()):
+            if text is not None and (table.name, name, text) not in self._noted:
+                self._noted.add((table.name, name, text))
+                note(f"{table.name}  {name}: {text}")
+
+    def _read_stamp(self) -> tuple[tuple[str, int, int], ...]:
+        files = []
+        for path in self._paths:
+            for file in sorted(path.iterdir()) if path.is_dir() else (path,):
+                if file.is_file():
+                    status = file.stat()
+                    files.append((str(file), status.st_mtime_ns, status.st_size))
+        return tuple(files)
+
+
+def _store_notes(store: LakeStore, present: set[str]) -> list[str]:
+    if store.spec.credentials is None:
+        return []
+    wanted = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    missing = [name for name in wanted if name not in present]
+    text = (
+        f"LakeStore {store.metadata}: here credentials come from the environment "
+        f"({' and '.join(wanted)}), not from Secret {store.spec.credentials.secret_name}"
+    )
+    return [f"{text}; missing: {', '.join(missing)}" if missing else text]

@@ -1,0 +1,1 @@
+"""Looking at tables: their timelines, landing files and Iceberg metadata, never their rows."""

@@ -1,0 +1,94 @@
+"""Where an Iceberg table's newest metadata comes from: its folder, or its catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from tideline.clock import Clock
+from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.file_system_table import FileSystemTable
+from tideline.iceberg.table import IcebergTable
+from tideline.iceberg.table_operations import Loaded
+from tideline.ingest.operation.operation import Place
+from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
+from tideline_operator.decide.operation import catalog_entry
+from tideline_operator.resources.resolved import ResolvedTable
+
+
+class IcebergSource(Protocol):
+    """Loads metadata."""
+
+    @property
+    def io(self) -> FileIO:
+        """The table's files."""
+        ...
+
+    def load(self, known: Loaded | None) -> Loaded:
+        """The newest metadata; `known` itself while that is the newest.
+
+        Raises ObjectNotFoundError when there is no table, CorruptTableError, UnsupportedTableError
+        and StorageUnavailableError.
+        """
+        ...
+
+
+class FolderSource:
+    """A table that is a folder."""
+
+    def __init__(self, table: FileSystemTable) -> None:
+        self._table = table
+
+    @property
+    def io(self) -> FileIO:
+        return self._table.io
+
+    def load(self, known: Loaded | None) -> Loaded:
+        return self._table.load() if known is None else self._table.load_since(known)
+
+
+class CatalogSource:
+    """A table that a catalog keeps."""
+
+    def __init__(self, table: IcebergTable) -> None:
+        """`table` has just been opened."""
+        self._table = table
+
+    @property
+    def io(self) -> FileIO:
+        return self._table.io
+
+    def load(self, known: Loaded | None) -> Loaded:
+        found = self._table.loaded
+        is_known = known is not None and known.metadata_location == found.metadata_location
+        return known if known is not None and is_known else found
+
+
+def open_source(
+    table: ResolvedTable,
+    open_store: Callable[[ResolvedTable, Place], ObjectStore],
+    clock: Clock,
+    credentials: Mapping[str, str] | None = None,
+) -> IcebergSource:
+    """The metadata of a table; a catalog with `credentials`, or those of the environment.
+
+    Raises ObjectNotFoundError when a catalog has no such table, ConfigError and
+    StorageUnavailableError.
+    """
+    options = dict(table.location.options)
+    entry = catalog_entry(table.spec.catalog)
+    if entry is None:
+        location = StoreLocation.of(table.location.uri, options)
+        store = open_store(table, table.location)
+        return FolderSource(FileSystemTable(location, store=store, clock=clock))
+    opened = IcebergTable.from_catalog(
+        entry.catalog,
+        entry.table,
+        properties=dict(entry.properties),
+        credentials=credentials,
+        storage_options=options,
+        open_store=lambda at: open_store(table, Place(at.uri, at.options)),
+        clock=clock,
+    )
+    return CatalogSource(opened)

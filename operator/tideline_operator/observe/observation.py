@@ -1,0 +1,467 @@
+"""Looking at a table: its properties, timeline and landing prefixes, as an `Observed`. Reads only.
+
+A look at a Hudi table costs one request for the properties, one listing of the timeline, one read
+per commit not seen before (usually one), up to three per pending instant, and one listing per
+landing prefix that is due. The table's files are counted only after something completed, and never
+more often than makes counting a small part of the time. What is read besides, to know what the
+table is, says table_dossier.py. For Iceberg see iceberg_observation.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tideline.clock import Clock
+from tideline.errors import ConfigError, ObjectNotFoundError, StorageUnavailableError, TidelineError
+from tideline.hudi.recovery.execute import FailedWrites, find_failed_writes
+from tideline.hudi.services.cleaning.history import read_last_clean
+from tideline.hudi.services.cleaning.retention import LastClean
+from tideline.hudi.services.savepoint.record import read_savepoint
+from tideline.hudi.services.service import Service
+from tideline.hudi.services.table_history import CLUSTER, LOG_COMPACT, clusterings
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.location_conflict import find_table_conflict
+from tideline.hudi.table.settings import Settings
+from tideline.hudi.table.table_config import TIMEZONE
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.carried import read_carried
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.ingest.landing.checkpoint import (
+    CHECKPOINT_PREFIX,
+    INGEST_KEY,
+    Checkpoint,
+    read_checkpoints,
+    read_newest_checkpoints,
+)
+from tideline.ingest.landing.landed_file import FileFormat, list_landing
+from tideline.ingest.landing.plan import LOCAL_SETTLE_MS
+from tideline.ingest.operation.operation import Place
+from tideline.read_limits import reading_in_turn
+from tideline.storage.heartbeat import heartbeat_age_ms, heartbeat_writer
+from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
+from tideline.storage.s3_errors import MissingBucketError
+from tideline_operator.decide.adoption import Adoption
+from tideline_operator.decide.observed import (
+    LOCATION_TAKEN,
+    FileCounts,
+    Observed,
+    ObservedLanding,
+    ObservedPending,
+    ObservedTable,
+    Problem,
+    TableHistory,
+)
+from tideline_operator.decide.service_settings import service_settings, wanted_services
+from tideline_operator.decide.triggers import due_ingests
+from tideline_operator.observe.iceberg_observation import IcebergMemory, observe_iceberg
+from tideline_operator.observe.iceberg_source import IcebergSource, open_source
+from tideline_operator.observe.table_dossier import Dossier
+from tideline_operator.observe.table_identity import identity_of
+from tideline_operator.resources.ingest import Ingest
+from tideline_operator.resources.lake_table import TableFormat
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.status import LakeTableStatus
+
+# The engine's defaults, for a table whose properties do not say otherwise.
+_FAILED_WRITES_POLICY = "hoodie.clean.failed.writes.policy"
+_SMALL_FILE_LIMIT = ("hoodie.parquet.small.file.limit", 104_857_600)
+_REMEMBERED_COMMITS = 10_000
+_REMEMBERED_CHARACTERS = 4_000_000
+"""A checkpoint is some thousand characters in most tables, and a million at the most."""
+_COUNTING_SHARE = 20
+"""Counting files may take one part in so many of the time."""
+_PLANNED_SERVICES = {
+    Action.COMPACTION: Service.COMPACTION,
+    Action.LOGCOMPACTION: Service.LOG_COMPACTION,
+    Action.CLUSTERING: Service.CLUSTERING,
+    Action.CLEAN: Service.CLEANING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What is remembered of a completed commit."""
+
+    extra_metadata: Mapping[str, str]
+    operation_type: str | None
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is remembered of one table: completed instants never change."""
+
+    commits: dict[InstantTime, _Said] = field(default_factory=dict)
+    savepoints: dict[InstantTime, str] = field(default_factory=dict)
+    cleans: dict[InstantTime, LastClean | None] = field(default_factory=dict)
+    counted: ActiveTimeline | None = None
+    count_again_ms: int = 0
+    characters: int = 0
+    dossier: Dossier = field(default_factory=Dossier)
+
+    def remember(self, time: InstantTime, said: _Said) -> None:
+        """Keep what a commit said; all before it is dropped when it grows large."""
+        self.characters += sum(map(len, said.extra_metadata.values()))
+        if len(self.commits) >= _REMEMBERED_COMMITS or self.characters > _REMEMBERED_CHARACTERS:
+            self.commits.clear()
+            self.characters = 0
+        self.commits[time] = said
+
+
+OpenStore = Callable[[ResolvedTable, Place], ObjectStore]
+"""Opens a place that a table names, with the credentials that are right for it."""
+
+
+def open_with_environment(_: ResolvedTable, place: Place) -> ObjectStore:
+    """Open a place with the credentials of the environment."""
+    return StoreLocation.of(place.uri, dict(place.options)).open()
+
+
+OpenSource = Callable[[ResolvedTable, OpenStore, Clock], IcebergSource]
+"""Opens the metadata of an Iceberg table, in its folder or its catalog."""
+
+
+class Observer:
+    """Looks at tables, remembering what completed instants said. For any number of threads, each
+    of which looks at another table."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        open_store: OpenStore = open_with_environment,
+        open_iceberg: OpenSource = open_source,
+    ) -> None:
+        self._clock = clock
+        self._open_store = open_store
+        self._open_iceberg = open_iceberg
+        self._memories: dict[Place, _Memory] = {}
+        self._iceberg: dict[str, IcebergMemory] = {}
+
+    def forget(self, table: ResolvedTable) -> None:
+        """Drop what is remembered of a table that nobody looks at any more."""
+        self._memories.pop(table.location, None)
+        self._iceberg.pop(table.address, None)
+
+    def observe(
+        self,
+        table: ResolvedTable,
+        status: LakeTableStatus,
+        *,
+        running: frozenset[str] = frozenset(),
+    ) -> Observed:
+        """Look at the table and at the landing prefixes that are due.
+
+        What others wrote there is read within limits, large objects of one table at a time, so
+        that no table takes the memory that the looks at all others need.
+        """
+        if table.spec.suspend:
+            return Observed(running=running)
+        with reading_in_turn():
+            return self._observe(table, status, running)
+
+    def _observe(
+        self, table: ResolvedTable, status: LakeTableStatus, running: frozenset[str]
+    ) -> Observed:
+        if table.spec.format is TableFormat.ICEBERG:
+            return self._iceberg_table(table, running)
+        lacks_bucket = False
+        try:
+            found = self._table(table, status)
+        except MissingBucketError as error:
+            if not StoreLocation.of(
+                table.location.uri, dict(table.location.options)
+            ).creates_bucket:
+                return Observed(running=running, problem=problem_of(error))
+            found, lacks_bucket = None, True
+        except TidelineError as error:
+            return Observed(running=running, problem=problem_of(error))
+        if isinstance(found, Adoption):
+            return Observed(running=running, refused=found)
+        if found is None and not lacks_bucket and not running:
+            problem = self._in_the_way(table)
+            if problem is not None:
+                return Observed(running=running, problem=problem)
+        due = due_ingests(table.spec, status, found, self._clock.now_ms())
+        landings = {
+            ingest.name: self._landing(table, ingest)
+            for ingest in table.spec.ingest
+            if ingest.name in due
+        }
+        return Observed(found, landings, running, lacks_bucket=lacks_bucket)
+
+    def _in_the_way(self, table: ResolvedTable) -> Problem | None:
+        """A table of others where this one is to be created."""
+        try:
+            words = find_table_conflict(
+                StoreLocation.of(table.location.uri, dict(table.location.options)),
+                lambda at: self._open_store(table, Place(at.uri, at.options)),
+            )
+        except TidelineError as error:
+            return problem_of(error)
+        if words is None:
+            return None
+        message = f"spec.location: {table.location.uri} is {words}; choose a folder of its own"
+        return Problem(LOCATION_TAKEN, message, ConfigError.exit_code, is_transient=False)
+
+    def _iceberg_table(self, table: ResolvedTable, running: frozenset[str]) -> Observed:
+        memory = self._iceberg.setdefault(table.address, IcebergMemory())
+        try:
+            source = self._open_iceberg(table, self._open_store, self._clock)
+            seen = observe_iceberg(source, table.spec, memory, self._clock)
+        except ObjectNotFoundError:
+            self._iceberg.pop(table.address, None)
+            return Observed(running=running)
+        except TidelineError as error:
+            return Observed(running=running, problem=problem_of(error))
+        return Observed(running=running, iceberg=seen)
+
+    def _table(
+        self, table: ResolvedTable, status: LakeTableStatus
+    ) -> ObservedTable | Adoption | None:
+        """The table; the decision against it where it is refused; None where there is none."""
+        location = StoreLocation.of(table.location.uri, dict(table.location.options))
+        try:
+            store = self._open_store(table, table.location)
+            hoodie = HoodieTable.open(location, self._clock, store)
+        except ObjectNotFoundError:
+            return None
+        hoodie.declare_zone(service_settings(table.spec).get(TIMEZONE))
+        memory = self._memories.setdefault(table.location, _Memory())
+        config = hoodie.config
+        timeline = hoodie.timeline()
+        adoption = memory.dossier.decide(hoodie, timeline, table.spec, status)
+        if adoption.is_refused:
+            return adoption
+        completed = timeline.completed()
+        latest = completed.last()
+        reader = _Reader(table, hoodie, timeline, memory)
+        found = reader.clusterings()
+        return ObservedTable(
+            record_key=config.record_key_fields,
+            partition_by=config.partition_fields,
+            ordering=config.ordering_fields,
+            table_type=config.table_type.value,
+            hive_style=config.hive_style,
+            url_encode=config.url_encode,
+            latest=str(latest.time) if latest else None,
+            latest_action=str(latest.action) if latest else None,
+            completed=len(completed),
+            pending=self._pending(hoodie, timeline, found),
+            checkpoints=reader.checkpoints(),
+            is_single_writer=config.single_writer,
+            history=reader.history(found),
+            savepoints=reader.savepoints(),
+            counts=self._counts(hoodie, timeline, memory),
+            identity=identity_of(config),
+            adoption=adoption,
+        )
+
+    def _landing(self, table: ResolvedTable, ingest: Ingest) -> ObservedLanding:
+        try:
+            store = self._open_store(table, table.landings[ingest.name])
+            root = store.local_path("")
+            return ObservedLanding(
+                list_landing(store, FileFormat(ingest.source.format.value)),
+                settle_ms=LOCAL_SETTLE_MS if root is not None else 0,
+                exists=root is None or Path(root).is_dir(),
+            )
+        except TidelineError as error:
+            return ObservedLanding(problem=problem_of(error))
+
+    def _counts(
+        self, hoodie: HoodieTable, timeline: ActiveTimeline, memory: _Memory
+    ) -> FileCounts | None:
+        """The table's files, when something completed since they were counted."""
+        completed, started_ms = timeline.completed(), self._clock.now_ms()
+        if memory.counted == completed or started_ms < memory.count_again_ms:
+            return None
+        counts = count_files(hoodie, timeline)
+        ended_ms = self._clock.now_ms()
+        memory.counted = completed
+        memory.count_again_ms = ended_ms + _COUNTING_SHARE * max(0, ended_ms - started_ms)
+        return counts
+
+    def _pending(
+        self, hoodie: HoodieTable, timeline: ActiveTimeline, found: frozenset[InstantTime]
+    ) -> tuple[ObservedPending, ...]:
+        policy = _failed_writes(hoodie)
+        dead = {instant.time for instant in find_failed_writes(hoodie, timeline, policy)}
+        dead |= {instant.time for instant in timeline.pending().of(Action.ROLLBACK)}
+        seen = tuple(
+            self._one_pending(hoodie, instant, policy, found, is_dead=instant.time in dead)
+            for instant in timeline.pending()
+        )
+        if policy.never:
+            return seen
+        return tuple(
+            replace(one, writer=heartbeat_writer(hoodie.store, one.time))
+            if one.dead_at_ms is not None and one.service is None
+            else one
+            for one in seen
+        )
+
+    def _one_pending(
+        self,
+        hoodie: HoodieTable,
+        instant: Instant,
+        policy: FailedWrites,
+        found: frozenset[InstantTime],
+        *,
+        is_dead: bool,
+    ) -> ObservedPending:
+        service = _PLANNED_SERVICES.get(instant.action)
+        if instant.action is Action.REPLACECOMMIT and instant.time in found:
+            service = Service.CLUSTERING
+        name = str(instant.time)
+        is_idle = service is not None and policy.is_dead(hoodie, instant.time)
+        dead_at_ms = None
+        if not is_dead and not is_idle and not (policy.never and service is None):
+            age_ms = heartbeat_age_ms(hoodie.store, name, self._clock)
+            if age_ms is not None:
+                silent_ms_max = int(policy.heartbeat.silent_s_max * 1000)
+                dead_at_ms = self._clock.now_ms() - age_ms + silent_ms_max
+        state = instant.state.name.lower()
+        return ObservedPending(
+            name, str(instant.action), state, is_dead, dead_at_ms, service, is_idle
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads what the completed instants of one timeline say, each once."""
+
+    table: ResolvedTable
+    hoodie: HoodieTable
+    timeline: ActiveTimeline
+    memory: _Memory
+
+    def checkpoints(self) -> dict[str, Checkpoint]:
+        def read_archived() -> Mapping[str, str]:
+            if not self.timeline.has_archive:
+                return {}
+            return read_carried(self.hoodie.archived(), CHECKPOINT_PREFIX)
+
+        def read(instant: Instant) -> Mapping[str, str]:
+            return self._said(instant).extra_metadata
+
+        ingests = self.table.spec.ingest
+        names = {item.name for item in ingests} | {item.renamed_from or "" for item in ingests}
+        found = read_checkpoints(self.timeline, read, names - {""}, read_archived)
+        # What others took in matters to an insert, which must not take it in once more.
+        inserts = any(item.operation.inserts for item in ingests)
+        others = read_newest_checkpoints(self.timeline, read, read_archived) if inserts else {}
+        return {**others, **found}
+
+    def clusterings(self) -> frozenset[InstantTime]:
+        """The replacecommits that are clustering, pending or completed."""
+        replaced = self.timeline.of(Action.REPLACECOMMIT).completed()
+        done = {one.time for one in replaced if self._said(one).operation_type == CLUSTER}
+        return clusterings(self.hoodie, self.timeline.pending()) | done
+
+    def history(self, found: frozenset[InstantTime]) -> TableHistory:
+        return TableHistory(
+            timeline=self.timeline,
+            properties=self.hoodie.config.properties,
+            clusterings=found,
+            log_compactions=self._log_compactions(),
+            last_clean=self._last_clean(),
+            ingests=self._ingests_since_restore(),
+            zone=self.hoodie.known_zone(self.timeline),
+        )
+
+    def savepoints(self) -> dict[str, str]:
+        """Instants by the name of their savepoint; one without a name goes by its instant."""
+        names = {}
+        for instant in self.timeline.of(Action.SAVEPOINT).completed():
+            if instant.time not in self.memory.savepoints:
+                comment = read_savepoint(self.hoodie, instant).comment
+                self.memory.savepoints[instant.time] = comment
+            names[self.memory.savepoints[instant.time] or str(instant.time)] = str(instant.time)
+        return names
+
+    def _log_compactions(self) -> frozenset[InstantTime]:
+        if Service.LOG_COMPACTION not in wanted_services(self.table.spec):
+            return frozenset()
+        last = self.timeline.of(Action.COMMIT).completed().last()
+        deltas = self.timeline.of(Action.DELTACOMMIT).completed()
+        return frozenset(
+            one.time
+            for one in (deltas.after(last.time) if last else deltas)
+            if self._said(one).operation_type == LOG_COMPACT
+        )
+
+    def _last_clean(self) -> LastClean | None:
+        newest = self.timeline.of(Action.CLEAN).completed().last()
+        if newest is None:
+            return None
+        known = self.memory.cleans
+        if newest.time not in known:
+            known.clear()
+            known[newest.time] = read_last_clean(self.hoodie, self.timeline)
+        return known[newest.time]
+
+    def _ingests_since_restore(self) -> frozenset[InstantTime]:
+        restore = self.timeline.of(Action.RESTORE).completed().last()
+        if self.table.spec.restore_to is None or restore is None:
+            return frozenset()
+        later = self.timeline.of(*COMMIT_ACTIONS).completed().after(restore.time)
+        return frozenset(one.time for one in later if INGEST_KEY in self._said(one).extra_metadata)
+
+    def _said(self, instant: Instant) -> _Said:
+        commits = self.memory.commits
+        if instant.time not in commits:
+            metadata = self.hoodie.timelines.read_commit(instant)
+            kept = {
+                name: text
+                for name, text in metadata.extra_metadata.items()
+                if name == INGEST_KEY or name.startswith(CHECKPOINT_PREFIX)
+            }
+            said = _Said(kept, metadata.operation_type)
+            self.memory.remember(instant.time, said)
+            return said
+        return commits[instant.time]
+
+
+def count_files(hoodie: HoodieTable, timeline: ActiveTimeline) -> FileCounts:
+    """Count the table's current files. Lists all of them."""
+    view = hoodie.read_view(timeline)
+    limit = _number(hoodie, _SMALL_FILE_LIMIT)
+    files = size_bytes = small_files = log_files = 0
+    for partition in view.partitions:
+        for piece in view.latest_slices(partition):
+            size_bytes += piece.size_bytes
+            log_files += len(piece.log_files)
+            if piece.base_file is not None:
+                files += 1
+                small_files += piece.base_file.size_bytes < limit
+    return FileCounts(files, size_bytes, small_files, log_files)
+
+
+def _failed_writes(hoodie: HoodieTable) -> FailedWrites:
+    """Whose writes count as failed, by the table's own properties."""
+    properties = hoodie.config.properties
+    read = Settings(properties)
+    policy = read.text(_FAILED_WRITES_POLICY, "").upper()
+    return FailedWrites(
+        eager=policy == "EAGER" or (policy == "" and hoodie.config.single_writer),
+        never=policy == "NEVER",
+        heartbeat=read.heartbeat_limits(),
+    )
+
+
+def _number(hoodie: HoodieTable, setting: tuple[str, int]) -> int:
+    text = hoodie.config.properties.get(setting[0], "")
+    return int(text) if text.isdecimal() else setting[1]
+
+
+def problem_of(error: TidelineError) -> Problem:
+    """What an error in looking at something says to a planner."""
+    return Problem(
+        reason=error.kind,
+        message=str(error),
+        exit_code=error.exit_code,
+        is_transient=isinstance(error, StorageUnavailableError | MissingBucketError),
+    )

@@ -1,0 +1,110 @@
+"""Asking the engine what a found table is: once, and again while something speaks against it.
+
+What properties and timeline tell is judged in every look, since other engines may change both. The
+rest (what the newest commits and file names say) costs some requests: it is read when a table is
+first seen and when its properties change, and in every look while the table is refused, without
+files or partly unreadable. Of a table that the operator made it is not read, except that clustering
+and partitions that expire have to know whether another engine made buckets of it: that is looked up
+once. Reads only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tideline.hudi.index.bucket_layout import BucketLayout
+from tideline.hudi.index.bucket_recognition import names_layout, recognise_buckets
+from tideline.hudi.nature.look import read_nature
+from tideline.hudi.nature.table_nature import IndexNature, TableNature
+from tideline.hudi.services.service import Service
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.ingest.operation.operation import OperationKind
+from tideline_operator.decide.adoption import Adoption, AdoptionReason, adoption_of
+from tideline_operator.decide.service_settings import wanted_services
+from tideline_operator.observe.table_identity import identity_of
+from tideline_operator.resources.lake_table import LakeTableSpec
+from tideline_operator.resources.status import (
+    NO_TABLE,
+    ConditionType,
+    LakeTableStatus,
+    OperationPhase,
+)
+
+_MAKES_TABLE = (OperationKind.CREATE.value, OperationKind.INGEST.value)
+_ASK_FOR_BUCKETS = frozenset({Service.CLUSTERING, Service.TTL})
+"""Services that a bucket index may refuse."""
+
+
+@dataclass(slots=True)
+class SeenBuckets:
+    """The bucket index of one table; looked for again while a table has no files.
+
+    `seen` is the table and the timeline that were looked at.
+    """
+
+    layout: BucketLayout | None = None
+    is_final: bool = False
+    seen: tuple[str, ActiveTimeline] | None = None
+
+    def look(self, table: HoodieTable, timeline: ActiveTimeline) -> BucketLayout | None:
+        """Where the properties name an index nothing is read; else a few requests, once."""
+        if names_layout(table.config):
+            return recognise_buckets(table, timeline).layout
+        # A table without files may get any index with the next commit.
+        shown = identity_of(table.config), timeline.completed()
+        known, known_until = self.seen or ("", None)
+        if known != shown[0] or (not self.is_final and known_until != shown[1]):
+            found = recognise_buckets(table, timeline)
+            self.layout, self.is_final, self.seen = found.layout, found.is_final, shown
+        return self.layout
+
+
+@dataclass(slots=True)
+class Dossier:
+    """What was read of one table; all of it may be lost."""
+
+    nature: TableNature | None = None
+    buckets: SeenBuckets = field(default_factory=SeenBuckets)
+
+    def decide(
+        self,
+        table: HoodieTable,
+        timeline: ActiveTimeline,
+        spec: LakeTableSpec,
+        status: LakeTableStatus,
+    ) -> Adoption:
+        """May the table be worked on? Raises what reading it raises."""
+        is_ours = made_by_us(status, identity_of(table.config))
+        zone = table.known_zone(timeline)
+        if is_ours:
+            asks = not _ASK_FOR_BUCKETS.isdisjoint(wanted_services(spec))
+            index = IndexNature(buckets=self.buckets.look(table, timeline) if asks else None)
+            nature = TableNature(table.uri, table.config, zone, index)
+            return adoption_of(nature, spec, is_ours=True)
+        known = self.nature
+        if known is None or known.config.properties != table.config.properties:
+            known = read_nature(table, timeline)
+        nature = replace(known, config=table.config, zone=zone)
+        decided = adoption_of(nature, spec, is_ours=False)
+        is_whole = nature.index.is_final and not nature.unreadable
+        self.nature = known if is_whole and not decided.is_refused else None
+        return decided
+
+
+def made_by_us(status: LakeTableStatus, identity: str) -> bool:
+    """Whether the status shows that the operator made the table of this identity."""
+    before = next((one for one in status.conditions if one.type is ConditionType.ADOPTED), None)
+    if before is None:
+        return False
+    if before.reason == AdoptionReason.TABLE_MADE.value:
+        return status.owned is not None and status.owned.identity == identity
+    if before.reason != NO_TABLE:
+        return False
+    absent_at = before.last_transition_time
+    return any(
+        item.kind in _MAKES_TABLE
+        and item.phase is not OperationPhase.FAILED
+        and item.started_at.ms >= absent_at.ms
+        for item in status.operations
+    )

@@ -1,0 +1,84 @@
+"""The status of a LakeStore, from what its buckets answered. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tideline.storage.probe.report import ProbeOutcome, StoreReport
+from tideline.wording import counted
+from tideline_operator.decide.observed import Problem
+from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.status import Truth
+from tideline_operator.resources.store_status import (
+    BUCKETS_MAX,
+    BucketStatus,
+    LakeStoreStatus,
+    StoreCheck,
+    StoreCondition,
+    StoreConditionType,
+)
+
+_MESSAGE_LENGTH_MAX = 1_000
+
+
+def bucket_checked(report: StoreReport, generation: int, now_ms: int) -> BucketStatus:
+    """A bucket that answered every question."""
+    checks = tuple(
+        StoreCheck(name=str(one.promise), outcome=str(one.outcome), message=_short(one.message))
+        for one in report.results
+    )
+    return BucketStatus(
+        outcome=str(report.outcome),
+        checks=checks,
+        checked_at=Timestamp(now_ms),
+        checked_generation=generation,
+    )
+
+
+def bucket_looked_at(before: BucketStatus, problem: Problem | None) -> BucketStatus:
+    """A bucket after a look; what its checks said stays."""
+    if problem is None:
+        return replace(before, problem="", message="")
+    return replace(before, problem=problem.reason, message=_short(problem.message))
+
+
+def store_status(
+    before: LakeStoreStatus,
+    buckets: Mapping[str, BucketStatus],
+    generation: int,
+    now_ms: int,
+) -> LakeStoreStatus:
+    """The status with these buckets."""
+    kept = dict(sorted(buckets.items())[:BUCKETS_MAX])
+    truth, reason, message = _judged(kept)
+    known = next((one for one in before.conditions if one.status is truth), None)
+    since = Timestamp(now_ms) if known is None else known.last_transition_time
+    ready = StoreCondition(
+        type=StoreConditionType.READY,
+        status=truth,
+        reason=reason,
+        message=_short(message),
+        last_transition_time=since,
+    )
+    return LakeStoreStatus(observed_generation=generation, conditions=(ready,), buckets=kept)
+
+
+def _judged(buckets: Mapping[str, BucketStatus]) -> tuple[Truth, str, str]:
+    if not buckets:
+        return Truth.UNKNOWN, "NotUsed", "no table names a bucket in it"
+    for name, bucket in buckets.items():
+        if bucket.problem:
+            return Truth.FALSE, bucket.problem, f"bucket {name}: {bucket.message}"
+    passed = str(ProbeOutcome.PASSED)
+    for name, bucket in buckets.items():
+        wrong = [one for one in bucket.checks if one.outcome != passed]
+        if wrong:
+            number = counted(len(wrong), "check")
+            message = f"{number} not passed: bucket {name} {wrong[0].message}"
+            return Truth.FALSE, "PromisesBroken", message
+    return Truth.TRUE, "Reachable", ""
+
+
+def _short(text: str) -> str:
+    return text[:_MESSAGE_LENGTH_MAX]
