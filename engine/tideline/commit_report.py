@@ -1,16 +1,15 @@
-"""What a write tells its caller: the commit's figures, summed over its files."""
+"""What a write tells its caller: the commit, summed up over its files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tideline.hudi.recovery.execute import RolledBack
 from tideline.hudi.services.scheduler import AfterCommit
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
-from tideline.hudi.write.operation import WriteOperation
-from tideline.hudi.write.outcome import Committed
+from tideline.hudi.write.write_request import WriteDone
+from tideline.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +44,14 @@ class CommitReport:
         return {**asdict(replace(self, services=())), "services": services}
 
 
-def report_commit(
-    operation: WriteOperation,
-    committed: Committed,
-    rolled_back: Sequence[RolledBack],
-    seconds: float,
-) -> CommitReport:
+def report_write(done: WriteDone) -> CommitReport:
     """Sum up a commit."""
+    committed = done.committed
     stats = _stats(committed.metadata)
     replaced = committed.metadata.partition_to_replace_file_ids or {}
     return CommitReport(
         instant=str(committed.instant.time),
-        operation=operation.value,
+        operation=done.operation.value,
         files_written=len(stats),
         file_groups_replaced=sum(len(ids) for ids in replaced.values()),
         rows_written=sum(stat.num_writes for stat in stats),
@@ -64,33 +59,41 @@ def report_commit(
         rows_updated=sum(stat.num_update_writes for stat in stats),
         rows_deleted=sum(stat.num_deletes for stat in stats),
         bytes_written=sum(stat.total_write_bytes for stat in stats),
-        seconds=seconds,
-        rolled_back=tuple(str(undone.instant) for undone in rolled_back),
-        notes=_notes(committed, rolled_back),
+        seconds=done.seconds,
+        rolled_back=tuple(str(undone.instant) for undone in done.rolled_back),
+        notes=_notes(done),
+        is_repeat=done.is_repeat,
+        keys_unique_in=done.keys_unique_in,
     )
 
 
 def _taken_back(undone: RolledBack) -> str:
     """What was appended to logs stays there, behind a command to skip it."""
     count = len(undone.command_logs)
-    return f", appends to {count} file groups taken back" if count else ""
+    return f", appends to {counted(count, 'file group')} taken back" if count else ""
 
 
 def _stats(metadata: CommitMetadata) -> list[WriteStat]:
     return [stat for found in metadata.partition_to_write_stats.values() for stat in found]
 
 
-def _notes(committed: Committed, rolled_back: Sequence[RolledBack]) -> tuple[str, ...]:
-    notes = [
+def _notes(done: WriteDone) -> tuple[str, ...]:
+    committed, notes = done.committed, []
+    if done.is_repeat:
+        when = committed.instant.time
+        notes.append(f"this write took place already, as {when}; nothing was written")
+    notes += [
         f"rolled back {undone.instant} ({undone.action}), which a writer left unfinished: "
-        f"{len(undone.deleted)} files deleted{_taken_back(undone)}"
-        for undone in rolled_back
+        f"{counted(len(undone.deleted), 'file')} deleted{_taken_back(undone)}"
+        for undone in done.rolled_back
     ]
     if committed.leftovers_deleted:
-        notes.append(f"deleted {len(committed.leftovers_deleted)} files of retried tasks")
+        notes.append(
+            f"deleted {counted(len(committed.leftovers_deleted), 'file')} of retried tasks"
+        )
     if committed.metadata_table_disabled:
         notes.append(
             "switched off the table's Hudi metadata table, which Tideline does not maintain yet; "
             "Hudi rebuilds it at its next write"
         )
-    return tuple(notes)
+    return (*notes, *done.notes)

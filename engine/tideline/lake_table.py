@@ -6,33 +6,24 @@ It joins what the layers below keep apart: writing (tideline.write), the engine 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tideline.clock import Clock, SystemClock
-from tideline.commit_report import CommitReport
-from tideline.commit_write import Requirement, WriteRequest, commit_write, repeated_write
-from tideline.errors import ConflictError, FailedAfterCommitError, TidelineError
+from tideline.commit_report import CommitReport, report_write
+from tideline.errors import FailedAfterCommitError, TidelineError
 from tideline.hudi.check.finding import Finding, Repair
 from tideline.hudi.check.repair import repair_table
 from tideline.hudi.check.run import check_table
 from tideline.hudi.index.bucket_layout import BucketLayout
-from tideline.hudi.nature.guard import admit, require, require_by_properties
+from tideline.hudi.nature.guard import require as require_permission
 from tideline.hudi.nature.look import read_nature
 from tideline.hudi.nature.operation import Operation
 from tideline.hudi.nature.table_nature import TableNature
-from tideline.hudi.recovery.execute import (
-    FailedWrites,
-    RolledBack,
-    execute_failed_writes_rollback,
-    find_failed_writes,
-    plan_instant_rollback,
-)
+from tideline.hudi.recovery.execute import RolledBack
 from tideline.hudi.recovery.plan import RollbackPlan
-from tideline.hudi.recovery.sweep import sweep_leftovers
 from tideline.hudi.services.engine import ServiceEngine
 from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig
@@ -46,29 +37,24 @@ from tideline.hudi.services.readable_settings import check_readable
 from tideline.hudi.services.runs import ServicePlan, ServiceRun, TableServices
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.hudi.services.service import Service
-from tideline.hudi.table.agreement import check_agreement
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.location_conflict import refuse_table_conflict
 from tideline.hudi.table.names import column_names, member_named, one_or_several
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import (
     TABLE_VERSION,
-    TIMEZONE,
     KeyGeneratorKind,
     MergeMode,
     TableType,
 )
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.config import FailedWritesPolicy, WriteConfig
+from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.engine import WriteEngine
-from tideline.hudi.write.index_choice import IndexChoice
 from tideline.hudi.write.operation import WriteOperation
-from tideline.hudi.write.planned_write import OPERATION, wanted_operation
-from tideline.hudi.write.token import TokenSearch
-from tideline.hudi.write.transaction import WriteTransaction
-from tideline.hudi.write.upsert import Written, execute_delete_partition, execute_write
-from tideline.settings.gate import check_given
+from tideline.hudi.write.planned_write import OPERATION
+from tideline.hudi.write.table_writer import TableWriter
+from tideline.hudi.write.write_request import Requirement
 from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.new_root import prepared_root
@@ -85,7 +71,7 @@ class LakeTable:
 
     def __init__(self, hoodie_table: HoodieTable) -> None:
         self.hoodie_table = hoodie_table
-        self._index = IndexChoice(hoodie_table)
+        self._writer = TableWriter(hoodie_table)
 
     @classmethod
     def create(
@@ -189,31 +175,20 @@ class LakeTable:
         ConfigError, UnsupportedTableError. A conflict is retried
         `hoodie.write.num.retries.on.conflict.failures` times first.
         """
-        from tideline.spark.write.run import open_engine, partitions_to_delete
+        from tideline.spark.write.run import partitions_to_delete, write_frame
 
-        given = self._given(options, Place.WRITE)
-        wanted, config = self._planned(operation, given)
+        given = self._writer.given(options, Place.WRITE)
+        wanted, config = self._writer.planned(operation, given)
         if wanted is WriteOperation.DELETE_PARTITION:
             partitions = partitions_to_delete(frame, self.hoodie_table)
             return self.delete_partitions(
                 partitions, extra_metadata=extra_metadata, options=given, token=token
             )
-        scheduler = self._scheduler(given)
-        request = self._request(wanted, config, "", extra_metadata, require, token)
-        repeated = repeated_write(self.hoodie_table, request)
-        if repeated is not None:
-            return repeated
-        for attempts_left in range(config.conflict_retries, -1, -1):
-            engine = open_engine(frame, self.hoodie_table, wanted, config)
-            try:
-                report = self._write(engine, request)
-                break
-            except ConflictError:
-                # The other writer's files are looked up anew in the next attempt.
-                if attempts_left == 0:
-                    raise
-            finally:
-                engine.release()
+        scheduler = SchedulerConfig.of_table(self.hoodie_table.config, given)
+        request = self._writer.request(
+            wanted, config, extra_metadata=extra_metadata, require=require, token=token
+        )
+        report = report_write(write_frame(frame, self._writer, request))
         return self._after_commit(report, scheduler, given, frame.sparkSession)
 
     def delete_partitions(
@@ -225,19 +200,13 @@ class LakeTable:
         token: str | None = None,
     ) -> CommitReport:
         """Drop whole partitions, given by path, as one commit. Moves no rows, needs no Spark."""
-        given, names = self._given(options, Place.WRITE), one_or_several(partitions)
-        _, config = self._planned(WriteOperation.DELETE_PARTITION.value, given)
-        scheduler = self._scheduler(given).moving_no_rows()
-        request = self._request(
-            WriteOperation.DELETE_PARTITION,
-            config,
-            self._schema_json(),
-            extra_metadata,
-            token=token,
+        given, names = self._writer.given(options, Place.WRITE), one_or_several(partitions)
+        operation, config = self._writer.planned(WriteOperation.DELETE_PARTITION.value, given)
+        scheduler = SchedulerConfig.of_table(self.hoodie_table.config, given).moving_no_rows()
+        request = self._writer.request(
+            operation, config, extra_metadata=extra_metadata, token=token
         )
-        report = self._commit(
-            request, lambda transaction: execute_delete_partition(transaction, names)
-        )
+        report = report_write(self._writer.delete_partitions(request, names))
         return self._after_commit(report, scheduler, given, None)
 
     def expire_partitions(
@@ -250,20 +219,21 @@ class LakeTable:
 
         NotDue, and no commit, when there are none. Moves no rows, needs no Spark.
         """
-        table = self.hoodie_table
-        given = self._given(options, Place.SERVICE)
-        require(table, Operation.TTL)
-        settings = {**table.config.properties, **given}
-        ttl = PartitionTtlConfig.from_settings(Settings(settings))
+        table, writer = self.hoodie_table, self._writer
+        given = writer.given(options, Place.SERVICE)
+        require_permission(table, Operation.TTL)
+        ttl = PartitionTtlConfig.from_settings(Settings({**table.config.properties, **given}))
         planned = plan_table_partition_ttl(table, ttl)
         if isinstance(planned, NotDue):
             return planned
-        operation, config = WriteOperation.DELETE_PARTITION, self._index.for_partitions(given)
-        return self._commit(
-            self._request(operation, config, self._schema_json(), extra_metadata),
-            lambda transaction: execute_delete_partition(
-                transaction, expired_partitions(table, ttl, transaction.timeline)
-            ),
+        config = writer.index.for_partitions(given)
+        request = writer.request(
+            WriteOperation.DELETE_PARTITION, config, extra_metadata=extra_metadata
+        )
+        return report_write(
+            writer.delete_partitions(
+                request, lambda timeline: expired_partitions(table, ttl, timeline)
+            )
         )
 
     def write_with(
@@ -276,8 +246,10 @@ class LakeTable:
         token: str | None = None,
     ) -> CommitReport:
         """Write a batch through an engine that holds it already; see `write`. Runs no services."""
-        request = self._request(operation, config, "", extra_metadata, require, token)
-        return self._write(engine, request)
+        request = self._writer.request(
+            operation, config, extra_metadata=extra_metadata, require=require, token=token
+        )
+        return report_write(self._writer.write(engine, request))
 
     def snapshot(self, spark: SparkSession, as_of: Any = None) -> DataFrame:
         """The table's rows, now or as of an instant (text, datetime or InstantTime)."""
@@ -327,37 +299,33 @@ class LakeTable:
         self, options: Mapping[str, str] | None = None, *, spark: SparkSession | None = None
     ) -> TableServices:
         """The table's services under its own settings, with `options` over them."""
-        table = self.hoodie_table
-        given = self._given(options, Place.SERVICE)
-        config = self._index.for_services(given)
 
         def open_engine() -> ServiceEngine:
             # Services that move no rows run where Spark is not installed.
             from tideline.spark.services.engine import open_service_engine
 
-            return open_service_engine(table, spark)
+            return open_service_engine(self.hoodie_table, spark)
 
         def expire_partitions() -> PartitionsExpired | NotDue:
             report = self.expire_partitions(options=given)
             if isinstance(report, NotDue):
                 return report
-            return audit_partition_ttl(table, InstantTime(report.instant))
+            return audit_partition_ttl(self.hoodie_table, InstantTime(report.instant))
 
+        given = self._writer.given(options, Place.SERVICE)
+        config = self._writer.index.for_services(given)
         return TableServices(
-            table,
-            self._index.service_settings(given),
+            self.hoodie_table,
+            self._writer.index.service_settings(given),
             write_config=config,
-            failed_writes=self._failed_writes(config),
+            failed_writes=self._writer.failed_writes(config),
             open_engine=open_engine,
             expire_partitions=expire_partitions,
         )
 
     def failed_writes(self) -> tuple[RollbackPlan, ...]:
         """What `recover` would do, without doing it."""
-        table = self.hoodie_table
-        policy = replace(self._failed_writes(None), gives_up_unreadable=True)
-        failed = find_failed_writes(table, table.timeline(), policy)
-        return tuple(plan_instant_rollback(table, instant) for instant in failed)
+        return self._writer.plan_recovery()
 
     def recover(self, *, gone: str | Iterable[str] = ()) -> tuple[RolledBack, ...]:
         """Roll back what dead writers left. Writers do this by themselves before they start.
@@ -367,15 +335,7 @@ class LakeTable:
         be read; those stop a writer with CorruptTableError. Raises ConfigError when the table's
         zone must be declared.
         """
-        table = self.hoodie_table
-        config = self._index.plain(None)
-        ended = frozenset(one_or_several(gone))
-        policy = replace(self._failed_writes(config), gives_up_unreadable=True, gone=ended)
-        with table.lock(config.lock_timing).acquire():
-            timeline = admit(table, Operation.ROLLBACK)
-            done = execute_failed_writes_rollback(table, timeline, policy)
-            sweep_leftovers(table, timeline, policy)
-            return done
+        return self._writer.recover(one_or_several(gone))
 
     def check(self, *, keys: bool = False, across_partitions: bool = False) -> tuple[Finding, ...]:
         """What is wrong with the table, worst first; changes nothing.
@@ -386,29 +346,17 @@ class LakeTable:
 
     def repair(self, *, keys: bool = False) -> tuple[Repair, ...]:
         """Check under the table lock and mend what is safe to mend; returns the repairs made."""
-        policy = self._failed_writes(self._index.plain(None))
-        return repair_table(self.hoodie_table, policy, keys=keys)
+        return repair_table(self.hoodie_table, self._writer.failed_writes(), keys=keys)
 
     def bucket_layout(self) -> BucketLayout | None:
         """The table's bucket index and how it is known; None for a table without one."""
-        return self._index.layout()
+        return self._writer.index.layout()
 
     def planned_write(
         self, operation: str | None, options: Mapping[str, str] | None
     ) -> tuple[WriteOperation, WriteConfig]:
         """The operation that a write with these options is, and its settings; see `write`."""
-        return self._planned(operation, self._given(options, Place.WRITE))
-
-    def _planned(
-        self, operation: str | None, given: Mapping[str, str]
-    ) -> tuple[WriteOperation, WriteConfig]:
-        wanted = wanted_operation(operation, given, self._index.plain(given))
-        require_by_properties(self.hoodie_table, wanted.permission)
-        if wanted is WriteOperation.DELETE_PARTITION:
-            return wanted, self._index.for_partitions(given)
-        config = self._index.for_rows(given)
-        # A bucket index that was recognised may refuse what the settings alone do not.
-        return wanted_operation(operation, given, config), config
+        return self._writer.planned(operation, self._writer.given(options, Place.WRITE))
 
     def write_config(self, options: Mapping[str, str] | None) -> WriteConfig:
         """The table's own settings, with `options` over them, for a write of rows.
@@ -419,52 +367,7 @@ class LakeTable:
         built with, and where its number of buckets has to be declared; UnsupportedTableError for a
         bucket index that is not written.
         """
-        return self._index.for_rows(self._given(options, Place.WRITE))
-
-    def _given(self, options: Mapping[str, str] | None, place: Place) -> dict[str, str]:
-        """What a caller gives, by first names; it may declare the zone. Raises ConfigError."""
-        given = check_given(options, place)
-        check_agreement(given, self.hoodie_table.config)
-        self.hoodie_table.declare_zone(given.get(TIMEZONE))
-        return given
-
-    def _request(
-        self,
-        operation: WriteOperation,
-        config: WriteConfig,
-        schema_json: str,
-        extra_metadata: Mapping[str, str] | None,
-        require: Requirement | None = None,
-        token: str | None = None,
-    ) -> WriteRequest:
-        search = TokenSearch(self.hoodie_table, token, operation) if token is not None else None
-        return WriteRequest(operation, config, schema_json, extra_metadata or {}, require, search)
-
-    def _write(self, engine: WriteEngine, request: WriteRequest) -> CommitReport:
-        from tideline.hudi.table.schema import arrow_to_avro, record_name
-
-        name, namespace = record_name(self.hoodie_table.config.name)
-        schema = arrow_to_avro(engine.schema, name=name, namespace=namespace)
-        return self._commit(
-            replace(request, schema_json=json.dumps(schema)),
-            lambda transaction: execute_write(transaction, engine),
-        )
-
-    def _commit(
-        self, request: WriteRequest, write: Callable[[WriteTransaction], Written]
-    ) -> CommitReport:
-        failed_writes = self._failed_writes(request.config)
-        return commit_write(self.hoodie_table, request, write, failed_writes)
-
-    def _schema_json(self) -> str:
-        return self.hoodie_table.table_schema_json(self.hoodie_table.timeline()) or ""
-
-    def _scheduler(self, options: Mapping[str, str] | None) -> SchedulerConfig:
-        """What runs after a commit; asked before it, because afterwards nothing may fail."""
-        config = self.hoodie_table.config
-        settings = Settings({**config.properties, **(options or {})})
-        is_merge_on_read = config.table_type is TableType.MERGE_ON_READ
-        return SchedulerConfig.from_settings(settings, compacts_by_default=is_merge_on_read)
+        return self._writer.index.for_rows(self._writer.given(options, Place.WRITE))
 
     def _after_commit(
         self,
@@ -489,11 +392,3 @@ class LakeTable:
                 value=error.value,
             ) from error
         return replace(report, services=done)
-
-    def _failed_writes(self, config: WriteConfig | None) -> FailedWrites:
-        config = config or self._index.plain(None)
-        return FailedWrites(
-            eager=config.failed_writes_policy is FailedWritesPolicy.EAGER,
-            never=config.failed_writes_policy is FailedWritesPolicy.NEVER,
-            heartbeat=config.heartbeat,
-        )

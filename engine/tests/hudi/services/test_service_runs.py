@@ -15,7 +15,6 @@ from tideline.errors import (
     UnsupportedTableError,
 )
 from tideline.hudi.nature.operation import Operation
-from tideline.hudi.recovery.execute import execute_attempt_rollback
 from tideline.hudi.recovery.undo import instants_in_log
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import execute_archival
@@ -381,7 +380,6 @@ def test_a_column_that_a_write_added_while_clustering_ran_stays(cow: SmallTable)
             instant,
             SERVICE,
             operation=Operation.CLUSTERING,
-            roll_back=execute_attempt_rollback,
         )
         begun.append((transaction, fresh.table_schema_json(transaction.timeline) or ""))
 

@@ -64,7 +64,7 @@ def write_as_hudi(table: SmallTable, monkeypatch: pytest.MonkeyPatch, v: int) ->
         )
 
     with monkeypatch.context() as patched:
-        patched.setattr("tideline.hudi.write.upsert.lookup_candidates", bases)
+        patched.setattr("tideline.hudi.write.write_by_location.lookup_candidates", bases)
         table.write("upsert", batch([0], v))
 
 

@@ -17,7 +17,7 @@ from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.engine import ServiceWork
 from tideline.hudi.services.figures import RunFigures
 from tideline.hudi.services.service import Service
-from tideline.hudi.services.service_transaction import RollBack, ServiceTransaction
+from tideline.hudi.services.service_transaction import ServiceTransaction
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema_history_reader import schema_history
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -41,13 +41,16 @@ class MovedRows:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One service's part in a run. `check` raises ConflictError when something is in the way."""
+    """One service's part in a run. `check` raises ConflictError when something is in the way.
+
+    An attempt that is rolled back goes back to its plan, unless the plan goes with it.
+    """
 
     service: Service
     operation_type: str
     move: Callable[[ServiceWork], MovedRows]
-    roll_back: RollBack
     check: Callable[[ActiveTimeline], None] | None = None
+    keeps_plan: bool = True
     gives_up: Callable[[BaseException], bool] = lambda _: False
 
 
@@ -61,7 +64,11 @@ def execute_planned_run(
 ) -> ServiceDone:
     """Run the plan of `instant` to its commit. Raises as ServiceTransaction and `run` do."""
     transaction = ServiceTransaction.begin(
-        table, instant, config, operation=run.service.permission, roll_back=run.roll_back
+        table,
+        instant,
+        config,
+        operation=run.service.permission,
+        keeps_plan=run.keeps_plan,
     )
     try:
         if run.check is not None:

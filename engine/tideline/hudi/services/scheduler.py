@@ -16,7 +16,7 @@ Source: Hudi's BaseHoodieWriteClient.postCommit, runTableServicesInline.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.runs import ServiceRun, TableServices
 from tideline.hudi.services.service import Service
 from tideline.hudi.table.settings import Settings
+from tideline.hudi.table.table_config import TableConfig, TableType
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 
@@ -50,6 +51,14 @@ class SchedulerConfig:
         return replace(
             self, compacts_inline=False, compacts_logs_inline=False, clusters_inline=False
         )
+
+    @classmethod
+    def of_table(cls, table: TableConfig, given: Mapping[str, str]) -> SchedulerConfig:
+        """By the table's settings, with those of a write over them. Ask before the commit:
+        afterwards nothing may fail."""
+        is_merge_on_read = table.table_type is TableType.MERGE_ON_READ
+        settings = Settings({**table.properties, **given})
+        return cls.from_settings(settings, compacts_by_default=is_merge_on_read)
 
     @classmethod
     def from_settings(cls, read: Settings, *, compacts_by_default: bool = False) -> SchedulerConfig:

@@ -23,7 +23,11 @@ from tideline.errors import ConflictError
 from tideline.hudi.metadata.disable import disable_metadata_table
 from tideline.hudi.nature.guard import admit
 from tideline.hudi.nature.operation import Operation
-from tideline.hudi.recovery.execute import remove_files_of
+from tideline.hudi.recovery.execute import (
+    execute_attempt_rollback,
+    execute_rollback,
+    remove_files_of,
+)
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema_history import SchemaHistory
@@ -32,15 +36,13 @@ from tideline.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata, W
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.carried_metadata import carried_metadata
-from tideline.hudi.write.completion import Fate, InstantCompletion, require_alive
+from tideline.hudi.write.completion import Fate
 from tideline.hudi.write.conflict import find_undoing
 from tideline.hudi.write.finalize import delete_unreported_files
 from tideline.hudi.write.outcome import Unknown, unknown_error
+from tideline.hudi.write.pending_instant import PendingInstant
 from tideline.hudi.write.schema_carry import save_history, unchanged_history
-from tideline.storage.heartbeat import Heartbeat, delete_heartbeat, is_heartbeat_dead
-
-RollBack = Callable[[HoodieTable, Instant], object]
-"""Undoes an inflight attempt under the lock, leaving the requested instant."""
+from tideline.storage.heartbeat import is_heartbeat_dead
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +62,16 @@ class ServiceTransaction:
         table: HoodieTable,
         config: ServiceConfig,
         *,
-        current: Instant,
+        pending: PendingInstant,
         timeline: ActiveTimeline,
-        heartbeat: Heartbeat,
-        roll_back: RollBack,
+        keeps_plan: bool,
     ) -> None:
         self.table = table
         self.timeline = timeline
         """The timeline as it was at the start."""
         self._config = config
-        self._current = current
-        self._heartbeat = heartbeat
-        self._roll_back = roll_back
-        self._completion = InstantCompletion(table, heartbeat, settle_s=config.settle_s)
+        self._pending = pending
+        self._keeps_plan = keeps_plan
         self._committed: ServiceCommit | None = None
         self._commit_again: Callable[[], ServiceCommit] | None = None
         self._was_withdrawn = False
@@ -80,7 +79,7 @@ class ServiceTransaction:
 
     @property
     def instant(self) -> InstantTime:
-        return self._current.time
+        return self._pending.time
 
     @classmethod
     def begin(
@@ -90,10 +89,11 @@ class ServiceTransaction:
         config: ServiceConfig,
         *,
         operation: Operation,
-        roll_back: RollBack,
+        keeps_plan: bool = True,
     ) -> ServiceTransaction:
-        """Take the planned instant on.
+        """Take the planned instant on; what a dead attempt left is rolled back first.
 
+        An attempt that is rolled back goes back to its plan, or with its plan.
         Raises ConflictError when another process runs it, or it is not pending any more;
         UnsupportedTableError when the table must not be written, ConfigError when its zone must be
         declared.
@@ -108,26 +108,13 @@ class ServiceTransaction:
                     instant=requested,
                 )
             if now.state is State.INFLIGHT:
-                roll_back(table, now)
+                _undo(table, now, keeps_plan=keeps_plan)
                 timeline = table.timeline()
                 now = _require_pending(table, timeline, requested)
-            name = str(requested.time)
-            delete_heartbeat(table.store, name)
-            heartbeat = Heartbeat(table.store, name, table.clock, config.heartbeat)
-            heartbeat.start()
-            try:
-                inflight = table.timelines.to_inflight(now)
-            except BaseException:
-                heartbeat.stop()
-                raise
-        return cls(
-            table,
-            config,
-            current=inflight,
-            timeline=timeline,
-            heartbeat=heartbeat,
-            roll_back=roll_back,
-        )
+            pending = PendingInstant.take_on(
+                table, now, heartbeat=config.heartbeat, settle_s=config.settle_s
+            )
+        return cls(table, config, pending=pending, timeline=timeline, keeps_plan=keeps_plan)
 
     def commit(
         self,
@@ -170,7 +157,7 @@ class ServiceTransaction:
         replaced: Mapping[str, Sequence[str]] | None,
         check: Callable[[ActiveTimeline], None] | None,
     ) -> ServiceCommit:
-        require_alive(self._heartbeat, self.table, self.instant)
+        self._pending.require_alive()
         with self.table.lock(self._config.lock_timing).acquire() as lease:
             timeline = self.table.timeline()
             self._require_ours(timeline)
@@ -186,15 +173,14 @@ class ServiceTransaction:
                 stats,
                 operation_type=operation_type,
                 extra_metadata={**carried, **extra_metadata, SCHEMA_KEY: schema_json, **version},
-                compacted=self._current.action is Action.COMPACTION,
+                compacted=self._pending.instant.action is Action.COMPACTION,
                 replaced=replaced,
             )
             leftovers = delete_unreported_files(self.table.store, self.instant, stats)
             disable_metadata_table(self.table)
-            completed = self._current.in_state(State.COMPLETED)
-            self._committed = ServiceCommit(completed, metadata, leftovers)
-            self._completion.complete(self._current, metadata.encode(), lease)
-        self._completion.tidy_up(self.instant)
+            self._committed = ServiceCommit(self._pending.completed, metadata, leftovers)
+            self._pending.complete(metadata.encode(), lease)
+        self._pending.tidy_up()
         return self._committed
 
     def abort(
@@ -206,9 +192,7 @@ class ServiceTransaction:
         out to have taken place after all, Unknown when that could not be found out. Without
         patience the store is asked only once.
         """
-        return self._completion.settle(
-            self.instant, lambda: self._settle(gives_up_plan), patiently=patiently
-        )
+        return self._pending.settle(lambda: self._settle(gives_up_plan), patiently=patiently)
 
     def fail(self, error: BaseException, *, gives_up_plan: bool = False) -> None:
         """Abort because of `error`, and raise it, unless the commit took place after all.
@@ -229,7 +213,7 @@ class ServiceTransaction:
     def _settle(self, gives_up_plan: bool) -> ServiceCommit | Fate:
         now = self.table.timeline().find(self.instant)
         is_ours = now is not None and now.state is State.INFLIGHT
-        if is_ours and self._completion.may_still_take_place:
+        if is_ours and self._pending.may_still_take_place:
             assert self._commit_again is not None, "a request to complete was sent"
             return self._commit_again()
         with self.table.lock(self._config.lock_timing).acquire():
@@ -243,24 +227,24 @@ class ServiceTransaction:
                 remove_files_of(self.table, self.instant)
                 return Fate.UNDONE
             # An attempt that others rolled back while we slept may be theirs by now.
-            if self._heartbeat.is_expired():
+            if self._pending.is_expired:
                 # So may be the heartbeat by now, which goes by the instant's name.
-                self._heartbeat.lapse()
+                self._pending.lapse()
                 return Fate.UNDONE
             if now.state is State.INFLIGHT:
-                self._roll_back(self.table, now)
+                _undo(self.table, now, keeps_plan=self._keeps_plan)
             if gives_up_plan:
                 self.table.timelines.remove(now.in_state(State.REQUESTED))
         return Fate.UNDONE
 
     def _settle_completed(self, completed: Instant) -> ServiceCommit | Fate:
         """It was us whose reply was lost, or whoever took us for dead and ran the plan again."""
-        if self._completion.is_sent and self._committed is not None:
-            self._completion.tidy_up(self.instant)
+        if self._pending.is_sent and self._committed is not None:
+            self._pending.tidy_up()
             return self._committed
         theirs = self.table.timelines.read_commit(completed)
         delete_unreported_files(self.table.store, self.instant, theirs.write_stats)
-        self._completion.tidy_up(self.instant)
+        self._pending.tidy_up()
         return Fate.UNDONE
 
     def _require_ours(self, timeline: ActiveTimeline) -> None:
@@ -276,6 +260,13 @@ class ServiceTransaction:
             table=self.table.location.uri,
             instant=self.instant,
         )
+
+
+def _undo(table: HoodieTable, inflight: Instant, *, keeps_plan: bool) -> None:
+    if keeps_plan:
+        execute_attempt_rollback(table, inflight)
+    else:
+        execute_rollback(table, inflight)
 
 
 def _require_pending(table: HoodieTable, timeline: ActiveTimeline, requested: Instant) -> Instant:

@@ -23,6 +23,7 @@ from typing import Any
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.bounded import PARSER_FAULTS, parse_json
 from tideline.hudi.timeline.archived import ArchivedTimeline, ArchiveFile, ArchivePosition
+from tideline.hudi.timeline.carried_value import generation
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 
 REMEMBERED_PATH = ".hoodie/.aux/tideline-carried.json"
@@ -96,7 +97,5 @@ def _load(archived: ArchivedTimeline) -> _Remembered:
 
 def _rank(candidate: tuple[str, str]) -> tuple[int, str]:
     time, value = candidate
-    try:
-        return int(parse_json(value)["generation"]), time
-    except (CorruptTableError, UnsupportedTableError, *PARSER_FAULTS):
-        return -1, time
+    found = generation(value)
+    return -1 if found is None else found, time

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.carried import read_carried
+from tideline.hudi.timeline.carried_value import CARRIED_PREFIX
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
-from tideline.hudi.write.conflict import CHECKPOINT_PREFIX
 
 
 def carried_metadata(table: HoodieTable, timeline: ActiveTimeline) -> dict[str, str]:
@@ -17,9 +17,9 @@ def carried_metadata(table: HoodieTable, timeline: ActiveTimeline) -> dict[str, 
     """
     for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
         extra = table.timelines.read_commit(instant).extra_metadata
-        found = {key: extra[key] for key in extra if key.startswith(CHECKPOINT_PREFIX)}
+        found = {key: extra[key] for key in extra if key.startswith(CARRIED_PREFIX)}
         if found:
             return found
     if not timeline.has_archive:
         return {}
-    return read_carried(table.archived(), CHECKPOINT_PREFIX, remembers=True)
+    return read_carried(table.archived(), CARRIED_PREFIX, remembers=True)

@@ -26,21 +26,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
+from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container
-from tideline.formats.bounded import PARSER_FAULTS, parse_json
 from tideline.hudi.index.bucket import bucket_of_file_id
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.carried_value import CARRIER_KEY, carried_key, generation
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-
-INGEST_KEY = "tideline.ingest"
-"""Names, in a commit's extra metadata, the ingest whose rows the commit holds."""
-
-CHECKPOINT_PREFIX = "tideline.checkpoint."
-"""What comes before an ingest's name in the key of its checkpoint, JSON with a generation."""
 
 _OVERWRITES = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"})
 _COMPACT = "COMPACT"
@@ -325,27 +319,22 @@ def _faster_ingest(
     read_commit: Callable[[Instant], CommitMetadata],
 ) -> Instant | None:
     """A commit that already has the files of this one, taken in by another run of its ingest."""
-    name = metadata.extra_metadata.get(INGEST_KEY)
-    key = f"{CHECKPOINT_PREFIX}{name}"
-    ours = _generation(metadata.extra_metadata.get(key))
-    if name is None or ours is None:
+    owner = metadata.extra_metadata.get(CARRIER_KEY)
+    if owner is None:
+        return None
+    key = carried_key(owner)
+    ours = generation(metadata.extra_metadata.get(key))
+    if ours is None:
         return None
     for instant in reversed(now.completed().of(*COMMIT_ACTIONS).instants):
         extra = read_commit(instant).extra_metadata
-        theirs = _generation(extra.get(key))
+        theirs = generation(extra.get(key))
         if theirs is not None and theirs >= ours:
             return instant
-        # Later commits may carry on an older checkpoint, those of the ingest itself do not.
-        if extra.get(INGEST_KEY) == name:
+        # Later commits may carry an older value on, those of its owner do not.
+        if extra.get(CARRIER_KEY) == owner:
             return None
     return None
-
-
-def _generation(checkpoint: str | None) -> int | None:
-    try:
-        return int(parse_json(checkpoint or "")["generation"])
-    except (CorruptTableError, UnsupportedTableError, *PARSER_FAULTS):
-        return None
 
 
 def _footprint(

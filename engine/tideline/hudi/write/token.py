@@ -31,16 +31,6 @@ from tideline.storage.heartbeat import heartbeat_age_ms
 _LENGTH_MAX = 200
 
 
-class TokenTakenError(ConflictError):
-    """Another write with the same token completed first: `committed` is what it wrote."""
-
-    def __init__(self, committed: Committed, *, table: str) -> None:
-        super().__init__(
-            "another write with this token completed first", table=table, instant=committed.instant
-        )
-        self.committed = committed
-
-
 class TokenSearch:
     """Looks for the commit that one token names; what was read once is not read again."""
 

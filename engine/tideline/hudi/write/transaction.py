@@ -20,50 +20,106 @@ outcome is Unknown, and nothing is undone: the request may still be on its way, 
 its files would be worse than a pending instant. The heartbeat lapses, and who finds the instant
 pending after that rolls it back.
 
+A write with a token looks for it under both locks: in 1 an earlier write with the same token means
+that there is nothing to do (`Repeated`), in 4 that another one was faster.
+
 Source: Hudi's BaseHoodieWriteClient.commitStats and TransactionManager.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tideline.errors import (
-    ConflictError,
-    InvalidDataError,
-    UnsupportedTableError,
-)
+from tideline.errors import ConflictError, InvalidDataError, UnsupportedTableError
 from tideline.formats.avro import encode_container
 from tideline.hudi.metadata.disable import disable_metadata_table
 from tideline.hudi.nature.guard import admit
+from tideline.hudi.recovery.execute import (
+    FailedWrites,
+    RolledBack,
+    execute_failed_writes_rollback,
+    execute_rollback,
+    remove_files_of,
+)
+from tideline.hudi.recovery.sweep import sweep_leftovers
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema_history import SchemaHistory
 from tideline.hudi.table.schema_history_reader import schema_history
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
-from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.completion import (
-    Fate,
-    InstantCompletion,
-    require_alive,
-    require_lease,
-)
+from tideline.hudi.write.carried_metadata import carried_metadata
+from tideline.hudi.write.completion import Fate
 from tideline.hudi.write.config import ClusteringUpdates, WriteConfig
-from tideline.hudi.write.conflict import (
-    Conflicted,
-    TransactionStart,
-    find_write_conflict,
-)
+from tideline.hudi.write.conflict import Conflicted, TransactionStart, find_write_conflict
 from tideline.hudi.write.finalize import delete_unreported_files
 from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.outcome import Committed, Unknown
+from tideline.hudi.write.pending_instant import PendingInstant
 from tideline.hudi.write.schema_carry import history_after, save_history, unchanged_history
 from tideline.hudi.write.schema_meanwhile import agree_on_schema, hides
 from tideline.hudi.write.unique_keys import require_agreed_uniqueness, unique_keys
-from tideline.storage.heartbeat import Heartbeat
+from tideline.hudi.write.write_request import Repeated, WriteRequest, Written
 
 SCHEMA_KEY = "schema"
+
+
+def begin_write(
+    table: HoodieTable, request: WriteRequest, failed_writes: FailedWrites
+) -> WriteTransaction | Repeated:
+    """Start a write, after `failed_writes` were rolled back, unless its token says it took place.
+
+    Raises ConflictError when the lock is not to be had or was lost, or a pending write has the
+    token; UnsupportedTableError when the table changed into something we refuse, or a restore is
+    pending; ConfigError when its zone must be declared.
+    """
+    config, operation = request.config, request.operation
+    with table.lock(config.lock_timing).acquire() as lease:
+        timeline = admit(table, operation.permission)
+        rolled_back = execute_failed_writes_rollback(table, timeline, failed_writes)
+        sweep_leftovers(table, timeline, failed_writes)
+        if rolled_back:
+            timeline = table.timeline()
+        if request.token is not None:
+            found = request.token.find(timeline, is_locked=True)
+            if found is not None:
+                return Repeated(found, rolled_back)
+            request.token.require_not_pending(timeline, config.heartbeat)
+        _refuse_blocked(table, timeline)
+        # Read before the heartbeat starts: what fails here leaves nothing behind.
+        start = _Start.of(table, timeline)
+        action = operation.action(table.config.table_type)
+        pending = PendingInstant.request(
+            table,
+            table.next_time(timeline),
+            action,
+            _requested_body(action),
+            heartbeat=config.heartbeat,
+            settle_s=config.settle_s,
+            lease=lease,
+        )
+    return WriteTransaction(table, request, failed_writes, start, pending, rolled_back)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What a write began with, as long as nobody else changes it."""
+
+    timeline: ActiveTimeline
+    writes: TransactionStart
+    schema_json: str | None
+    history: SchemaHistory | None
+
+    @classmethod
+    def of(cls, table: HoodieTable, timeline: ActiveTimeline) -> _Start:
+        return cls(
+            timeline,
+            TransactionStart.of(timeline),
+            table.table_schema_json(timeline),
+            schema_history(table, timeline),
+        )
 
 
 class WriteTransaction:
@@ -72,89 +128,39 @@ class WriteTransaction:
     def __init__(
         self,
         table: HoodieTable,
-        operation: WriteOperation,
-        config: WriteConfig,
-        *,
-        requested: Instant,
-        timeline: ActiveTimeline,
-        schema_json: str | None,
-        history: SchemaHistory | None,
-        heartbeat: Heartbeat,
-        withdraw: Callable[[Instant], None] | None = None,
-        extra_metadata: Mapping[str, str] | None = None,
+        request: WriteRequest,
+        failed_writes: FailedWrites,
+        start: _Start,
+        pending: PendingInstant,
+        rolled_back: Sequence[RolledBack],
     ) -> None:
         self.table = table
-        self.operation = operation
-        self.config = config
-        self.timeline = timeline
-        """The timeline as it was at the start, without our own instant."""
-        self._start = TransactionStart.of(timeline)
-        self._current = requested
-        self._heartbeat = heartbeat
-        self._schema_json = schema_json
-        self._history = history
-        self._withdraw = withdraw
-        self._extra_metadata = extra_metadata or {}
+        self.request = request
+        self.pending = pending
+        self.rolled_back = list(rolled_back)
+        """What of others was undone on the way."""
+        self._failed_writes = failed_writes
+        self._start = start
         self._was_rolled_back = False
         self._completing: Committed | None = None
-        self._commit_again: Callable[[], Committed | Conflicted] | None = None
-        self._completion = InstantCompletion(table, heartbeat, settle_s=config.settle_s)
+        self._commit_again: Callable[[], Committed | Conflicted | Repeated] | None = None
 
     @property
     def instant(self) -> InstantTime:
-        return self._current.time
+        return self.pending.time
 
-    @classmethod
-    def begin(
-        cls,
-        table: HoodieTable,
-        operation: WriteOperation,
-        config: WriteConfig,
-        *,
-        recover: Callable[[ActiveTimeline], bool],
-        withdraw: Callable[[Instant], None] | None = None,
-        extra_metadata: Mapping[str, str] | None = None,
-    ) -> WriteTransaction:
-        """Start a write.
+    @property
+    def timeline(self) -> ActiveTimeline:
+        """The timeline as it was at the start, without our own instant."""
+        return self._start.timeline
 
-        `recover` rolls back failed writes and says whether it changed the timeline; it runs under
-        the lock. So does `withdraw`, which rolls back a pending clustering for good.
-        `extra_metadata` stands in the inflight instant, for others to read. Raises
-        ConflictError when the lock is not to be had or was lost, UnsupportedTableError when the
-        table changed into something we refuse, or a restore is pending, ConfigError when its zone
-        must be declared.
-        """
-        with table.lock(config.lock_timing).acquire() as lease:
-            timeline = admit(table, operation.permission)
-            if recover(timeline):
-                timeline = table.timeline()
-            _refuse_blocked(table, timeline)
-            schema_json = table.table_schema_json(timeline)
-            history = schema_history(table, timeline)
-            time = table.next_time(timeline)
-            heartbeat = Heartbeat(
-                table.store, str(time), table.clock, config.heartbeat, writer=table.writer
-            )
-            heartbeat.start()
-            try:
-                action = operation.action(table.config.table_type)
-                require_lease(lease, table, time)
-                requested = table.timelines.create_requested(time, action, _requested_body(action))
-                return cls(
-                    table,
-                    operation,
-                    config,
-                    requested=requested,
-                    timeline=timeline,
-                    schema_json=schema_json,
-                    history=history,
-                    heartbeat=heartbeat,
-                    withdraw=withdraw,
-                    extra_metadata=extra_metadata,
-                )
-            except BaseException:
-                heartbeat.stop()
-                raise
+    @property
+    def operation(self) -> WriteOperation:
+        return self.request.operation
+
+    @property
+    def config(self) -> WriteConfig:
+        return self.request.config
 
     def withdraw(self, clusterings: Sequence[InstantTime]) -> None:
         """Have pending clusterings rolled back for good, so that they do not get in the way.
@@ -162,113 +168,96 @@ class WriteTransaction:
         Call before a data file of this write exists. Dying in between leaves some of them, and this
         write pending, as dying before does.
         """
-        assert self._withdraw is not None, "this writer was given no way to do so"
         with self.table.lock(self.config.lock_timing).acquire():
             timeline = self.table.timeline()
             for time in clusterings:
-                pending = timeline.pending().find(time)
-                if pending is not None:
-                    self._withdraw(pending)
+                clustering = timeline.pending().find(time)
+                if clustering is None:
+                    continue
+                is_alive = not self._failed_writes.is_dead(self.table, time)
+                undone = execute_rollback(self.table, clustering, is_alive=is_alive)
+                if undone is not None:
+                    self.rolled_back.append(undone)
 
     def to_inflight(self, profile: CommitMetadata | None = None) -> None:
-        """Save the workload profile (None for a bulk insert). No data file may exist before."""
-        if self._extra_metadata:
-            profile = profile or CommitMetadata({}, self.operation.json_name)
-            named = {**profile.extra_metadata, **self._extra_metadata}
-            profile = replace(profile, extra_metadata=named)
-        body = profile.encode() if profile else b""
-        self._current = self.table.timelines.to_inflight(self._current, body)
+        """Save the workload profile (None for a bulk insert). No data file may exist before.
 
-    def commit(
-        self,
-        stats: Sequence[WriteStat],
-        *,
-        extra_metadata: Callable[[ActiveTimeline], Mapping[str, str]],
-        replaced: Mapping[str, Sequence[str]] | None = None,
-    ) -> Committed | Conflicted:
-        """Complete the instant, unless another writer got in the way.
-
-        `extra_metadata` is asked under the lock and told the timeline as it is then; it may raise
-        ConflictError when that is not what this write was made for.
-        After Conflicted, or any error, call `abort`, which knows what became of it. Raises
-        ConflictError when this writer was given up meanwhile: rolled back by another, heartbeat or
-        lease expired.
+        The token stands in it, so that others find it while this write is pending.
         """
-        self._commit_again = lambda: self._commit(stats, extra_metadata, replaced)
+        if self.request.token is not None:
+            profile = profile or CommitMetadata({}, self.operation.json_name)
+            named = {**profile.extra_metadata, **self.request.token.extra_metadata}
+            profile = replace(profile, extra_metadata=named)
+        self.pending.to_inflight(profile.encode() if profile else b"")
+
+    def commit(self, written: Written) -> Committed | Conflicted | Repeated:
+        """Complete the instant, unless another writer got in the way, or had the same token.
+
+        After anything but Committed, and after any error, call `abort`, which knows what became of
+        it. Raises ConflictError when this writer was given up meanwhile: rolled back by another,
+        heartbeat or lease expired; and what the request's requirement raises.
+        """
+        self._commit_again = lambda: self._commit(written)
         return self._commit_again()
 
-    def _commit(
-        self,
-        stats: Sequence[WriteStat],
-        extra_metadata: Callable[[ActiveTimeline], Mapping[str, str]],
-        replaced: Mapping[str, Sequence[str]] | None,
-    ) -> Committed | Conflicted:
-        require_alive(self._heartbeat, self.table, self.instant)
+    def _commit(self, written: Written) -> Committed | Conflicted | Repeated:
+        self.pending.require_alive()
         with self.table.lock(self.config.lock_timing).acquire() as lease:
             timeline = self.table.timeline()
             self._require_pending(timeline)
+            if self.request.token is not None:
+                found = self.request.token.find(timeline, is_locked=True)
+                if found is not None:
+                    return Repeated(found, tuple(self.rolled_back))
             metadata = CommitMetadata.of_stats(
-                stats,
+                written.stats,
                 operation_type=self.operation.json_name,
-                extra_metadata=extra_metadata(timeline),
-                replaced=replaced,
+                extra_metadata=self._extra_metadata(timeline),
+                replaced=written.replaced,
             )
-            conflict = find_write_conflict(
-                self._start,
-                timeline,
-                self._current,
-                metadata,
-                read_commit=self.table.timelines.read_commit,
-                read_plan=self.table.timelines.read,
-                by_bucket=self.config.index.numbers_file_ids,
-                unique_keys=unique_keys(self.operation, self.config),
-                wins_over_clustering=self.config.clustering_updates is ClusteringUpdates.ALLOW
-                and not self.config.withdraws_clustering,
-            )
+            conflict = self._conflict(timeline, metadata)
             if conflict is not None:
                 return conflict
             metadata = self._with_schema_of_both(metadata, timeline)
             require_agreed_uniqueness(self.table, self.operation, self.config)
             metadata = self._with_history(metadata, timeline)
-            leftovers = delete_unreported_files(self.table.store, self.instant, stats)
+            leftovers = delete_unreported_files(self.table.store, self.instant, written.stats)
             disabled = disable_metadata_table(self.table)
-            completed = self._current.in_state(State.COMPLETED)
-            committed = Committed(completed, metadata, leftovers, disabled)
+            committed = Committed(self.pending.completed, metadata, leftovers, disabled)
             self._completing = committed
-            self._completion.complete(self._current, metadata.encode(), lease)
-        self._completion.tidy_up(self.instant)
+            self.pending.complete(metadata.encode(), lease)
+        self.pending.tidy_up()
         return committed
 
-    def abort(
-        self, undo: Callable[[InstantTime, Instant | None], None], *, patiently: bool = True
-    ) -> Committed | Unknown | None:
+    def abort(self, *, patiently: bool = True) -> Committed | Unknown | None:
         """Undo this write and stop its heartbeat; never raises on its own account.
 
-        `undo` is given the instant as it is pending now, under the lock, or None when somebody
-        else has rolled it back already, with or without the lock. Returns the commit when it turns
-        out to have taken place after all, Unknown when that could not be found out. Without
-        patience the store is asked only once.
+        Returns the commit when it turns out to have taken place after all, Unknown when that could
+        not be found out. Without patience the store is asked only once.
         """
-        return self._completion.settle(
-            self.instant, lambda: self._settle(undo), patiently=patiently
-        )
+        return self.pending.settle(self._settle, patiently=patiently)
 
-    def _settle(self, undo: Callable[[InstantTime, Instant | None], None]) -> Committed | Fate:
+    def _settle(self) -> Committed | Fate:
         now = self.table.timeline().find(self.instant)
         if now is None:
             # What is left of it is nobody else's business, and the lock may be hard to get.
-            undo(self.instant, None)
+            remove_files_of(self.table, self.instant)
             return Fate.UNDONE
-        if now.is_pending and self._completion.may_still_take_place:
+        if now.is_pending and self.pending.may_still_take_place:
             return self._complete_under_new_lock()
         if now.is_pending:
             with self.table.lock(self.config.lock_timing).acquire():
                 now = self.table.timeline().find(self.instant)
-                if now is None or now.is_pending:
-                    undo(self.instant, now)
+                if now is None:
+                    remove_files_of(self.table, self.instant)
+                    return Fate.UNDONE
+                if now.is_pending:
+                    # Once others may have rolled it back its markers are not to be relied on.
+                    was_given_up = self._was_rolled_back or self.pending.is_expired
+                    execute_rollback(self.table, now, lists_files=was_given_up)
                     return Fate.UNDONE
         assert self._completing is not None, "nobody else completes a write"
-        self._completion.tidy_up(self.instant)
+        self.pending.tidy_up()
         return self._completing
 
     def _complete_under_new_lock(self) -> Committed | Fate:
@@ -277,10 +266,29 @@ class WriteTransaction:
         outcome = self._commit_again()
         return outcome if isinstance(outcome, Committed) else Fate.OPEN
 
-    @property
-    def was_given_up(self) -> bool:
-        """Whether others may have taken this writer for dead at some time."""
-        return self._was_rolled_back or self._heartbeat.is_expired()
+    def _extra_metadata(self, timeline: ActiveTimeline) -> Mapping[str, str]:
+        """What the commit says of itself, under the lock. Raises what the requirement raises."""
+        request = self.request
+        if request.require is not None:
+            request.require(timeline)
+        carried = carried_metadata(self.table, timeline)
+        named = request.token.extra_metadata if request.token is not None else {}
+        return {**carried, **request.extra_metadata, **named, SCHEMA_KEY: request.schema_json}
+
+    def _conflict(self, timeline: ActiveTimeline, metadata: CommitMetadata) -> Conflicted | None:
+        config = self.config
+        return find_write_conflict(
+            self._start.writes,
+            timeline,
+            self.pending.instant,
+            metadata,
+            read_commit=self.table.timelines.read_commit,
+            read_plan=self.table.timelines.read,
+            by_bucket=config.index.numbers_file_ids,
+            unique_keys=unique_keys(self.operation, config),
+            wins_over_clustering=config.clustering_updates is ClusteringUpdates.ALLOW
+            and not config.withdraws_clustering,
+        )
 
     def _with_schema_of_both(
         self, metadata: CommitMetadata, timeline: ActiveTimeline
@@ -293,7 +301,7 @@ class WriteTransaction:
         mine = metadata.extra_metadata.get(SCHEMA_KEY, "")
         now = self.table.table_schema_json(timeline)
         try:
-            both = agree_on_schema(self._schema_json, now, mine, table=self.table.config.name)
+            both = agree_on_schema(self._start.schema_json, now, mine, table=self.table.config.name)
         except InvalidDataError as error:
             raise ConflictError(
                 f"another writer changed the table's schema meanwhile: {error.message}",
@@ -316,14 +324,14 @@ class WriteTransaction:
 
         Raises ConflictError when the version that we began with is not in force any more.
         """
-        history = unchanged_history(self.table, timeline, self._history, self.instant)
+        history = unchanged_history(self.table, timeline, self._start.history, self.instant)
         if history is None:
             return metadata
         extra = dict(metadata.extra_metadata)
         if self.operation is WriteOperation.DELETE_PARTITION:
             # It moves no rows, and what it carries may have been read before an ALTER.
-            extra[SCHEMA_KEY] = self._schema_json or ""
-        elif extra[SCHEMA_KEY] not in ("", self._schema_json):
+            extra[SCHEMA_KEY] = self._start.schema_json or ""
+        elif extra[SCHEMA_KEY] not in ("", self._start.schema_json):
             history = history_after(self.table, history, self.instant, extra[SCHEMA_KEY])
         extra |= save_history(self.table, timeline, self.instant, history)
         return replace(metadata, extra_metadata=extra)
@@ -335,10 +343,10 @@ class WriteTransaction:
         is never made twice: an inflight object alone may be ours, made just after the rollback.
         """
         now = timeline.find(self.instant)
-        requested = self.table.timelines.path(self._current.in_state(State.REQUESTED))
+        requested = self.table.timelines.path(self.pending.instant.in_state(State.REQUESTED))
         if (
             now is None
-            or now.state is not self._current.state
+            or now.state is not self.pending.instant.state
             or self.table.store.head(requested) is None
         ):
             self._was_rolled_back = True

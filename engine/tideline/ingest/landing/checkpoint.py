@@ -26,12 +26,13 @@ from dataclasses import dataclass, replace
 from tideline.errors import CorruptTableError
 from tideline.formats.bounded import PARSER_FAULTS, parse_json
 from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.carried_value import CARRIED_PREFIX, CARRIER_KEY
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.ingest.landing.landed_file import IDENTITY_BYTES, Landing, LandingFile, Position
 
-CHECKPOINT_PREFIX = "tideline.checkpoint."
-INGEST_KEY = "tideline.ingest"
-"""Names, in a commit's extra metadata, the ingest whose rows the commit holds."""
+CHECKPOINT_PREFIX = CARRIED_PREFIX
+INGEST_KEY = CARRIER_KEY
+"""Names the ingest whose rows a commit holds."""
 
 TAKEN_MAX = 5_000
 FLOOR_DISTANCE_MS = 3_600_000

@@ -184,14 +184,14 @@ SETTINGS = (
         "a rollback goes by markers where there are any, else it looks at the files",
         "hoodie.rollback.using.markers",
         touches=Touches.FILES,
-        shown_by="engine/tests/hudi/services/test_rollback_of_failed_writes.py"
+        shown_by="engine/tests/hudi/recovery/test_rollback_of_failed_writes.py"
         "::test_without_markers_a_listing_finds_the_files",
     ),
     *harmless(
         "a rollback that somebody planned is carried out, not planned again",
         "hoodie.rollback.avoid.duplicate.plan",
         touches=Touches.FILES,
-        shown_by="engine/tests/hudi/services/test_rollback_resume.py"
+        shown_by="engine/tests/hudi/recovery/test_rollback_resume.py"
         "::test_the_instant_is_not_rolled_back_a_second_time",
     ),
 )

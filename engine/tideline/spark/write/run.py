@@ -10,14 +10,17 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tideline.errors import ConfigError, TidelineError
+from tideline.errors import ConfigError, ConflictError, TidelineError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema import arrow_to_avro
+from tideline.hudi.write.commit_write import repeated_write
 from tideline.hudi.write.config import PARTITION_MOVES, WriteConfig
 from tideline.hudi.write.handle_context import RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.table_writer import TableWriter
+from tideline.hudi.write.write_request import WriteDone, WriteRequest
 from tideline.spark.quoting import column_named
 from tideline.spark.write.batch import (
     ARRIVAL,
@@ -30,6 +33,28 @@ from tideline.spark.write.batch import (
 )
 from tideline.spark.write.engine import SparkWriteEngine
 from tideline.spark.write.keys import column_of, partition_path_column
+
+
+def write_frame(frame: DataFrame, writer: TableWriter, request: WriteRequest) -> WriteDone:
+    """Write the rows as one commit, several times over while others are faster.
+
+    Raises as `LakeTable.write`.
+    """
+    table = writer.table
+    repeated = repeated_write(table, request)
+    if repeated is not None:
+        return repeated
+    for attempts_left in range(request.config.conflict_retries, -1, -1):
+        engine = open_engine(frame, table, request.operation, request.config)
+        try:
+            return writer.write(engine, request)
+        except ConflictError:
+            # The other writer's files are looked up anew in the next attempt.
+            if attempts_left == 0:
+                raise
+        finally:
+            engine.release()
+    raise AssertionError("the last attempt returns or raises")
 
 
 def open_engine(

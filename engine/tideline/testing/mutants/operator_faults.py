@@ -6,7 +6,7 @@ from tideline.testing.mutants.fault import Fault
 
 _OPERATOR = "operator/tideline_operator"
 _TESTS = "operator/tests"
-_PLANNER = f"{_OPERATOR}/planner.py"
+_PLANNER = f"{_OPERATOR}/decide/planner.py"
 _PLANNER_TESTS = (f"{_TESTS}/test_planner.py",)
 _SETTLEMENT = f"{_OPERATOR}/controller/settlement.py"
 _SETTLEMENT_TESTS = (f"{_TESTS}/test_settlement.py",)
@@ -44,7 +44,7 @@ OPERATOR_FAULTS = (
     ),
     Fault(
         "a found table is worked on although it is refused",
-        f"{_OPERATOR}/observation.py",
+        f"{_OPERATOR}/observe/observation.py",
         "        if adoption.is_refused:\n",
         "        if adoption.is_refused and not adoption.message:\n",
         (f"{_TESTS}/test_adoption.py",),
@@ -87,14 +87,14 @@ OPERATOR_FAULTS = (
     ),
     Fault(
         "a Job whose pod still runs counts as lost",
-        f"{_OPERATOR}/launcher/job_outcome.py",
+        f"{_OPERATOR}/launch/job_outcome.py",
         "    if failure is not None and (driver is None or has_ended(driver)):\n",
         "    if failure is not None:\n",
         (f"{_TESTS}/test_job_outcome.py",),
     ),
     Fault(
         "the pod of an earlier Job of that name answers for it",
-        f"{_OPERATOR}/launcher/job_outcome.py",
+        f"{_OPERATOR}/launch/job_outcome.py",
         '        return any(owner.get("uid") == uid for owner in owners)\n',
         "        return bool(owners)\n",
         (f"{_TESTS}/test_job_outcome.py",),
@@ -129,7 +129,7 @@ OPERATOR_FAULTS = (
     ),
     Fault(
         "a commit in doubt counts before it is complete",
-        f"{_OPERATOR}/unknown_outcome.py",
+        f"{_OPERATOR}/report/unknown_outcome.py",
         "    if found is None or not found.is_completed:\n",
         "    if found is None:\n",
         (f"{_TESTS}/test_table_status.py",),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tideline.testing.mutants.fault import Fault
 
 _SERVICES = "engine/tideline/hudi/services"
-_TESTS = "engine/tests/hudi/services"
-_ROLLBACK, _CLEANING = f"{_SERVICES}/rollback", f"{_SERVICES}/cleaning"
+_TESTS, _RECOVERY_TESTS = "engine/tests/hudi/services", "engine/tests/hudi/recovery"
+_ROLLBACK, _CLEANING = "engine/tideline/hudi/recovery", f"{_SERVICES}/cleaning"
 _CLEANING_TESTS = (f"{_TESTS}/test_cleaning_plan.py",)
 _ZONE_TESTS = (f"{_TESTS}/test_services_in_a_zone.py",)
 _ARCHIVAL_TESTS = (f"{_TESTS}/test_archival_plan.py",)
@@ -17,7 +17,7 @@ SERVICE_FAULTS = (
         f"{_SERVICES}/rollback/execute.py",
         "        _remove_markers(table, marked)\n",
         "        delete_markers(table.store, plan.instant)\n",
-        (f"{_TESTS}/test_rollback_of_failed_writes.py",),
+        (f"{_RECOVERY_TESTS}/test_rollback_of_failed_writes.py",),
     ),
     Fault(
         "a sweep does not delete once more what a late task published",
@@ -26,7 +26,7 @@ SERVICE_FAULTS = (
         "    _remove_markers(table, plan)\n\n\ndef _roll_back",
         "    undo_files(table, plan, table.timeline().newest_time() or time)\n"
         "    delete_markers(table.store, time)\n\n\ndef _roll_back",
-        (f"{_TESTS}/test_rollback_of_failed_writes.py",),
+        (f"{_RECOVERY_TESTS}/test_rollback_of_failed_writes.py",),
     ),
     Fault(
         "a rollback removes the instant before its files",
@@ -35,28 +35,28 @@ SERVICE_FAULTS = (
         "        remove_pending_states(table, failed)\n",
         "    if not keeps_plan:\n        remove_pending_states(table, failed)\n"
         "    undone = undo_files(table, plan, rollback.time)\n",
-        (f"{_TESTS}/test_rollback_order.py",),
+        (f"{_RECOVERY_TESTS}/test_rollback_order.py",),
     ),
     Fault(
         "a live writer is rolled back",
         f"{_ROLLBACK}/execute.py",
         "instant.time: policy.eager or policy.is_dead(table, instant.time) for",
         "instant.time: True for",
-        (f"{_TESTS}/test_rollback_of_failed_writes.py",),
+        (f"{_RECOVERY_TESTS}/test_rollback_of_failed_writes.py",),
     ),
     Fault(
         "the sweep ignores a heartbeat",
         f"{_ROLLBACK}/sweep.py",
         "        if not policy.is_dead(table, time):\n            return False\n",
         "",
-        (f"{_TESTS}/test_rollback_resume.py",),
+        (f"{_RECOVERY_TESTS}/test_rollback_resume.py",),
     ),
     Fault(
         "a rollback believes a marker of another instant",
         f"{_ROLLBACK}/plan.py",
         "            if file is None or file.instant != self.instant.time:\n",
         "            if file is None:\n",
-        (f"{_TESTS}/test_rollback_of_failed_writes.py",),
+        (f"{_RECOVERY_TESTS}/test_rollback_of_failed_writes.py",),
     ),
     Fault(
         "an appended block is not taken back",
@@ -64,7 +64,7 @@ SERVICE_FAULTS = (
         "    logs = (_write_command_block(table.store, plan, item, rollback)"
         " for item in plan.log_rollbacks)\n",
         "    logs: tuple[LogFile, ...] = ()\n",
-        (f"{_TESTS}/test_rollback_of_log_appends.py",),
+        (f"{_RECOVERY_TESTS}/test_rollback_of_log_appends.py",),
     ),
     Fault(
         "cleaning keeps one commit less than it is to",

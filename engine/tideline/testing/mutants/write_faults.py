@@ -29,7 +29,7 @@ WRITE_FAULTS = (
     Fault(
         "a commit that took place in doubt counts as undone",
         f"{_WRITE}/transaction.py",
-        "        self._completion.tidy_up(self.instant)\n        return self._completing\n",
+        "        self.pending.tidy_up()\n        return self._completing\n",
         "        return Fate.UNDONE\n",
         (f"{_TESTS}/test_unknown_outcome.py",),
     ),
@@ -65,8 +65,8 @@ WRITE_FAULTS = (
     Fault(
         "the workload profile is not saved",
         f"{_WRITE}/transaction.py",
-        '        body = profile.encode() if profile else b""\n',
-        '        body = b""\n',
+        '        self.pending.to_inflight(profile.encode() if profile else b"")\n',
+        "        self.pending.to_inflight()\n",
         (f"{_TESTS}/test_inflight_profile.py",),
     ),
     Fault(

@@ -17,7 +17,6 @@ from tideline.formats.avro import encode_container
 from tideline.hudi.index.bucket_layout import HAS_BUCKETS
 from tideline.hudi.nature.guard import refused_by_properties, require_by_properties
 from tideline.hudi.nature.operation import Operation
-from tideline.hudi.recovery.execute import execute_attempt_rollback
 from tideline.hudi.services.audit import ServiceDone
 from tideline.hudi.services.clustering.config import ClusteringConfig
 from tideline.hudi.services.clustering.conflict import find_update
@@ -145,7 +144,6 @@ def execute_clustering(
         Service.CLUSTERING,
         CLUSTER,
         move,
-        execute_attempt_rollback,
         check=lambda now: _refuse_updated(table, plan, instant, now),
         gives_up=lambda error: isinstance(error, UpdatedMeanwhileError),
     )

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 
 from tideline.errors import CorruptTableError
 from tideline.formats.avro import encode_container
-from tideline.hudi.recovery.execute import execute_attempt_rollback
 from tideline.hudi.services.audit import ServiceDone
 from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.operation import CompactionOperation
@@ -119,7 +118,7 @@ def execute_compaction(
         bytes_read = sum(piece.size_bytes for piece in slices)
         return MovedRows(stats, files_read(slices), bytes_read)
 
-    run = PlannedRun(Service.COMPACTION, OPERATION_TYPE, move, execute_attempt_rollback)
+    run = PlannedRun(Service.COMPACTION, OPERATION_TYPE, move)
     return execute_planned_run(table, instant, run, config=config, write_config=write_config)
 
 

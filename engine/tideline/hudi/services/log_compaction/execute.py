@@ -11,7 +11,6 @@ from __future__ import annotations
 from tideline.errors import ConflictError
 from tideline.formats.avro import encode_container
 from tideline.hudi.log.log_files import LogFiles
-from tideline.hudi.recovery.execute import execute_rollback
 from tideline.hudi.services.audit import ServiceDone
 from tideline.hudi.services.compaction.operation import CompactionOperation
 from tideline.hudi.services.config import ServiceConfig
@@ -106,7 +105,7 @@ def execute_log_compaction(
         Service.LOG_COMPACTION,
         LOG_COMPACT,
         move,
-        execute_rollback,
+        keeps_plan=False,
         check=lambda now: _refuse_compacted(table, instant, now),
         gives_up=lambda _: True,
     )

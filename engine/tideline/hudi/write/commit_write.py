@@ -1,0 +1,105 @@
+"""One write as its caller sees it: a commit that took place, or an error that says what to do.
+
+1. Roll back and sweep up what dead writers left, then look for the write's token: a write that took
+   place already is reported again, and nothing is written.
+2. Write and commit inside a transaction (tideline.hudi.write.transaction).
+3. Whatever fails, the transaction finds out what became of it: committed after all, undone, or
+   unknown. Only what is certainly undone leaves as an error that is safe to retry.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from tideline.hudi.nature.guard import require_by_properties
+from tideline.hudi.recovery.execute import FailedWrites
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.write.conflict import Conflicted
+from tideline.hudi.write.outcome import Committed, Unknown, conflict_error, unknown_error
+from tideline.hudi.write.transaction import WriteTransaction, begin_write
+from tideline.hudi.write.unique_keys import told_uniqueness, undeclared_index
+from tideline.hudi.write.write_request import Repeated, WriteDone, WriteRequest, Written
+
+_log = logging.getLogger(__name__)
+
+
+def commit_write(
+    table: HoodieTable,
+    request: WriteRequest,
+    write: Callable[[WriteTransaction], Written],
+    failed_writes: FailedWrites,
+) -> WriteDone:
+    """Run one transaction; whatever fails inside is undone before the error goes on.
+
+    Raises ConflictError when another write got in the way, UnknownOutcomeError when the store went
+    away while the commit became visible, and what `write` raises.
+    """
+    require_by_properties(table, request.operation.permission)
+    started_s = table.clock.monotonic_s()
+    transaction = begin_write(table, request, failed_writes)
+    if isinstance(transaction, Repeated):
+        return _repeated(request, transaction)
+    try:
+        outcome: Committed | Conflicted | Repeated = transaction.commit(write(transaction))
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
+        found = _outcome_of_failure(transaction, error)
+        if found is None:
+            raise
+        outcome = found
+    if isinstance(outcome, Committed):
+        return _done(transaction, outcome, table.clock.monotonic_s() - started_s)
+    transaction.abort()
+    if isinstance(outcome, Repeated):
+        return _repeated(request, outcome)
+    raise conflict_error(outcome, table=table.location.uri, instant=transaction.instant)
+
+
+def repeated_write(table: HoodieTable, request: WriteRequest) -> WriteDone | None:
+    """The write that the request's token names, if it took place already."""
+    if request.token is None:
+        return None
+    found = request.token.find(table.timeline(), is_locked=False)
+    return None if found is None else _repeated(request, Repeated(found))
+
+
+def _outcome_of_failure(transaction: WriteTransaction, error: BaseException) -> Committed | None:
+    """The commit, when it took place in spite of the error; None when nothing is visible.
+
+    Raises UnknownOutcomeError. What was interrupted stays so: an unknown outcome is logged then.
+    """
+    is_interrupted = not isinstance(error, Exception)
+    found = transaction.abort(patiently=not is_interrupted)
+    if isinstance(found, Unknown):
+        token = transaction.request.token.token if transaction.request.token else None
+        unknown = unknown_error(found, table=transaction.table.location.uri, token=token)
+        if not is_interrupted:
+            raise unknown from error
+        _log.warning("%s", unknown)
+        return None
+    if found is not None:
+        _log.warning("Commit %s took place in spite of: %s", transaction.instant, error)
+    return None if is_interrupted else found
+
+
+def _done(transaction: WriteTransaction, committed: Committed, seconds: float) -> WriteDone:
+    table, request = transaction.table, transaction.request
+    searched = request.token.notes if request.token else ()
+    warning = table.known_zone(transaction.timeline).warning
+    warnings = (warning,) if warning is not None else ()
+    undeclared = undeclared_index(table, request.operation, request.config)
+    kept = told_uniqueness(table.config, request.operation, request.config)
+    return WriteDone(
+        request.operation,
+        committed,
+        tuple(transaction.rolled_back),
+        seconds,
+        notes=(*searched, *warnings, *undeclared),
+        keys_unique_in=None if kept is None else kept.value,
+    )
+
+
+def _repeated(request: WriteRequest, repeated: Repeated) -> WriteDone:
+    return WriteDone(
+        request.operation, repeated.committed, repeated.rolled_back, 0.0, is_repeat=True
+    )

@@ -1,0 +1,97 @@
+"""Operations that replace file groups: insert_overwrite, its table-wide form, delete_partition.
+
+Source: Hudi's SparkInsertOverwriteCommitActionExecutor, SparkDeletePartitionCommitActionExecutor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from uuid import uuid4
+
+from tideline.errors import InvalidDataError
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.instant import Action
+from tideline.hudi.write.engine import WriteEngine
+from tideline.hudi.write.file_choice import choose_targets, live_file_ids
+from tideline.hudi.write.hash_plan import key_hash_of, plan_by_hash
+from tideline.hudi.write.held_file_groups import (
+    groups_of,
+    require_no_compaction,
+    settle_with_clustering,
+)
+from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.partition_path import check_new_partition
+from tideline.hudi.write.transaction import WriteTransaction
+from tideline.hudi.write.upsert_partitioner import plan_buckets
+from tideline.hudi.write.workload_profile import inflight_metadata
+from tideline.hudi.write.write_request import Written
+from tideline.hudi.write.write_step import combines, handle_context, record_bytes
+
+PartitionChoice = Callable[[ActiveTimeline], Sequence[str]]
+"""Which partitions go, asked inside the transaction and told the timeline as it is then."""
+
+
+def execute_delete_partition(
+    transaction: WriteTransaction, chosen: Sequence[str] | PartitionChoice
+) -> Written:
+    """Replace the partitions' file groups by nothing. Raises InvalidDataError for unknown ones."""
+    table = transaction.table
+    partitions = chosen(transaction.timeline) if callable(chosen) else chosen
+    known = set(table.partitions())
+    unknown = sorted(set(partitions) - known)
+    if unknown:
+        raise InvalidDataError(
+            f"{len(unknown)} of the partitions to delete do not exist",
+            table=table.location.uri,
+            value=unknown[0],
+        )
+    view = table.file_system_view(transaction.timeline, partitions)
+    replaced = live_file_ids(view, partitions)
+    require_no_compaction(transaction, view, replaced)
+    settle_with_clustering(transaction, view, groups_of(replaced))
+    transaction.to_inflight(CommitMetadata({}, transaction.operation.json_name))
+    return Written((), replaced)
+
+
+def overwrite(transaction: WriteTransaction, engine: WriteEngine) -> Written:
+    """Insert overwrite: all rows to new file groups; the old ones of the partitions are replaced.
+
+    Partitions that receive no row keep their files, except with insert_overwrite_table.
+    """
+    operation, config, table = transaction.operation, transaction.config, transaction.table
+    empty = table.file_system_view(transaction.timeline, ())
+    hashed = key_hash_of(transaction, empty) if config.index.type.places_by_hash else None
+    profile = engine.profile((), transaction.timeline)
+    for partition in engine.partitions:
+        check_new_partition(table.store, partition)
+    if transaction.timeline.pending().of(Action.REPLACECOMMIT, Action.CLUSTERING):
+        overwrites_table = operation is WriteOperation.INSERT_OVERWRITE_TABLE
+        touched = table.partitions() if overwrites_table else engine.partitions
+        held = table.file_system_view(transaction.timeline, touched)
+        settle_with_clustering(transaction, held, groups_of(live_file_ids(held, touched)))
+    transaction.to_inflight(inflight_metadata(profile, operation))
+    sizing = replace(config.sizing, small_file_limit_bytes=0)
+    size_bytes = record_bytes(table, transaction.timeline, config)
+    placement = None
+    if hashed is not None:
+        counts = engine.profile_by_hash(hashed)
+        plan, placement, _ = plan_by_hash(empty, counts, operation, hashed)
+    else:
+        plan = plan_buckets(
+            profile, {}, sizing, lambda: str(uuid4()), average_record_bytes=size_bytes
+        )
+    stats = engine.write(
+        plan,
+        choose_targets(plan, empty, table.config.table_type),
+        replace(handle_context(transaction, engine), rolls=placement is None),
+        drops_duplicates=combines(operation, config),
+        placement=placement,
+    )
+    if operation is WriteOperation.INSERT_OVERWRITE_TABLE:
+        partitions: Sequence[str] = table.partitions()
+    else:
+        partitions = sorted({stat.partition_path or "" for stat in stats})
+    view = table.file_system_view(transaction.timeline, partitions)
+    return Written(stats, live_file_ids(view, partitions))

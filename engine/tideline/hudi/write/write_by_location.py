@@ -1,0 +1,111 @@
+"""Upsert, insert and delete through an index that reads base files.
+
+1. Tag: find which incoming keys are stored, and where.
+2. Profile: count rows per partition and file group.
+3. Partition: assign updates to their file groups, inserts to small files and new ones. File groups
+   that a pending clustering is going to replace are left to it, or it is withdrawn, by policy.
+4. Save the profile in the inflight instant.
+5. Write: every bucket through its handle.
+
+Source: Hudi's BaseCommitActionExecutor and its subclasses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import uuid4
+
+from tideline.errors import InvalidDataError
+from tideline.hudi.table.properties import TableType
+from tideline.hudi.write.config import InsertDuplicates
+from tideline.hudi.write.engine import WriteEngine
+from tideline.hudi.write.file_choice import choose_targets, lookup_candidates, small_files
+from tideline.hudi.write.held_file_groups import settle_with_clustering, updated_groups
+from tideline.hudi.write.lookup_candidate import LookupCandidate
+from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.rows_in_logs import may_have_rows_in_logs
+from tideline.hudi.write.transaction import WriteTransaction
+from tideline.hudi.write.upsert_partitioner import plan_buckets, with_room_for_inserts
+from tideline.hudi.write.workload_profile import (
+    PartitionWorkload,
+    WorkloadProfile,
+    inflight_metadata,
+)
+from tideline.hudi.write.write_request import Written
+from tideline.hudi.write.write_step import (
+    check_new_partitions,
+    combines,
+    handle_context,
+    record_bytes,
+    slice_context,
+)
+from tideline.wording import counted
+
+
+def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Written:
+    """Upsert, insert and delete through an index that reads base files."""
+    operation, config, table = transaction.operation, transaction.config, transaction.table
+    scope = None if config.index.type.is_global else engine.partitions
+    view = table.file_system_view(transaction.timeline, scope)
+    table_type, index = table.config.table_type, config.index
+    candidates = lookup_candidates(
+        view,
+        table_type,
+        is_global=index.type.is_global,
+        tells_deleted=operation is WriteOperation.INSERT,
+        has_rows_in_logs=may_have_rows_in_logs(table, transaction.timeline),
+    )
+    if operation is WriteOperation.INSERT:
+        _settle_duplicates(transaction, engine, candidates)
+    profile = engine.profile(candidates if operation.tags_keys else (), transaction.timeline)
+    if operation.writes_rows:
+        check_new_partitions(table, view, engine.partitions)
+    else:
+        profile = _without_inserts(profile)
+    plan = plan_buckets(
+        profile,
+        small_files(view, profile, config, table_type),
+        config.sizing,
+        lambda: str(uuid4()),
+        average_record_bytes=record_bytes(table, transaction.timeline, config),
+    )
+    if operation.writes_rows and table_type is TableType.MERGE_ON_READ:
+        plan = with_room_for_inserts(plan, profile.partitions, lambda: str(uuid4()))
+    settle_with_clustering(transaction, view, updated_groups(plan))
+    transaction.to_inflight(inflight_metadata(profile, operation))
+    stats = engine.write(
+        plan,
+        choose_targets(plan, view, table_type, slice_context(transaction, engine)),
+        handle_context(transaction, engine),
+        drops_duplicates=combines(operation, config),
+    )
+    return Written(stats)
+
+
+def _settle_duplicates(
+    transaction: WriteTransaction, engine: WriteEngine, candidates: Sequence[LookupCandidate]
+) -> None:
+    """Leave rows out of an insert whose keys are stored, or refuse it, as settings say.
+
+    Raises InvalidDataError with the number of such rows.
+    """
+    policy = transaction.config.insert_duplicates
+    if policy is InsertDuplicates.NONE:
+        return
+    stored = engine.leave_out_stored(candidates, transaction.timeline)
+    if stored and policy is InsertDuplicates.FAIL:
+        raise InvalidDataError(
+            f"this insert has {counted(stored, 'row')} whose key is stored already; nothing was "
+            "written (hoodie.datasource.insert.dup.policy=fail)",
+            table=transaction.table.location.uri,
+        )
+
+
+def _without_inserts(profile: WorkloadProfile) -> WorkloadProfile:
+    return WorkloadProfile(
+        {
+            partition: PartitionWorkload(0, workload.updates)
+            for partition, workload in profile.partitions.items()
+            if workload.updates
+        }
+    )

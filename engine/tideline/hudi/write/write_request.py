@@ -1,0 +1,62 @@
+"""What a write is asked to commit, and what became of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tideline.hudi.recovery.execute import RolledBack
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.write.config import WriteConfig
+from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.outcome import Committed
+from tideline.hudi.write.token import TokenSearch
+
+Requirement = Callable[[ActiveTimeline], None]
+"""Asked under the table lock, just before a commit completes; raises to prevent it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """What is to be committed, whichever engine moves the rows."""
+
+    operation: WriteOperation
+    config: WriteConfig
+    schema_json: str
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    require: Requirement | None = None
+    token: TokenSearch | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the data part of a write produced; the transaction still has to commit it."""
+
+    stats: Sequence[WriteStat]
+    replaced: Mapping[str, Sequence[str]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """An earlier write with the request's token took place: nothing is written."""
+
+    committed: Committed
+    rolled_back: tuple[RolledBack, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDone:
+    """A write that is committed. `notes` say what a person should know.
+
+    `is_repeat`: an earlier write with the same token made the commit. `keys_unique_in`:
+    "partition" or "table", what an upsert of a partitioned table kept unique.
+    """
+
+    operation: WriteOperation
+    committed: Committed
+    rolled_back: tuple[RolledBack, ...]
+    seconds: float
+    notes: tuple[str, ...] = ()
+    is_repeat: bool = False
+    keys_unique_in: str | None = None
