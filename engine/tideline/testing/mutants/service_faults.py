@@ -14,14 +14,14 @@ _ARCHIVAL_TESTS = (f"{_TESTS}/test_archival_plan.py",)
 SERVICE_FAULTS = (
     Fault(
         "a rollback does not delete once more what a late task published",
-        f"{_SERVICES}/rollback/execute.py",
+        f"{_ROLLBACK}/execute.py",
         "        _remove_markers(table, marked)\n",
         "        delete_markers(table.store, plan.instant)\n",
         (f"{_RECOVERY_TESTS}/test_rollback_of_failed_writes.py",),
     ),
     Fault(
         "a sweep does not delete once more what a late task published",
-        f"{_SERVICES}/rollback/execute.py",
+        f"{_ROLLBACK}/execute.py",
         "    undo_files(table, plan, table.timeline().newest_time() or time)\n"
         "    _remove_markers(table, plan)\n\n\ndef _roll_back",
         "    undo_files(table, plan, table.timeline().newest_time() or time)\n"
