@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.formats.murmur import KeyBatch, KeyBlock, bit_positions
+from tideline.formats.murmur2 import KeyBatch, KeyBlock, bit_positions
 
 
 class BloomFilterType(Enum):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.hudi.table.row_layout import RowLayout
-from tideline.hudi.write.row_order import RowOrder, curve_positions, part_numbers, split_keys
+from tideline.hudi.write.row_order import RowOrder
+from tideline.ordering.sorted_parts import part_numbers, split_keys
 
 CURVES = [RowLayout.ZORDER, RowLayout.HILBERT]
 ROWS = st.lists(
@@ -63,25 +62,6 @@ def test_parts_follow_one_another_in_the_order(
     assert numbers.max() < parts
     arranged = numbers[order.indices(table(rows)).to_numpy()]
     assert (np.diff(arranged) >= 0).all()
-
-
-def test_a_hilbert_curve_visits_neighbours() -> None:
-    side = 16
-    cells = list(itertools.product(range(side), repeat=2))
-    columns = [pa.array([cell[axis] for cell in cells]) for axis in range(2)]
-    bounds = [pa.array(range(1, side)) for _ in range(2)]
-    path = np.argsort(curve_positions(columns, bounds, RowLayout.HILBERT))
-    steps = [
-        abs(cells[a][0] - cells[b][0]) + abs(cells[a][1] - cells[b][1])
-        for a, b in itertools.pairwise(path.tolist())
-    ]
-    assert set(steps) == {1}
-
-
-def test_a_z_order_interleaves_the_bits() -> None:
-    columns = [pa.array([0, 0, 1, 1]), pa.array([0, 1, 0, 1])]
-    bounds = [pa.array([1]), pa.array([1])]
-    assert curve_positions(columns, bounds, RowLayout.ZORDER).tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("layout", CURVES)

@@ -1,37 +1,32 @@
 """The order of rows by sort keys: by terms, or along a z-order curve.
 
-A term is a transform of a column, ascending or descending, with nulls first or last. A curve wants
-every column as a small number: the number of the value among boundaries that cut a sample of the
-column into equally many rows each, nulls below all. The bits of a row's numbers interleaved are its
-place on the curve.
-
-More rows than memory holds are sorted in parts: `split_keys` finds, in a sample, keys that cut the
-order into equal parts, `part_numbers` says which part each row belongs to.
+A term is a transform of a column, ascending or descending, with nulls first or last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tideline.iceberg.data.nested_column import ColumnPath
 from tideline.iceberg.data.transforms import transformed
 from tideline.iceberg.partition_spec import PartitionSpec
 from tideline.iceberg.schema import Schema
 from tideline.iceberg.sort_order import SortField, SortOrder
+from tideline.ordering.sorted_parts import (
+    Numbers,
+    SortKey,
+    part_numbers,
+    sort_indices,
+    split_keys,
+)
+from tideline.ordering.space_curve import boundaries, curve_positions
 
-_CURVE_BITS = 63
-_COLUMN_BITS_MAX = 10
 _BATCH_ROWS = 65_536
-
-Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +69,8 @@ class RowOrder:
         """This order with the boundaries that a sample of the rows gives a curve."""
         if not self.is_curve:
             return self
-        bits = _column_bits(len(self.fields))
-        columns = (_values(sample, schema, field) for field in self.fields)
-        return replace(self, boundaries=tuple(_boundaries(column, bits) for column in columns))
+        columns = [_values(sample, schema, field) for field in self.fields]
+        return replace(self, boundaries=boundaries(columns))
 
     def sorted_parts(
         self, batches: Iterable[pa.RecordBatch], schema: Schema, parts: int = 1
@@ -96,25 +90,17 @@ class RowOrder:
 
     def sort_indices(self, keys: pa.Table) -> pa.Array:
         """Row numbers in the order of their keys."""
-        return pc.sort_indices(keys, sort_keys=self._sort_keys())
+        return sort_indices(keys, self._sort_keys())
 
     def split_keys(self, keys: pa.Table, parts: int) -> pa.Table:
         """The keys that cut a sample into so many equal parts; fewer for fewer rows."""
-        ordered = keys.take(self.sort_indices(keys))
-        if not ordered.num_rows:
-            return ordered
-        picks = np.unique(np.arange(1, parts, dtype=np.int64) * ordered.num_rows // parts)
-        return ordered.take(pa.array(picks, pa.int64()))
+        return split_keys(keys, parts, self._sort_keys())
 
     def part_numbers(self, keys: pa.Table, splits: pa.Table) -> Numbers:
-        """How many of the splits are not after each key: the number of the key's part.
+        """How many of the splits are not after each key: the number of the key's part."""
+        return part_numbers(keys, splits, self._sort_keys())
 
-        Both are sorted together, splits first among equals.
-        """
-        together = pa.concat_tables([splits, keys.cast(splits.schema)]).combine_chunks()
-        return _part_numbers(self.sort_indices(together), splits.num_rows)
-
-    def _sort_keys(self) -> list[tuple[str, str, str]]:
+    def _sort_keys(self) -> list[SortKey]:
         curve = (SortField(0),) if self.is_curve else self.fields
         return [
             (
@@ -124,49 +110,6 @@ class RowOrder:
             )
             for number, field in enumerate((*self.prefix, *curve))
         ]
-
-
-def curve_positions(values: Sequence[pa.Array], boundaries: Sequence[pa.Array]) -> Numbers:
-    """Where each row lies on the z-order curve through these columns."""
-    bits = _column_bits(len(values))
-    numbers = [
-        _among(value, bound).astype(np.uint64)
-        for value, bound in zip(values, boundaries, strict=True)
-    ]
-    positions = np.zeros(len(numbers[0]), dtype=np.uint64)
-    one = np.uint64(1)
-    for bit in range(bits - 1, -1, -1):
-        for column in numbers:
-            positions = (positions << one) | (column >> np.uint64(bit) & one)
-    return positions.astype(np.int64)
-
-
-def _among(values: pa.Array, boundaries: pa.Array) -> Numbers:
-    together = pa.concat_arrays([boundaries, values])
-    order = pc.array_sort_indices(together, null_placement="at_start")
-    return _part_numbers(order, len(boundaries))
-
-
-def _part_numbers(order: pa.Array, splits: int) -> Numbers:
-    indices = order.to_numpy().astype(np.int64)
-    is_split = indices < splits
-    passed = np.cumsum(is_split)
-    numbers = np.empty(len(indices) - splits, dtype=np.int64)
-    numbers[indices[~is_split] - splits] = passed[~is_split]
-    return numbers
-
-
-def _boundaries(sample: pa.Array, bits: int) -> pa.Array:
-    """Distinct values, ascending, that cut a sample into up to 2^bits equal parts."""
-    ordered = sample.drop_null()
-    ordered = ordered.take(pc.array_sort_indices(ordered))
-    picks = np.unique(np.arange(1, 1 << bits, dtype=np.int64) * len(ordered) >> bits)
-    return pc.unique(ordered.take(pa.array(picks))) if len(ordered) else ordered
-
-
-def _column_bits(columns: int) -> int:
-    """How finely a curve through so many columns divides each."""
-    return max(1, min(_COLUMN_BITS_MAX, _CURVE_BITS // columns))
 
 
 def _values(rows: Any, schema: Schema, field: SortField) -> pa.Array:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.errors import UnsupportedTableError
-from tideline.iceberg.data.murmur3 import hash_bytes, hash_longs, hash_rows
+from tideline.formats.murmur3_columns import hash_bytes, hash_longs, hash_rows
 from tideline.iceberg.partition_spec import Transform
 
 _DAY_UNITS = {"us": 86_400_000_000, "ns": 86_400_000_000_000}

@@ -27,7 +27,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.cluster_work import PART_BYTES_MAX, SplitGroup, WholePiece, cut_group
 from tideline.hudi.write.file_slice_merge import FileSliceMerge
-from tideline.hudi.write.row_order import RowOrder, part_numbers, split_keys
+from tideline.hudi.write.row_order import RowOrder
 from tideline.hudi.write.slice_rewrite import (
     RewriteContext,
     cluster_slices,
@@ -36,6 +36,7 @@ from tideline.hudi.write.slice_rewrite import (
     sorted_rows,
 )
 from tideline.hudi.write.stored_rows_handle import spread_rows
+from tideline.ordering.sorted_parts import part_numbers, split_keys
 from tideline.spark.services.compaction import run_rewrites
 from tideline.spark.services.tasks import bound_to_task, numbered, time_limit
 from tideline.spark.task_errors import carried_errors, raised_errors

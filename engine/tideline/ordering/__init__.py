@@ -1,0 +1,1 @@
+"""The order of rows, whatever the table format: sorted parts and space-filling curves, in Arrow."""

@@ -1,0 +1,57 @@
+"""Sorting more rows than memory holds, in parts: where to cut, and which part each row is in.
+
+1. `split_keys` finds, in a sample of the keys, those that cut the order into equal parts.
+2. `part_numbers` says of every key how many of them it has passed: the number of its part.
+3. Each part is sorted by itself (`sort_indices`).
+
+Keys are tables with a column per sort key; everything is computed for whole columns at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Numbers = npt.NDArray[np.int64]
+
+SortKey = tuple[str, str, str]
+"""Column, "ascending" or "descending", and where nulls go: "at_start" or "at_end"."""
+
+
+def ascending(keys: pa.Table) -> tuple[SortKey, ...]:
+    """Every column from low to high, nulls first."""
+    return tuple((name, "ascending", "at_start") for name in keys.column_names)
+
+
+def sort_indices(keys: pa.Table, sort_keys: Sequence[SortKey] | None = None) -> pa.Array:
+    """Row numbers in the order of their keys, ascending unless said; equal rows stay in order."""
+    return pc.sort_indices(keys, sort_keys=list(sort_keys or ascending(keys)))
+
+
+def split_keys(keys: pa.Table, parts: int, sort_keys: Sequence[SortKey] | None = None) -> pa.Table:
+    """The keys, in order, that cut a sample into so many equal parts; fewer for fewer rows."""
+    ordered = keys.take(sort_indices(keys, sort_keys))
+    if not ordered.num_rows:
+        return ordered
+    picks = np.unique(np.arange(1, parts, dtype=np.int64) * ordered.num_rows // parts)
+    return ordered.take(pa.array(picks, pa.int64()))
+
+
+def part_numbers(
+    keys: pa.Table, splits: pa.Table, sort_keys: Sequence[SortKey] | None = None
+) -> Numbers:
+    """How many of the splits are not after each key: the number of the key's part.
+
+    Both are sorted together, splits first among equals.
+    """
+    together = pa.concat_tables([splits, keys.cast(splits.schema)]).combine_chunks()
+    order = sort_indices(together, sort_keys).to_numpy().astype(np.int64)
+    is_split = order < splits.num_rows
+    passed = np.cumsum(is_split)
+    numbers = np.empty(keys.num_rows, dtype=np.int64)
+    numbers[order[~is_split] - splits.num_rows] = passed[~is_split]
+    return numbers
