@@ -19,11 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.iceberg_many_files import ManyFiles
-from tideline.iceberg.commit.manifest_reading import entries_of, manifests_of
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
-from tideline.iceberg.manifest import DataFile
-from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_operations import Committed
+from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.manifest.manifest_reading import entries_of, manifests_of
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.table.table_operations import Committed
 
 
 def main() -> int:

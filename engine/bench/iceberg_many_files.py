@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tideline.iceberg.field_type import NestedField, Primitive
-from tideline.iceberg.manifest import (
+from tideline.iceberg.manifest.manifest_entry import (
     DataFile,
     EntryStatus,
     FileContent,
@@ -18,13 +17,14 @@ from tideline.iceberg.manifest import (
     ManifestEntry,
     ManifestFile,
 )
-from tideline.iceberg.manifest_file import encode_manifest
-from tideline.iceberg.manifest_list import encode_manifest_list
-from tideline.iceberg.partition_spec import IDENTITY, PartitionField, PartitionSpec
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.snapshot import Snapshot, SnapshotRef
-from tideline.iceberg.sort_order import SortOrder
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.manifest.manifest_file import encode_manifest
+from tideline.iceberg.manifest.manifest_list import encode_manifest_list
+from tideline.iceberg.metadata.field_type import NestedField, Primitive
+from tideline.iceberg.metadata.partition_spec import IDENTITY, PartitionField, PartitionSpec
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.snapshot import Snapshot, SnapshotRef
+from tideline.iceberg.metadata.sort_order import SortOrder
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 
 _SNAPSHOT_ID = 3_051_729_675_574_597_004
 _TIME_MS = 1_767_225_600_000

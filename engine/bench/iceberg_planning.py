@@ -24,7 +24,7 @@ from bench.iceberg_many_files import ManyFiles
 from bench.measurement import Claim, Limit, Series, print_report, report_json
 from tideline.iceberg.scan.filter_parser import parse_filter
 from tideline.iceberg.scan.plan import plan_files
-from tideline.iceberg.table import IcebergTable
+from tideline.iceberg.table.open_table import IcebergTable
 from tideline.testing.peer_environment import PeerEnvironment, prepare_iceberg_peer
 
 MEMORY_BYTES_MAX = 200_000_000

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.data import ORDERING, PARTITION_BY, RECORD_KEY
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.run import rewrite_data_files
-from tideline.iceberg.table import IcebergTable
+from tideline.iceberg.table.open_table import IcebergTable
 from tideline.lake_table import LakeTable
 from tideline.spark.iceberg.rewrite import execute_groups
 from tideline.spark.session.spark_session import spark_session

@@ -13,8 +13,10 @@ SOURCES = (ROOT / "engine" / "tideline", ROOT / "operator" / "tideline_operator"
 
 def test_a_wheel_has_every_file_of_the_product_and_none_of_its_tests(tmp_path: Path) -> None:
     subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-        + ["--wheel-dir", str(tmp_path), str(ROOT)],
+        [
+            *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"),
+            *("--no-build-isolation", "--wheel-dir", str(tmp_path), str(ROOT)),
+        ],
         check=True,
     )
     (wheel,) = tmp_path.glob("*.whl")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tideline.iceberg.table import IcebergTable
+from tideline.iceberg.table.open_table import IcebergTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.iceberg_peer import IcebergPeer
 

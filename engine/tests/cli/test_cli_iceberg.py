@@ -10,14 +10,19 @@ from typing import Any
 import pytest
 
 from tideline.cli.main import run
-from tideline.iceberg.field_type import NestedField, Primitive
-from tideline.iceberg.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
-from tideline.iceberg.manifest import ManifestContent as Content
-from tideline.iceberg.manifest_file import encode_manifest
-from tideline.iceberg.manifest_list import encode_manifest_list
-from tideline.iceberg.partition_spec import IDENTITY, PartitionField, PartitionSpec
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.snapshot import Snapshot, SnapshotRef
+from tideline.iceberg.manifest.manifest_entry import (
+    DataFile,
+    EntryStatus,
+    FileContent,
+    ManifestEntry,
+)
+from tideline.iceberg.manifest.manifest_entry import ManifestContent as Content
+from tideline.iceberg.manifest.manifest_file import encode_manifest
+from tideline.iceberg.manifest.manifest_list import encode_manifest_list
+from tideline.iceberg.metadata.field_type import NestedField, Primitive
+from tideline.iceberg.metadata.partition_spec import IDENTITY, PartitionField, PartitionSpec
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.snapshot import Snapshot, SnapshotRef
 from tideline.testing.fixtures import fixture_table
 from tideline.testing.iceberg_values import data_file, table_metadata
 

@@ -13,7 +13,7 @@ import pytest
 from tideline.cli.main import run
 from tideline.cli.moment import parse_moment
 from tideline.errors import ConfigError
-from tideline.iceberg.table import IcebergTable
+from tideline.iceberg.table.open_table import IcebergTable
 from tideline.testing.iceberg_delete_table import DeleteTable
 
 DAY_MS = 86_400_000

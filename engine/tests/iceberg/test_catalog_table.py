@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import ConfigError, ObjectNotFoundError
-from tideline.iceberg.commit.manifest_reading import entries_of, manifests_of
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
-from tideline.iceberg.manifest import DataFile
-from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_operations import CommitOutcome, Committed, Conflicted, Unknown
+from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.manifest.manifest_reading import entries_of, manifests_of
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.table.table_operations import CommitOutcome, Committed, Conflicted, Unknown
 from tideline.testing.fake_clock import FakeClock
 
 pytest.importorskip("pyiceberg")
@@ -31,7 +31,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.transforms import IdentityTransform
 
-from tideline.iceberg.catalog_table import CatalogTable, open_catalog
+from tideline.iceberg.table.catalog_table import CatalogTable, open_catalog
 
 SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string())])
 NAME = "lake.orders"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tideline.iceberg.data.arrow_schema import arrow_type, as_arrow, as_internal
 from tideline.iceberg.data.transforms import transformed
-from tideline.iceberg.field_type import FieldType, parse_type
-from tideline.iceberg.partition_spec import Transform
+from tideline.iceberg.metadata.field_type import FieldType, parse_type
+from tideline.iceberg.metadata.partition_spec import Transform
 from tideline.iceberg.scan.partition_value import partition_value
 
 # Java wraps around below the least number that a width divides.

@@ -9,7 +9,7 @@ import pytest
 from tideline.errors import StorageUnavailableError
 from tideline.iceberg.commit.replacement import RewriteFiles
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
-from tideline.iceberg.table_operations import CommitOutcome, Committed, Conflicted, Unknown
+from tideline.iceberg.table.table_operations import CommitOutcome, Committed, Conflicted, Unknown
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash

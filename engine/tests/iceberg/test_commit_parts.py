@@ -12,21 +12,21 @@ from tideline.errors import ConfigError
 from tideline.iceberg.commit.file_identity import file_key, partition_key
 from tideline.iceberg.commit.manifest_merge import MergePolicy
 from tideline.iceberg.commit.partition_set import PartitionSet
-from tideline.iceberg.commit.retry import RetryPolicy
 from tideline.iceberg.commit.summary import SummaryBuilder, partition_limit, with_totals
-from tideline.iceberg.field_type import NestedField, Primitive
-from tideline.iceberg.manifest import (
+from tideline.iceberg.manifest.manifest_entry import (
     DataFile,
     FieldSummary,
     FileContent,
     ManifestContent,
     ManifestFile,
 )
-from tideline.iceberg.partition_spec import PartitionField, PartitionSpec, Transform
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.single_value import encode_value
-from tideline.iceberg.snapshot import Snapshot
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.metadata.field_type import NestedField, Primitive
+from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.single_value import encode_value
+from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.retry import RetryPolicy
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.iceberg_model import IcebergModel
 

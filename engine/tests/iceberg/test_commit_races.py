@@ -14,8 +14,8 @@ import pytest
 
 from tideline.iceberg.commit.replacement import AddedDelete, RewriteFiles
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
-from tideline.iceberg.metadata_update import SetSnapshotRef
-from tideline.iceberg.table_operations import CommitOutcome, Committed, Conflicted
+from tideline.iceberg.metadata.metadata_update import SetSnapshotRef
+from tideline.iceberg.table.table_operations import CommitOutcome, Committed, Conflicted
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.iceberg_model import IcebergModel

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tideline.errors import ConfigError, InvalidDataError
-from tideline.iceberg.commit.manifest_reading import entries_of, manifests_of
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
-from tideline.iceberg.manifest import EntryStatus, FileContent, ManifestContent
-from tideline.iceberg.metadata_update import SetSnapshotRef
-from tideline.iceberg.snapshot import SnapshotRef
-from tideline.iceberg.table_operations import Committed, Conflicted
+from tideline.iceberg.manifest.manifest_entry import EntryStatus, FileContent, ManifestContent
+from tideline.iceberg.manifest.manifest_reading import entries_of, manifests_of
+from tideline.iceberg.metadata.metadata_update import SetSnapshotRef
+from tideline.iceberg.metadata.snapshot import SnapshotRef
+from tideline.iceberg.table.table_operations import Committed, Conflicted
 from tideline.testing.iceberg_model import IcebergModel
 
 VERSIONS = (1, 2, 3)

@@ -8,11 +8,16 @@ from typing import Any
 import pytest
 
 from tideline.errors import CorruptTableError
-from tideline.iceberg.field_type import NestedField, Primitive
-from tideline.iceberg.manifest import DataFile, FileContent
-from tideline.iceberg.partition_spec import IDENTITY, PartitionField, PartitionSpec, Transform
+from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent
+from tideline.iceberg.metadata.field_type import NestedField, Primitive
+from tideline.iceberg.metadata.partition_spec import (
+    IDENTITY,
+    PartitionField,
+    PartitionSpec,
+    Transform,
+)
+from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.scan.delete_index import DELETE_PATH_FIELD_ID, DeleteIndex, FileDeletes
-from tideline.iceberg.schema import Schema
 from tideline.testing.iceberg_values import data_file, live_entry, table_metadata
 
 SCHEMA = Schema(

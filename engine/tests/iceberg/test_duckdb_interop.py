@@ -13,8 +13,8 @@ from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
 from tideline.iceberg.rewrite.group_outcome import write_groups_here
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.run import rewrite_data_files
-from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_operations import Committed
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.table.table_operations import Committed
 from tideline.testing.iceberg_peer import IcebergPeer
 from tideline.testing.iceberg_peer_tables import PeerTable
 from tideline.testing.json_line_process import PeerLostError

@@ -8,10 +8,10 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions, UsedMetadata, plan_expire
-from tideline.iceberg.partition_spec import PartitionSpec
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.snapshot import MAIN, Snapshot, SnapshotRef
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.metadata.partition_spec import PartitionSpec
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.testing.iceberg_model import IcebergModel
 
 DAY_MS = 24 * 60 * 60 * 1000

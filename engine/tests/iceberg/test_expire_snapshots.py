@@ -18,8 +18,8 @@ from tideline.iceberg.maintenance.expire_snapshots import (
 )
 from tideline.iceberg.maintenance.expired_files import ExpiredFiles
 from tideline.iceberg.maintenance.reachable_file import FileKind
-from tideline.iceberg.snapshot import SnapshotRef
-from tideline.iceberg.table_operations import Committed, Unknown
+from tideline.iceberg.metadata.snapshot import SnapshotRef
+from tideline.iceberg.table.table_operations import Committed, Unknown
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash

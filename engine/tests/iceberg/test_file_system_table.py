@@ -15,11 +15,15 @@ from tideline.errors import (
     StorageUnavailableError,
     UnsupportedTableError,
 )
-from tideline.iceberg.file_system_table import HINT_PATH, FileSystemTable
-from tideline.iceberg.metadata_update import AssertRefSnapshotId, AssertTableUuid, SetProperties
-from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import Committed, Conflicted, data_location
+from tideline.iceberg.metadata.metadata_update import (
+    AssertRefSnapshotId,
+    AssertTableUuid,
+    SetProperties,
+)
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_system_table import HINT_PATH, FileSystemTable
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.table.table_operations import Committed, Conflicted, data_location
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore

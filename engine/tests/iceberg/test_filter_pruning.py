@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.errors import ConfigError
-from tideline.iceberg.field_type import (
+from tideline.iceberg.manifest.manifest_entry import (
+    DataFile,
+    FieldSummary,
+    FileContent,
+    ManifestContent,
+    ManifestFile,
+)
+from tideline.iceberg.metadata.field_type import (
     Decimal,
     ListType,
     NestedField,
@@ -21,21 +28,14 @@ from tideline.iceberg.field_type import (
     PrimitiveType,
     StructType,
 )
-from tideline.iceberg.manifest import (
-    DataFile,
-    FieldSummary,
-    FileContent,
-    ManifestContent,
-    ManifestFile,
-)
-from tideline.iceberg.partition_spec import PartitionField, PartitionSpec, Transform
+from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.single_value import encode_value
 from tideline.iceberg.scan.bound_filter import ALWAYS, NEVER, bind
 from tideline.iceberg.scan.filter import Filter, Literal, LiteralKind, Not, Operator, Predicate
 from tideline.iceberg.scan.filter_parser import parse_filter
 from tideline.iceberg.scan.partition_value import partition_value
 from tideline.iceberg.scan.pruning import Pruning
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.single_value import encode_value
 from tideline.testing.iceberg_values import data_file, table_metadata
 
 INT, LONG, DOUBLE, STRING = (Primitive(name) for name in ("int", "long", "double", "string"))

@@ -14,9 +14,9 @@ from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.iceberg.data.arrow_schema import arrow_schema, as_stored, stored_schema
 from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.row_layout import RowLayout
-from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.plan import plan_files
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.location import StoreLocation
 from tideline.testing.fixtures import FIXTURES, expected, fixture_table
 

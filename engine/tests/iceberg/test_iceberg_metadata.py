@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.iceberg.metadata_update import (
+from tideline.iceberg.metadata.metadata_update import (
     AddSnapshot,
     AssertRefSnapshotId,
     AssertTableUuid,
@@ -17,8 +17,8 @@ from tideline.iceberg.metadata_update import (
     apply_updates,
     unmet,
 )
-from tideline.iceberg.snapshot import MAIN, Snapshot, SnapshotRef
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.testing.fixtures import fixture_table
 
 JAVA = "iceberg-java.core-resources/data"

@@ -13,14 +13,14 @@ from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
 from tideline.iceberg.maintenance.orphan_plan import OrphanOptions
 from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
 from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
-from tideline.iceberg.table_operations import Committed
+from tideline.iceberg.table.table_operations import Committed
 
 pytest.importorskip("pyiceberg")
 
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo
 
-from tideline.iceberg.catalog_table import CatalogTable
+from tideline.iceberg.table.catalog_table import CatalogTable
 
 NAME = "lake.orders"
 EVERYTHING = ExpireOptions(older_than_ms=2**62)

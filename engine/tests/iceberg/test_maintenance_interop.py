@@ -21,8 +21,8 @@ from tideline.iceberg.maintenance.position_delete_plan import delete_rewrite_opt
 from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
 from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
 from tideline.iceberg.maintenance.rewrite_position_deletes import execute_position_deletes
-from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_operations import Committed
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.table.table_operations import Committed
 from tideline.testing.iceberg_peer import IcebergPeer
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.iceberg.field_type import LONG
 from tideline.iceberg.maintenance.manifest_plan import ManifestOptions, plan_manifests
-from tideline.iceberg.manifest import FieldSummary, ManifestContent, ManifestFile
-from tideline.iceberg.partition_spec import PartitionField, PartitionSpec, Transform
-from tideline.iceberg.single_value import encode_value
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.manifest.manifest_entry import FieldSummary, ManifestContent, ManifestFile
+from tideline.iceberg.metadata.field_type import LONG
+from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
+from tideline.iceberg.metadata.single_value import encode_value
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.testing.iceberg_model import IcebergModel
 
 TARGET = 1000

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from tideline.errors import CorruptTableError
-from tideline.iceberg.field_type import Decimal, FieldType, Fixed, NestedField, Primitive
-from tideline.iceberg.file_io import FileIO, normalised
-from tideline.iceberg.manifest import (
+from tideline.iceberg.manifest.manifest_entry import (
     UNASSIGNED,
     DataFile,
     EntryStatus,
@@ -22,13 +20,20 @@ from tideline.iceberg.manifest import (
     ManifestEntry,
     ManifestFile,
 )
-from tideline.iceberg.manifest_file import encode_manifest, read_manifest
-from tideline.iceberg.manifest_list import encode_manifest_list, read_manifest_list
-from tideline.iceberg.partition_path import partition_path
-from tideline.iceberg.partition_spec import IDENTITY, PartitionField, PartitionSpec, Transform
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.single_value import decode_value, encode_value
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.manifest.manifest_file import encode_manifest, read_manifest
+from tideline.iceberg.manifest.manifest_list import encode_manifest_list, read_manifest_list
+from tideline.iceberg.metadata.field_type import Decimal, FieldType, Fixed, NestedField, Primitive
+from tideline.iceberg.metadata.partition_path import partition_path
+from tideline.iceberg.metadata.partition_spec import (
+    IDENTITY,
+    PartitionField,
+    PartitionSpec,
+    Transform,
+)
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.single_value import decode_value, encode_value
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO, normalised
 from tideline.storage.location import StoreLocation
 from tideline.testing.fixtures import fixture_table
 

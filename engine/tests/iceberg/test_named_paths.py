@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.iceberg.commit.clean_up import remove_old_metadata
-from tideline.iceberg.commit.manifest_reading import manifests_of
-from tideline.iceberg.file_system_table import FileSystemTable
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import ExpireRun, execute_expire, preview_expire
 from tideline.iceberg.maintenance.orphan_plan import OrphanOptions
 from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
-from tideline.iceberg.table_roots import TableRoots
+from tideline.iceberg.manifest.manifest_reading import manifests_of
+from tideline.iceberg.table.clean_up import remove_old_metadata
+from tideline.iceberg.table.file_system_table import FileSystemTable
+from tideline.iceberg.table.table_roots import TableRoots
 from tideline.storage.local import LocalStore
 from tideline.storage.location import StoreLocation
 from tideline.testing.fake_clock import FakeClock

@@ -10,7 +10,6 @@ import pytest
 
 from tideline.errors import ConfigError, ConflictError, StorageUnavailableError
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
-from tideline.iceberg.file_system_table import FileSystemTable
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire
 from tideline.iceberg.maintenance.orphan_plan import (
@@ -22,9 +21,10 @@ from tideline.iceberg.maintenance.orphan_plan import (
     UriRules,
 )
 from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
-from tideline.iceberg.metadata_update import SetProperties
-from tideline.iceberg.partition_spec import PartitionField, PartitionSpec, Transform
-from tideline.iceberg.table_operations import Committed
+from tideline.iceberg.metadata.metadata_update import SetProperties
+from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
+from tideline.iceberg.table.file_system_table import FileSystemTable
+from tideline.iceberg.table.table_operations import Committed
 from tideline.storage.location import StoreLocation
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash

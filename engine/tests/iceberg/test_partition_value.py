@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.iceberg.field_type import Decimal, Fixed, Primitive, PrimitiveType
-from tideline.iceberg.partition_spec import Transform
+from tideline.iceberg.metadata.field_type import Decimal, Fixed, Primitive, PrimitiveType
+from tideline.iceberg.metadata.partition_spec import Transform
 from tideline.iceberg.scan.partition_value import partition_value
 
 EPOCH = datetime.date(1970, 1, 1)

@@ -16,8 +16,8 @@ from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedT
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.name_mapping import parse_name_mapping
 from tideline.iceberg.data.parquet_rows import ByteRange, ParquetSource
-from tideline.iceberg.field_type import NestedField, parse_struct, parse_type
-from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.metadata.field_type import NestedField, parse_struct, parse_type
+from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.location import StoreLocation
 
 DAY = datetime.date(2024, 2, 29)

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.rewrite.group_outcome import GroupOutcome, write_groups_here
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
-from tideline.iceberg.table import IcebergTable
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.open_table import IcebergTable
 from tideline.testing.iceberg_peer import DeleteFileOnDisk, IcebergPeer
 
 pytestmark = pytest.mark.interop

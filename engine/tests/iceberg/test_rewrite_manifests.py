@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 
 from tideline.errors import StorageUnavailableError
-from tideline.iceberg.commit.manifest_reading import entries_of, manifests_of
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire
@@ -19,8 +18,9 @@ from tideline.iceberg.maintenance.rewrite_manifests import (
     execute_manifests,
     preview_manifests,
 )
-from tideline.iceberg.manifest import EntryStatus, ManifestEntry
-from tideline.iceberg.table_operations import Committed, Conflicted
+from tideline.iceberg.manifest.manifest_entry import EntryStatus, ManifestEntry
+from tideline.iceberg.manifest.manifest_reading import entries_of, manifests_of
+from tideline.iceberg.table.table_operations import Committed, Conflicted
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash

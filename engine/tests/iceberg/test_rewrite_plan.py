@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.errors import ConfigError
-from tideline.iceberg.field_type import NestedField, Primitive
-from tideline.iceberg.manifest import FileContent
-from tideline.iceberg.partition_spec import IDENTITY, PartitionField, PartitionSpec
+from tideline.iceberg.manifest.manifest_entry import FileContent
+from tideline.iceberg.metadata.field_type import NestedField, Primitive
+from tideline.iceberg.metadata.partition_spec import IDENTITY, PartitionField, PartitionSpec
+from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.rewrite.options import JobOrder, RewriteOptions
 from tideline.iceberg.rewrite.plan import Reason, RewritePlan, plan_rewrite
 from tideline.iceberg.scan.task import FileScanTask
-from tideline.iceberg.schema import Schema
 from tideline.testing.iceberg_values import data_file, table_metadata
 
 SCHEMA = Schema(0, (NestedField(1, "region", Primitive("string")),))

@@ -19,7 +19,7 @@ from tideline.iceberg.maintenance.rewrite_position_deletes import (
     prepare_position_deletes,
 )
 from tideline.iceberg.scan.delete_index import referenced_data_file
-from tideline.iceberg.table_operations import Committed, Conflicted
+from tideline.iceberg.table.table_operations import Committed, Conflicted
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import ConfigError, ConflictError, CorruptTableError, UnknownOutcomeError
-from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.rewrite.group_outcome import (
     GroupFailed,
@@ -23,7 +22,8 @@ from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.scan.filter_parser import parse_filter
-from tideline.iceberg.table import IcebergTable
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.open_table import IcebergTable
 from tideline.testing.fake_clock import FakeClock
 
 pytest.importorskip("pyiceberg")
@@ -32,7 +32,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.transforms import IdentityTransform
 
-from tideline.iceberg.catalog_table import CatalogTable
+from tideline.iceberg.table.catalog_table import CatalogTable
 
 SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string()), ("price", pa.float64())])
 REGIONS = ("AP", "EU", "US")

@@ -13,14 +13,14 @@ import pytest
 
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.data.row_order import RowOrder
-from tideline.iceberg.manifest import DataFile
+from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.sort_order import SortField
 from tideline.iceberg.rewrite.execute import RewriteContext, write_group
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import RewritePlan, plan_rewrite
 from tideline.iceberg.scan.plan import plan_files
-from tideline.iceberg.sort_order import SortField
-from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_operations import Committed
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.table.table_operations import Committed
 from tideline.testing.iceberg_peer import DeleteFileOnDisk, IcebergPeer
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tideline.errors import CorruptTableError
-from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.filter_parser import parse_filter
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.scan.task import FileScanTask
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.location import StoreLocation
 from tideline.testing.fixtures import all_expected, expected, fixture_table, require_fixtures
 

@@ -20,12 +20,12 @@ from tideline.iceberg.data.metrics_mode import COUNTS, FULL, NONE, TRUNCATED, Me
 from tideline.iceberg.data.parquet_rows import ParquetSource
 from tideline.iceberg.data.parquet_settings import ParquetSettings
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files
-from tideline.iceberg.field_type import NestedField, parse_type
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import DataFile
-from tideline.iceberg.partition_spec import PartitionField, PartitionSpec, Transform
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.sort_order import SortField, SortOrder
+from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.field_type import NestedField, parse_type
+from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.sort_order import SortField, SortOrder
+from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.location import StoreLocation
 
 SCHEMA = Schema(

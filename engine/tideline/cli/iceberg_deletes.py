@@ -14,7 +14,7 @@ from tideline.iceberg.maintenance.rewrite_position_deletes import (
     DeleteRewriteRun,
     execute_position_deletes,
 )
-from tideline.iceberg.table_operations import Unknown, unknown_error
+from tideline.iceberg.table.table_operations import Unknown, unknown_error
 from tideline.wording import size_text
 
 

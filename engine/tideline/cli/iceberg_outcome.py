@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tideline.errors import ConflictError
-from tideline.iceberg.table_operations import (
+from tideline.iceberg.table.table_operations import (
     CommitOutcome,
     Committed,
     Conflicted,

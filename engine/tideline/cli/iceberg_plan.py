@@ -10,14 +10,14 @@ import click
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.options import parse_pairs
 from tideline.cli.output import print_json, print_line, print_table
+from tideline.iceberg.metadata.snapshot import MAIN
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import RewritePlan
 from tideline.iceberg.rewrite.table_plan import group_partition, plan_json, plan_table_rewrite
 from tideline.iceberg.scan.filter import ALL_ROWS, Filter
 from tideline.iceberg.scan.filter_parser import parse_filter
-from tideline.iceberg.snapshot import MAIN
-from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table.open_table import IcebergTable
 from tideline.wording import size_text
 
 _GROUPS_SHOWN_MAX = 20

@@ -11,10 +11,10 @@ from tideline.cli.iceberg_plan import parse_options, parse_where, rewrite_option
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.output import print_json, print_line
 from tideline.errors import ConflictError, CorruptTableError, UnknownOutcomeError
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.group_outcome import RewriteEngine, write_groups_here
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.rewrite.table_plan import plan_json
-from tideline.iceberg.table_metadata import TableMetadata
 from tideline.wording import size_text
 
 

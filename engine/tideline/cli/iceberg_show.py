@@ -9,12 +9,12 @@ import click
 
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.output import print_facts, print_json, print_line, print_table
-from tideline.iceberg.manifest import ManifestContent, ManifestFile
+from tideline.iceberg.manifest.manifest_entry import ManifestContent, ManifestFile
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.manifests import snapshot_manifests
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.snapshot import Snapshot
-from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table.open_table import IcebergTable
 from tideline.wording import size_text
 
 

@@ -11,7 +11,7 @@ import click
 
 from tideline.cli.options import json_option, parse_pairs, storage_options
 from tideline.errors import ConfigError
-from tideline.iceberg.table import IcebergTable
+from tideline.iceberg.table.open_table import IcebergTable
 
 
 @dataclass(frozen=True, slots=True)

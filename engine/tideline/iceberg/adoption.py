@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideline.errors import UnsupportedTableError
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.service import IcebergService
-from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table.open_table import IcebergTable
 from tideline.storage.location import StoreLocation
 
 _METADATA_ELSEWHERE = "write.metadata.path"

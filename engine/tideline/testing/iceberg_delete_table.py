@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tideline.iceberg.manifest import DataFile, FileContent, ManifestEntry
-from tideline.iceberg.table_operations import Committed
+from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent, ManifestEntry
+from tideline.iceberg.table.table_operations import Committed
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.iceberg_model import IcebergModel
 from tideline.testing.iceberg_model_files import PATH_FIELD_ID

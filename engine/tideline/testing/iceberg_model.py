@@ -13,19 +13,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tideline.clock import Clock
-from tideline.iceberg.commit.manifest_reading import manifests_of
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.replacement import RewriteFiles
 from tideline.iceberg.commit.snapshot_producer import commit_snapshot, new_snapshot_id
-from tideline.iceberg.field_type import LONG, STRING, NestedField
-from tideline.iceberg.file_system_table import HINT_PATH, FileSystemTable
-from tideline.iceberg.manifest import DataFile
-from tideline.iceberg.partition_spec import PartitionField, PartitionSpec, Transform
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.snapshot import MAIN
-from tideline.iceberg.sort_order import SortOrder
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import CommitOutcome
+from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.manifest.manifest_reading import manifests_of
+from tideline.iceberg.metadata.field_type import LONG, STRING, NestedField
+from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.snapshot import MAIN
+from tideline.iceberg.metadata.sort_order import SortOrder
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_system_table import HINT_PATH, FileSystemTable
+from tideline.iceberg.table.table_operations import CommitOutcome
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tideline.iceberg.commit.manifest_reading import entries_of, manifests_of
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import DataFile, FileContent, ManifestEntry
-from tideline.iceberg.snapshot import MAIN
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent, ManifestEntry
+from tideline.iceberg.manifest.manifest_reading import entries_of, manifests_of
+from tideline.iceberg.metadata.snapshot import MAIN
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
 
 PATH_FIELD_ID = 2147483546
 UNPARTITIONED_ID = 1

@@ -14,8 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.location import StoreLocation
 from tideline.testing.iceberg_peer import DeleteFileOnDisk, IcebergPeer, metadata_file
 

@@ -6,12 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tideline.iceberg.commit.manifest_filter import FilesRemoval, ManifestFilter
-from tideline.iceberg.commit.manifest_reading import entries_of, manifests_of
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.snapshot_producer import SnapshotContent
 from tideline.iceberg.commit.summary import SummaryBuilder
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import (
+from tideline.iceberg.manifest.manifest_entry import (
     DataFile,
     EntryStatus,
     FileContent,
@@ -19,9 +17,11 @@ from tideline.iceberg.manifest import (
     ManifestEntry,
     ManifestFile,
 )
-from tideline.iceberg.snapshot import MAIN
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import Conflicted
+from tideline.iceberg.manifest.manifest_reading import entries_of, manifests_of
+from tideline.iceberg.metadata.snapshot import MAIN
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.table_operations import Conflicted
 
 
 @dataclass(slots=True)

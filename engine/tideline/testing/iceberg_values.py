@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tideline.iceberg.manifest import DataFile, EntryStatus, FileContent, ManifestEntry
-from tideline.iceberg.partition_spec import PartitionSpec
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.sort_order import SortOrder
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.manifest.manifest_entry import (
+    DataFile,
+    EntryStatus,
+    FileContent,
+    ManifestEntry,
+)
+from tideline.iceberg.metadata.partition_spec import PartitionSpec
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.sort_order import SortOrder
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 
 
 def table_metadata(

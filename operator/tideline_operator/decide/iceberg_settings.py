@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tideline.iceberg import maintenance_arguments as names
+from tideline.iceberg.maintenance import arguments as names
 from tideline.iceberg.service import IcebergService
 from tideline_operator.resources.iceberg import (
     ExpireSnapshots,

@@ -11,11 +11,11 @@ files with another (`gc.enabled`) has none deleted.
 from __future__ import annotations
 
 from tideline.errors import ConfigError, TidelineError, UnsupportedTableError
+from tideline.iceberg.maintenance.arguments import expire_options
 from tideline.iceberg.maintenance.expire_plan import plan_expire
 from tideline.iceberg.maintenance.table_setting import refuse_without_gc
-from tideline.iceberg.maintenance_arguments import expire_options
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.service import IcebergService
-from tideline.iceberg.table_metadata import TableMetadata
 from tideline.wording import counted, size_text
 from tideline_operator.decide.iceberg_settings import (
     ICEBERG_SPEC_NAMES,

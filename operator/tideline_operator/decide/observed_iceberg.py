@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tideline.errors import ConfigError, UnsupportedTableError
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,20 +14,20 @@ from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError, UnsupportedTableError
-from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.maintenance.arguments import RewriteArguments, rewrite_arguments
 from tideline.iceberg.maintenance.manifest_plan import ManifestOptions, plan_manifests
 from tideline.iceberg.maintenance.position_delete_plan import delete_rewrite_options
 from tideline.iceberg.maintenance.position_delete_search import search_position_deletes
-from tideline.iceberg.maintenance_arguments import RewriteArguments, rewrite_arguments
-from tideline.iceberg.manifest import ManifestContent, ManifestFile
+from tideline.iceberg.manifest.manifest_entry import ManifestContent, ManifestFile
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.plan import RewritePlan, plan_rewrite
 from tideline.iceberg.scan.filter import ALL_ROWS
 from tideline.iceberg.scan.manifests import snapshot_manifests
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.service import IcebergService
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import Loaded
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.table_operations import Loaded
 from tideline.read_limits import reads_large_objects
 from tideline_operator.decide.iceberg_settings import ServiceSettings, iceberg_settings
 from tideline_operator.decide.observed_iceberg import IcebergFiles, ObservedIceberg, RewriteOutlook

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from tideline.clock import Clock
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.file_system_table import FileSystemTable
-from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_operations import Loaded
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.file_system_table import FileSystemTable
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.table.table_operations import Loaded
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore

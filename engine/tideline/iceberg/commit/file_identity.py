@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from tideline.iceberg.manifest import DataFile
+from tideline.iceberg.manifest.manifest_entry import DataFile
 
 FileKey: TypeAlias = tuple[str, int | None]
 PartitionKey: TypeAlias = tuple[int, tuple[Any, ...]]

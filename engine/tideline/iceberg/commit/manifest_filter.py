@@ -16,17 +16,17 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tideline.iceberg.commit.file_identity import FileKey, file_key
-from tideline.iceberg.commit.manifest_reading import entries_of, in_parallel, live_paths
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.partition_set import PartitionSet
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import (
+from tideline.iceberg.manifest.manifest_entry import (
     DataFile,
     EntryStatus,
     ManifestEntry,
     ManifestFile,
 )
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.manifest.manifest_reading import entries_of, in_parallel, live_paths
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
 
 
 class Removal(Protocol):

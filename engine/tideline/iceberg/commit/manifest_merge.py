@@ -18,11 +18,16 @@ from dataclasses import dataclass, replace
 
 from tideline.errors import ConfigError
 from tideline.iceberg.bin_pack import pack_end
-from tideline.iceberg.commit.manifest_reading import entries_of, in_parallel
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import UNASSIGNED, EntryStatus, ManifestEntry, ManifestFile
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.manifest.manifest_entry import (
+    UNASSIGNED,
+    EntryStatus,
+    ManifestEntry,
+    ManifestFile,
+)
+from tideline.iceberg.manifest.manifest_reading import entries_of, in_parallel
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ import math
 import uuid
 from collections.abc import Callable, Collection, Sequence
 
-from tideline.iceberg.commit.manifest_reading import in_parallel
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
-from tideline.iceberg.manifest_file import EncodedManifest, encode_manifest
-from tideline.iceberg.manifest_list import EncodedManifestList, encode_manifest_list
-from tideline.iceberg.snapshot import Snapshot
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import metadata_file_location
+from tideline.iceberg.manifest.manifest_entry import ManifestContent, ManifestEntry, ManifestFile
+from tideline.iceberg.manifest.manifest_file import EncodedManifest, encode_manifest
+from tideline.iceberg.manifest.manifest_list import EncodedManifestList, encode_manifest_list
+from tideline.iceberg.manifest.manifest_reading import in_parallel
+from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.table_operations import metadata_file_location
 
 
 class MetadataWriter:

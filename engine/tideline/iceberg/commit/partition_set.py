@@ -12,10 +12,10 @@ from typing import Any
 
 from tideline.errors import CorruptTableError
 from tideline.iceberg.commit.file_identity import partition_key
-from tideline.iceberg.field_type import FieldType
-from tideline.iceberg.manifest import DataFile, FieldSummary, ManifestFile
-from tideline.iceberg.single_value import decode_value
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.manifest.manifest_entry import DataFile, FieldSummary, ManifestFile
+from tideline.iceberg.metadata.field_type import FieldType
+from tideline.iceberg.metadata.single_value import decode_value
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 
 
 @dataclass(frozen=True, slots=True)

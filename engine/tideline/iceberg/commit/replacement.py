@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tideline.errors import InvalidDataError
-from tideline.iceberg.manifest import DataFile, FileContent
-from tideline.iceberg.snapshot import MAIN
+from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent
+from tideline.iceberg.metadata.snapshot import MAIN
 
 
 @dataclass(frozen=True, slots=True)

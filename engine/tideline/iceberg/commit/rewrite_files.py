@@ -20,7 +20,6 @@ from tideline.errors import ConfigError, InvalidDataError
 from tideline.iceberg.commit.manifest_merge import MergePolicy
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.replacement import AddedDelete, RewriteFiles
-from tideline.iceberg.commit.retry import RetryPolicy
 from tideline.iceberg.commit.rewritten_manifests import ManifestRewrite, MissingFiles
 from tideline.iceberg.commit.snapshot_producer import (
     SnapshotContent,
@@ -28,9 +27,10 @@ from tideline.iceberg.commit.snapshot_producer import (
     new_snapshot_id,
 )
 from tideline.iceberg.commit.validation import find_conflict
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import CommitOutcome, Conflicted, TableOperations
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.table_operations import CommitOutcome, Conflicted, TableOperations
 
 __all__ = ["AddedDelete", "RewriteFiles", "commit_rewrite"]
 

@@ -22,13 +22,11 @@ from tideline.iceberg.commit.manifest_filter import (
     ManifestFilter,
 )
 from tideline.iceberg.commit.manifest_merge import ManifestMerge, MergePolicy
-from tideline.iceberg.commit.manifest_reading import manifests_of
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.replacement import RewriteFiles
 from tideline.iceberg.commit.snapshot_producer import SnapshotContent
 from tideline.iceberg.commit.summary import SummaryBuilder, partition_limit
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import (
+from tideline.iceberg.manifest.manifest_entry import (
     UNASSIGNED,
     DataFile,
     EntryStatus,
@@ -36,9 +34,11 @@ from tideline.iceberg.manifest import (
     ManifestEntry,
     ManifestFile,
 )
-from tideline.iceberg.partition_path import partition_path
-from tideline.iceberg.snapshot import Snapshot
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.manifest.manifest_reading import manifests_of
+from tideline.iceberg.metadata.partition_path import partition_path
+from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
 
 
 @dataclass(frozen=True, slots=True)

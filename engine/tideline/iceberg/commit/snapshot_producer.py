@@ -9,7 +9,8 @@ The optimistic loop around it, the same for every kind of change:
 4. when the table changed meanwhile, wait and begin again.
 
 Every attempt has the same snapshot id, so any of them is recognised. Files that no published
-snapshot uses are removed when that is certain, and never when the outcome is unknown (clean_up.py).
+snapshot uses are removed when that is certain, and never when the outcome is unknown
+(unused_files.py).
 """
 
 from __future__ import annotations
@@ -20,20 +21,21 @@ from typing import Protocol
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline.iceberg.commit.clean_up import remove_quietly, remove_unused
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
-from tideline.iceberg.commit.retry import RetryPolicy
 from tideline.iceberg.commit.summary import with_totals
-from tideline.iceberg.manifest import ManifestFile
-from tideline.iceberg.metadata_update import (
+from tideline.iceberg.commit.unused_files import remove_unused
+from tideline.iceberg.manifest.manifest_entry import ManifestFile
+from tideline.iceberg.metadata.metadata_update import (
     AddSnapshot,
     AssertRefSnapshotId,
     AssertTableUuid,
     SetSnapshotRef,
 )
-from tideline.iceberg.snapshot import Snapshot, SnapshotRef
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import (
+from tideline.iceberg.metadata.snapshot import Snapshot, SnapshotRef
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.clean_up import remove_quietly
+from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.table_operations import (
     CommitOutcome,
     Committed,
     Conflicted,

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from tideline.errors import ConfigError
-from tideline.iceberg.manifest import DataFile, FileContent
-from tideline.iceberg.snapshot import Snapshot
+from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent
+from tideline.iceberg.metadata.snapshot import Snapshot
 
 PARTITION_LIMIT_PROPERTY = "write.summary.partition-limit"
 

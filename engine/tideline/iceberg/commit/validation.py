@@ -21,19 +21,19 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from tideline.iceberg.commit.file_identity import PartitionKey, partition_key
-from tideline.iceberg.commit.manifest_reading import entries_of, manifests_of
 from tideline.iceberg.commit.replacement import RewriteFiles
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import (
+from tideline.iceberg.manifest.manifest_entry import (
     DataFile,
     EntryStatus,
     FileContent,
     ManifestContent,
     ManifestEntry,
 )
+from tideline.iceberg.manifest.manifest_reading import entries_of, manifests_of
+from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.delete_index import DELETE_PATH_FIELD_ID, referenced_data_file
-from tideline.iceberg.snapshot import Snapshot
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
 
 
 def find_conflict(io: FileIO, metadata: TableMetadata, rewrite: RewriteFiles) -> str | None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from tideline.errors import UnsupportedTableError
-from tideline.iceberg.field_type import (
+from tideline.iceberg.metadata.field_type import (
     Decimal,
     FieldType,
     Fixed,

@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from tideline.iceberg.data.arrow_schema import walk_leaves
 from tideline.iceberg.data.metrics_mode import MetricsConfig, MetricsMode
 from tideline.iceberg.data.nested_column import ColumnPath
-from tideline.iceberg.field_type import Decimal, FieldType, Fixed, NestedField, Primitive
-from tideline.iceberg.single_value import encode_value
+from tideline.iceberg.metadata.field_type import Decimal, FieldType, Fixed, NestedField, Primitive
+from tideline.iceberg.metadata.single_value import encode_value
 
 _LAST_BEFORE_SURROGATES, _FIRST_AFTER_SURROGATES = 0xD7FF, 0xE000
 _LAST_CHARACTER = 0x10FFFF

@@ -30,10 +30,10 @@ from tideline.iceberg.data.arrow_schema import (
 from tideline.iceberg.data.column_metrics import NanCounter, file_metrics
 from tideline.iceberg.data.metrics_mode import MetricsConfig
 from tideline.iceberg.data.parquet_settings import ParquetSettings
-from tideline.iceberg.field_type import NestedField
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import DataFile, FileContent
-from tideline.iceberg.schema import Schema
+from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent
+from tideline.iceberg.metadata.field_type import NestedField
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.table.file_io import FileIO
 
 SCHEMA_KEY = "iceberg.schema"
 _WRITE_BATCH_ROWS = 8192

@@ -35,10 +35,10 @@ from tideline.iceberg.data.position_deletes import (
 )
 from tideline.iceberg.data.puffin import read_blobs
 from tideline.iceberg.data.row_layout import RowLayout
-from tideline.iceberg.field_type import NestedField
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import DataFile
+from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.field_type import NestedField
 from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.table.file_io import FileIO
 
 _CACHE_BYTES_MAX = 128 * 1024 * 1024
 

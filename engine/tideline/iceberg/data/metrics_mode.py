@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tideline.iceberg.field_type import NestedField, parts_of, walk
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.sort_order import SortOrder
+from tideline.iceberg.metadata.field_type import NestedField, parts_of, walk
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.sort_order import SortOrder
 
 _DEFAULT = "write.metadata.metrics.default"
 _COLUMN = "write.metadata.metrics.column."

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from tideline.iceberg.field_type import FieldType, NestedField, StructType
+from tideline.iceberg.metadata.field_type import FieldType, NestedField, StructType
 
 
 @dataclass(frozen=True, slots=True)

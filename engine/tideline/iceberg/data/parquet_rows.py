@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from tideline.errors import CorruptTableError, StorageUnavailableError, UnsupportedTableError
 from tideline.iceberg.data.name_mapping import MappedField, has_field_ids, with_mapped_ids
 from tideline.iceberg.data.projection import Projection
-from tideline.iceberg.field_type import NestedField
-from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.metadata.field_type import NestedField
+from tideline.iceberg.table.file_io import FileIO
 
 _BATCH_BYTES = 32 * 1024 * 1024
 _BATCH_ROWS_MAX = 65_536

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tideline.errors import ConfigError
-from tideline.iceberg.schema import Schema
+from tideline.iceberg.metadata.schema import Schema
 
 _PREFIX = "write.parquet."
 _CODECS = {

@@ -12,8 +12,8 @@ from tideline.errors import UnsupportedTableError
 from tideline.iceberg.data.arrow_schema import as_internal
 from tideline.iceberg.data.nested_column import ColumnPath
 from tideline.iceberg.data.transforms import transformed
-from tideline.iceberg.partition_spec import PartitionField, PartitionSpec
-from tideline.iceberg.schema import Schema
+from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
+from tideline.iceberg.metadata.schema import Schema
 
 
 class PartitionSplitter:

@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from tideline.iceberg.data.data_file_writer import DataFileWriter, FileLayout
 from tideline.iceberg.data.partition_values import PartitionSplitter
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import DataFile
-from tideline.iceberg.partition_path import partition_path
-from tideline.iceberg.partition_spec import PartitionSpec
-from tideline.iceberg.schema import Schema
+from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.partition_path import partition_path
+from tideline.iceberg.metadata.partition_spec import PartitionSpec
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.table.file_io import FileIO
 
 _PENDING_BYTES_MAX = 256 * 1024 * 1024
 _OPEN_FILES_MAX = 100

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tideline.errors import CorruptTableError
 from tideline.iceberg.data.deletion_vector import Positions
-from tideline.iceberg.field_type import NestedField, Primitive
+from tideline.iceberg.metadata.field_type import NestedField, Primitive
 
 FILE_PATH = NestedField(2147483546, "file_path", Primitive("string"), True)
 POSITION = NestedField(2147483545, "pos", Primitive("long"), True)

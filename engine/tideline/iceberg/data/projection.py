@@ -29,7 +29,7 @@ from tideline.iceberg.data.arrow_schema import (
     map_array,
     struct_array,
 )
-from tideline.iceberg.field_type import (
+from tideline.iceberg.metadata.field_type import (
     FieldType,
     ListType,
     MapType,

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideline.iceberg.data.name_mapping import MappedField, parse_name_mapping
-from tideline.iceberg.field_type import NestedField, Primitive
-from tideline.iceberg.manifest import DataFile
-from tideline.iceberg.partition_spec import PartitionSpec
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.field_type import NestedField, Primitive
+from tideline.iceberg.metadata.partition_spec import PartitionSpec
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 
 ROW_ID = NestedField(2147483540, "_row_id", Primitive("long"))
 LAST_UPDATED = NestedField(2147483539, "_last_updated_sequence_number", Primitive("long"))

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from tideline.iceberg.data.nested_column import ColumnPath
 from tideline.iceberg.data.transforms import transformed
-from tideline.iceberg.partition_spec import PartitionSpec
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.sort_order import SortField, SortOrder
+from tideline.iceberg.metadata.partition_spec import PartitionSpec
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.sort_order import SortField, SortOrder
 from tideline.ordering.sorted_parts import (
     Numbers,
     SortKey,

@@ -17,7 +17,7 @@ from pyarrow import types
 
 from tideline.errors import UnsupportedTableError
 from tideline.formats.murmur3_columns import hash_bytes, hash_longs, hash_rows
-from tideline.iceberg.partition_spec import Transform
+from tideline.iceberg.metadata.partition_spec import Transform
 
 _DAY_UNITS = {"us": 86_400_000_000, "ns": 86_400_000_000_000}
 _HOUR_UNITS = {"us": 3_600_000_000, "ns": 3_600_000_000_000}

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from tideline.errors import ConfigError
 from tideline.iceberg.maintenance.table_setting import whole_property
-from tideline.iceberg.metadata_update import (
+from tideline.iceberg.metadata.metadata_update import (
     AssertRefSnapshotId,
     AssertTableUuid,
     MetadataUpdate,
@@ -29,8 +29,8 @@ from tideline.iceberg.metadata_update import (
     RemoveSnapshots,
     Requirement,
 )
-from tideline.iceberg.snapshot import MAIN, SnapshotRef
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.metadata.snapshot import MAIN, SnapshotRef
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 
 AGE_PROPERTY = "history.expire.max-snapshot-age-ms"
 COUNT_PROPERTY = "history.expire.min-snapshots-to-keep"

@@ -16,9 +16,6 @@ from dataclasses import dataclass, field
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import TidelineError
-from tideline.iceberg.commit.manifest_reading import manifests_of
-from tideline.iceberg.commit.retry import RetryPolicy
-from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.maintenance.expire_plan import (
     ExpireOptions,
     ExpirePlan,
@@ -29,18 +26,21 @@ from tideline.iceberg.maintenance.expire_plan import (
 from tideline.iceberg.maintenance.expired_files import ExpiredFiles
 from tideline.iceberg.maintenance.reachable_file import FileTally, ReachableFile
 from tideline.iceberg.maintenance.table_setting import refuse_without_gc
-from tideline.iceberg.manifest import ManifestContent
-from tideline.iceberg.metadata_update import apply_updates
-from tideline.iceberg.snapshot import Snapshot
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import (
+from tideline.iceberg.manifest.manifest_entry import ManifestContent
+from tideline.iceberg.manifest.manifest_reading import manifests_of
+from tideline.iceberg.metadata.metadata_update import apply_updates
+from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.table_operations import (
     CommitOutcome,
     Committed,
     Conflicted,
     Loaded,
     TableOperations,
 )
-from tideline.iceberg.table_roots import TableRoots
+from tideline.iceberg.table.table_roots import TableRoots
 from tideline.wording import counted
 
 _BATCH_FILES = 1000

@@ -20,8 +20,6 @@ from typing import TypeVar
 from zlib import crc32
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
-from tideline.iceberg.commit.manifest_reading import WORKERS, in_parallel, manifests_of
-from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.maintenance.file_place import FilePlaces
 from tideline.iceberg.maintenance.reachable_file import (
     CONTENT_KINDS,
@@ -30,12 +28,14 @@ from tideline.iceberg.maintenance.reachable_file import (
     live_files,
     statistics_files,
 )
-from tideline.iceberg.manifest import ManifestFile
+from tideline.iceberg.manifest.manifest_entry import ManifestFile
+from tideline.iceberg.manifest.manifest_reading import WORKERS, in_parallel, manifests_of
+from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.manifests import read_ahead
-from tideline.iceberg.snapshot import Snapshot
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import metadata_file_location
-from tideline.iceberg.table_roots import TableRoots
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.table_operations import metadata_file_location
+from tideline.iceberg.table.table_roots import TableRoots
 from tideline.storage.nested_tables import is_table_metadata_file
 
 CANDIDATES_MAX = 250_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideline.iceberg.file_io import FileIO, normalised
+from tideline.iceberg.table.file_io import FileIO, normalised
 
 
 class FilePlaces:

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideline.errors import ConfigError, CorruptTableError
-from tideline.iceberg.field_type import FieldType
 from tideline.iceberg.maintenance.table_setting import whole_property
-from tideline.iceberg.manifest import FieldSummary, ManifestContent, ManifestFile
-from tideline.iceberg.partition_spec import PartitionSpec
-from tideline.iceberg.single_value import decode_value
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.manifest.manifest_entry import FieldSummary, ManifestContent, ManifestFile
+from tideline.iceberg.metadata.field_type import FieldType
+from tideline.iceberg.metadata.partition_spec import PartitionSpec
+from tideline.iceberg.metadata.single_value import decode_value
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 
 TARGET_PROPERTY = "commit.manifest.target-size-bytes"
 TARGET_SIZE_BYTES_DEFAULT = 8 * 1024 * 1024

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.maintenance.manifest_plan import ManifestGroup, SortValue, sort_value
-from tideline.iceberg.manifest import EntryStatus, ManifestEntry
-from tideline.iceberg.manifest_file import read_manifest
+from tideline.iceberg.manifest.manifest_entry import EntryStatus, ManifestEntry
+from tideline.iceberg.manifest.manifest_file import read_manifest
 from tideline.iceberg.scan.manifests import read_ahead
+from tideline.iceberg.table.file_io import FileIO
 
 ENTRIES_MAX = 100_000
 """Entries that are held at the same time; with column metrics each takes some kilobytes."""

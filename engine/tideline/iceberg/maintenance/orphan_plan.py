@@ -20,7 +20,7 @@ from typing import Self
 from urllib.parse import quote_plus
 
 from tideline.errors import ConfigError
-from tideline.iceberg.partition_spec import PartitionSpec
+from tideline.iceberg.metadata.partition_spec import PartitionSpec
 
 AGE_MS_DEFAULT = 3 * 24 * 60 * 60 * 1000
 AGE_MS_MIN = 24 * 60 * 60 * 1000

@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.iceberg.commit.clean_up import remove_quietly
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.data_file_writer import DataFileWriter, FileLayout
 from tideline.iceberg.data.deletion_vector import Positions
@@ -36,13 +35,14 @@ from tideline.iceberg.data.position_deletes import (
     merged,
     positions_by_path,
 )
-from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.maintenance.position_delete_plan import DeleteGroup
-from tideline.iceberg.manifest import DataFile, FileContent, ManifestEntry
-from tideline.iceberg.partition_path import partition_path
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import data_location
+from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent, ManifestEntry
+from tideline.iceberg.metadata.partition_path import partition_path
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.clean_up import remove_quietly
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.table_operations import data_location
 
 GRANULARITY_PROPERTY = "write.delete.granularity"
 POSITIONS_MAX = 8_000_000

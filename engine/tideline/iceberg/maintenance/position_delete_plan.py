@@ -19,10 +19,10 @@ from typing import Any
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.iceberg.bin_pack import pack
 from tideline.iceberg.commit.file_identity import PartitionKey, partition_key
-from tideline.iceberg.manifest import FileContent, ManifestEntry
+from tideline.iceberg.manifest.manifest_entry import FileContent, ManifestEntry
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.options import TARGET_SIZE_PROPERTY, RewriteOptions
 from tideline.iceberg.scan.delete_index import DELETE_PATH_FIELD_ID, referenced_data_file
-from tideline.iceberg.table_metadata import TableMetadata
 
 DELETE_TARGET_PROPERTY = "write.delete.target-file-size-bytes"
 TARGET_SIZE_BYTES_DEFAULT = 64 * 1024 * 1024

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 from tideline.iceberg.commit.file_identity import PartitionKey, partition_key
 from tideline.iceberg.commit.partition_set import PartitionSet
-from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.maintenance.position_delete_plan import (
     DeletePlan,
     LiveData,
     plan_position_deletes,
 )
-from tideline.iceberg.manifest import FileContent, ManifestContent
+from tideline.iceberg.manifest.manifest_entry import FileContent, ManifestContent
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.scan.manifests import snapshot_manifests
 from tideline.iceberg.scan.plan import live_entries
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import TableOperations
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.table_operations import TableOperations
 
 
 @dataclass(slots=True)

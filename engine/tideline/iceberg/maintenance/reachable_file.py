@@ -13,9 +13,9 @@ from enum import Enum
 
 from tideline.formats.avro_container import open_container
 from tideline.formats.bounded import faults_named
-from tideline.iceberg.avro_type import not_null
-from tideline.iceberg.manifest import EntryStatus, FileContent
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.manifest.manifest_entry import EntryStatus, FileContent
+from tideline.iceberg.metadata.avro_type import not_null
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 
 _STATUS, _DATA_FILE, _PATH, _SIZE, _CONTENT = 0, 2, 100, 104, 134
 _WANTED = frozenset({_STATUS, _DATA_FILE, _PATH, _SIZE, _CONTENT})

@@ -21,8 +21,6 @@ from itertools import islice
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError, ConflictError, UnsupportedTableError
-from tideline.iceberg.commit.manifest_reading import WORKERS, in_parallel, manifests_of
-from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.maintenance.file_place import FilePlaces
 from tideline.iceberg.maintenance.orphan_plan import (
     FileUri,
@@ -37,12 +35,14 @@ from tideline.iceberg.maintenance.orphan_plan import (
 )
 from tideline.iceberg.maintenance.reachable_file import live_files, statistics_files
 from tideline.iceberg.maintenance.table_setting import refuse_without_gc
-from tideline.iceberg.manifest import ManifestFile
+from tideline.iceberg.manifest.manifest_entry import ManifestFile
+from tideline.iceberg.manifest.manifest_reading import WORKERS, in_parallel, manifests_of
+from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.manifests import read_ahead
-from tideline.iceberg.snapshot import Snapshot
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import Loaded, TableOperations
-from tideline.iceberg.table_roots import TableRoots
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.table_operations import Loaded, TableOperations
+from tideline.iceberg.table.table_roots import TableRoots
 from tideline.storage.nested_tables import CONTROL_FOLDER
 
 _BATCH_FILES = 1000

@@ -16,25 +16,25 @@ from itertools import islice
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import CorruptTableError
-from tideline.iceberg.commit.manifest_reading import manifests_of
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
-from tideline.iceberg.commit.retry import RetryPolicy
 from tideline.iceberg.commit.snapshot_producer import (
     SnapshotContent,
     commit_snapshot,
     new_snapshot_id,
 )
-from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.maintenance.manifest_plan import (
     ManifestGroup,
     ManifestOptions,
     plan_manifests,
 )
 from tideline.iceberg.maintenance.manifest_sorting import ENTRIES_MAX, SortedEntries
-from tideline.iceberg.manifest import ManifestContent, ManifestFile
-from tideline.iceberg.snapshot import MAIN
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import CommitOutcome, Conflicted, TableOperations
+from tideline.iceberg.manifest.manifest_entry import ManifestContent, ManifestFile
+from tideline.iceberg.manifest.manifest_reading import manifests_of
+from tideline.iceberg.metadata.snapshot import MAIN
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.table_operations import CommitOutcome, Conflicted, TableOperations
 
 
 @dataclass(frozen=True, slots=True)

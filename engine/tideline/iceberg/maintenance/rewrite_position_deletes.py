@@ -17,19 +17,19 @@ from dataclasses import dataclass, field
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline.iceberg.commit.clean_up import remove_quietly
 from tideline.iceberg.commit.file_identity import partition_key
 from tideline.iceberg.commit.rewrite_files import AddedDelete, RewriteFiles, commit_rewrite
-from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.maintenance.position_delete_group import POSITIONS_MAX, DeleteGroupRewrite
 from tideline.iceberg.maintenance.position_delete_plan import DeleteGroup, DeletePlan
 from tideline.iceberg.maintenance.position_delete_search import (
     DeletePreparation,
     prepare_position_deletes,
 )
-from tideline.iceberg.manifest import ManifestEntry
+from tideline.iceberg.manifest.manifest_entry import ManifestEntry
 from tideline.iceberg.rewrite.options import RewriteOptions
-from tideline.iceberg.table_operations import (
+from tideline.iceberg.table.clean_up import remove_quietly
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.table_operations import (
     CommitOutcome,
     Committed,
     Conflicted,

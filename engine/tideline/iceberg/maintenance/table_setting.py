@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tideline.errors import ConfigError
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 
 
 def whole_property(properties: Mapping[str, str], name: str, default: int) -> int:

@@ -16,13 +16,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tideline.iceberg.commit.file_identity import PartitionKey, partition_key
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import DataFile, FileContent, ManifestContent, ManifestEntry
+from tideline.iceberg.manifest.manifest_entry import (
+    DataFile,
+    FileContent,
+    ManifestContent,
+    ManifestEntry,
+)
+from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.delete_index import referenced_data_file
 from tideline.iceberg.scan.manifests import snapshot_manifests
 from tideline.iceberg.scan.plan import live_entries
-from tideline.iceberg.snapshot import Snapshot
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
 
 
 def find_dangling_deletes(

@@ -25,12 +25,12 @@ from tideline.iceberg.data.parquet_settings import ParquetSettings
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_order import RowOrder
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import DataFile
-from tideline.iceberg.partition_spec import PartitionSpec
+from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.partition_spec import PartitionSpec
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.scan.task import FileScanTask
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
 
 SPLIT_LOOKBACK = 10
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import DataFile
+from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.rewrite.execute import RewriteContext, write_group
 from tideline.iceberg.rewrite.plan import FileGroup
+from tideline.iceberg.table.file_io import FileIO
 
 
 @dataclass(frozen=True, slots=True)

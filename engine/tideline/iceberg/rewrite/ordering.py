@@ -5,12 +5,12 @@ from __future__ import annotations
 from tideline.errors import ConfigError
 from tideline.iceberg.data.nested_column import ColumnPath
 from tideline.iceberg.data.row_order import RowOrder
-from tideline.iceberg.field_type import parts_of
-from tideline.iceberg.partition_spec import Transform
+from tideline.iceberg.metadata.field_type import parts_of
+from tideline.iceberg.metadata.partition_spec import Transform
+from tideline.iceberg.metadata.sort_order import SortField
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.options import RewriteOptions, RewriteStrategy
 from tideline.iceberg.rewrite.sort_terms import SortTerm
-from tideline.iceberg.sort_order import SortField
-from tideline.iceberg.table_metadata import TableMetadata
 
 
 def row_order(options: RewriteOptions, metadata: TableMetadata) -> RowOrder | None:

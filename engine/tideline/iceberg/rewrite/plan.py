@@ -22,11 +22,11 @@ from typing import Any
 
 from tideline.errors import ConfigError
 from tideline.iceberg.bin_pack import pack
-from tideline.iceberg.partition_spec import PartitionSpec
+from tideline.iceberg.metadata.partition_spec import PartitionSpec
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.options import JobOrder, RewriteOptions
 from tideline.iceberg.scan.delete_index import referenced_data_file
 from tideline.iceberg.scan.task import FileScanTask
-from tideline.iceberg.table_metadata import TableMetadata
 
 
 class Reason(Enum):

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 
 from tideline.clock import Clock
 from tideline.errors import ConflictError, CorruptTableError, TidelineError, UnknownOutcomeError
-from tideline.iceberg.commit.clean_up import remove_quietly
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
-from tideline.iceberg.manifest import DataFile
+from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.rewrite.dangling_deletes import find_dangling_deletes
 from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.rewrite.group_outcome import (
@@ -36,9 +36,9 @@ from tideline.iceberg.rewrite.ordering import row_order
 from tideline.iceberg.rewrite.plan import FileGroup, RewritePlan
 from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
 from tideline.iceberg.scan.filter import ALL_ROWS, Filter
-from tideline.iceberg.snapshot import MAIN
-from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_operations import (
+from tideline.iceberg.table.clean_up import remove_quietly
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.table.table_operations import (
     CommitOutcome,
     Committed,
     Conflicted,

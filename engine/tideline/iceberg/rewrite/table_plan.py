@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tideline.errors import ConfigError
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.partition_path import partition_path
+from tideline.iceberg.metadata.partition_path import partition_path
+from tideline.iceberg.metadata.snapshot import MAIN
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import FileGroup, RewritePlan, plan_rewrite
 from tideline.iceberg.scan.filter import ALL_ROWS, Filter
 from tideline.iceberg.scan.plan import plan_files
-from tideline.iceberg.snapshot import MAIN
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
 
 
 def plan_table_rewrite(

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tideline.errors import ConfigError
-from tideline.iceberg.field_type import NestedField, PrimitiveType, StructType, parts_of
+from tideline.iceberg.metadata.field_type import NestedField, PrimitiveType, StructType, parts_of
+from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.scan.filter import And, Constant, Filter, Not, Operator, Or, Predicate
 from tideline.iceberg.scan.literal_value import LiteralValue, literal_value
-from tideline.iceberg.schema import Schema
 
 _TEXTS = ("string", "binary")
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tideline.errors import CorruptTableError
-from tideline.iceberg.field_type import NestedField, parts_of
-from tideline.iceberg.manifest import DataFile, FileContent, ManifestEntry
-from tideline.iceberg.single_value import decode_value
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent, ManifestEntry
+from tideline.iceberg.metadata.field_type import NestedField, parts_of
+from tideline.iceberg.metadata.single_value import decode_value
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 
 DELETE_PATH_FIELD_ID = 2_147_483_546
 """The column of a position delete file that names the data file (spec, "Reserved Field IDs")."""

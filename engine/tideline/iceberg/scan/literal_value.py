@@ -15,7 +15,7 @@ from datetime import date
 from typing import Any
 
 from tideline.errors import ConfigError
-from tideline.iceberg.field_type import Decimal, Fixed, PrimitiveType
+from tideline.iceberg.metadata.field_type import Decimal, Fixed, PrimitiveType
 from tideline.iceberg.scan.filter import Literal, LiteralKind
 
 NANOS_A_DAY = 86_400 * 10**9

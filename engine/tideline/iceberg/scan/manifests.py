@@ -8,10 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
-from tideline.iceberg.commit.manifest_reading import manifests_of
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import ManifestFile
-from tideline.iceberg.snapshot import Snapshot
+from tideline.iceberg.manifest.manifest_entry import ManifestFile
+from tideline.iceberg.manifest.manifest_reading import manifests_of
+from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.table.file_io import FileIO
 
 READS_AHEAD = 8
 READS_AHEAD_BYTES = 32 * 1024 * 1024

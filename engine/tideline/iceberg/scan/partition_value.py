@@ -10,8 +10,8 @@ import uuid
 from typing import Any
 
 from tideline.formats.murmur3 import murmur3
-from tideline.iceberg.field_type import Decimal, PrimitiveType
-from tideline.iceberg.partition_spec import Transform
+from tideline.iceberg.metadata.field_type import Decimal, PrimitiveType
+from tideline.iceberg.metadata.partition_spec import Transform
 from tideline.iceberg.scan.literal_value import WIDE
 
 _PER_SECOND = {

@@ -14,8 +14,8 @@ from __future__ import annotations
 import decimal
 from typing import Any
 
-from tideline.iceberg.field_type import Decimal, PrimitiveType
-from tideline.iceberg.partition_spec import PartitionField, PartitionSpec
+from tideline.iceberg.metadata.field_type import Decimal, PrimitiveType
+from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
 from tideline.iceberg.scan.bound_filter import (
     ALWAYS,
     NEVER,

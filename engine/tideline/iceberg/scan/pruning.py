@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from tideline.iceberg.field_type import FieldType, PrimitiveType, parts_of
-from tideline.iceberg.manifest import DataFile, FieldSummary, ManifestFile
+from tideline.iceberg.manifest.manifest_entry import DataFile, FieldSummary, ManifestFile
+from tideline.iceberg.metadata.field_type import FieldType, PrimitiveType, parts_of
+from tideline.iceberg.metadata.single_value import decode_value
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.bound_filter import ALWAYS, BoundFilter, BoundPredicate, may_hold
 from tideline.iceberg.scan.projection import project
 from tideline.iceberg.scan.value_range import UNKNOWN, ValueRange
-from tideline.iceberg.single_value import decode_value
-from tideline.iceberg.table_metadata import TableMetadata
 
 
 class Pruning:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tideline.iceberg.manifest import DataFile
+from tideline.iceberg.manifest.manifest_entry import DataFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,20 +14,20 @@ from typing import Any
 
 from tideline.clock import Clock
 from tideline.errors import ConflictError, ObjectNotFoundError, UnknownOutcomeError
+from tideline.iceberg.maintenance.arguments import (
+    expire_options,
+    orphan_options,
+    rewrite_arguments,
+)
 from tideline.iceberg.maintenance.expire_snapshots import ExpireRun, execute_expire
 from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
 from tideline.iceberg.maintenance.orphan_plan import OrphanFile
 from tideline.iceberg.maintenance.position_delete_plan import delete_rewrite_options
 from tideline.iceberg.maintenance.remove_orphan_files import execute_orphans, plan_orphans
 from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
-from tideline.iceberg.maintenance_arguments import (
-    expire_options,
-    orphan_options,
-    rewrite_arguments,
-)
 from tideline.iceberg.service import IcebergService
-from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_operations import Committed, Conflicted, Unknown, unknown_error
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.table.table_operations import Committed, Conflicted, Unknown, unknown_error
 from tideline.ingest.execute.table_access import Progress, SessionFactory
 from tideline.ingest.operation.operation import MaintainIceberg, Operation, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome

@@ -20,7 +20,6 @@ from pyspark.sql import SparkSession
 
 from tideline.iceberg.data.partitioned_writer import Output
 from tideline.iceberg.data.row_order import RowOrder
-from tideline.iceberg.file_io import FileIO
 from tideline.iceberg.rewrite.execute import (
     FilePiece,
     RewriteContext,
@@ -32,6 +31,7 @@ from tideline.iceberg.rewrite.execute import (
 )
 from tideline.iceberg.rewrite.group_outcome import GroupFailed, GroupOutcome, GroupResult
 from tideline.iceberg.rewrite.plan import FileGroup
+from tideline.iceberg.table.file_io import FileIO
 from tideline.spark.iceberg.sorted_rewrite import SortedRewrite
 from tideline.spark.iceberg.tasks import answer, collected, numbered, of_attempt
 

@@ -25,7 +25,7 @@ from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_order import RowOrder
-from tideline.iceberg.file_io import FileIO
+from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.rewrite.execute import (
     FilePiece,
     RewriteContext,
@@ -34,7 +34,7 @@ from tideline.iceberg.rewrite.execute import (
     read_pieces,
 )
 from tideline.iceberg.rewrite.plan import FileGroup
-from tideline.iceberg.schema import Schema
+from tideline.iceberg.table.file_io import FileIO
 from tideline.spark.iceberg.tasks import answer, collected, numbered, of_attempt, pickled_error
 
 _SAMPLE_ROWS_PER_PART = 2_000

@@ -31,14 +31,14 @@ ICEBERG_FAULTS = (
     ),
     Fault(
         "a commit in doubt is called refused",
-        f"{_ICEBERG}/file_system_table.py",
+        f"{_ICEBERG}/table/file_system_table.py",
         '        return Unknown(f"{path} may have been published: {failure}")\n',
         "        return Conflicted(failure)\n",
         (f"{_TESTS}/test_commit_faults.py",),
     ),
     Fault(
         "a table's next version is made on top of an old one",
-        f"{_ICEBERG}/file_system_table.py",
+        f"{_ICEBERG}/table/file_system_table.py",
         "        if newest != base.version:\n",
         "        if newest < base.version:\n",
         (f"{_TESTS}/test_file_system_table.py", f"{_TESTS}/test_commit_races.py"),

@@ -9,10 +9,15 @@ from typing import Any
 
 from tideline.formats.avro_container import encode_records_container, open_container
 from tideline.formats.bounded import faults_named
-from tideline.iceberg.avro_type import avro_record, not_null
-from tideline.iceberg.field_type import type_json
-from tideline.iceberg.manifest import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
-from tideline.iceberg.manifest_schema import manifest_file_struct
+from tideline.iceberg.manifest.manifest_entry import (
+    UNASSIGNED,
+    FieldSummary,
+    ManifestContent,
+    ManifestFile,
+)
+from tideline.iceberg.manifest.manifest_schema import manifest_file_struct
+from tideline.iceberg.metadata.avro_type import avro_record, not_null
+from tideline.iceberg.metadata.field_type import type_json
 
 
 @dataclass(frozen=True, slots=True)

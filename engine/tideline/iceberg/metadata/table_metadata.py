@@ -15,15 +15,15 @@ from typing import Any
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.bounded import decompress_bounded, faults_named, parse_json
-from tideline.iceberg.partition_spec import (
+from tideline.iceberg.metadata.partition_spec import (
     FIRST_PARTITION_FIELD_ID,
     PartitionField,
     PartitionSpec,
     parse_partition_fields,
 )
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.snapshot import MAIN, Snapshot, SnapshotRef
-from tideline.iceberg.sort_order import SortOrder
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
+from tideline.iceberg.metadata.sort_order import SortOrder
 
 FORMAT_VERSIONS = (1, 2, 3)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideline.errors import CorruptTableError
-from tideline.iceberg.partition_spec import IDENTITY, Transform, source_id
+from tideline.iceberg.metadata.partition_spec import IDENTITY, Transform, source_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,7 @@ from typing import Any
 from tideline.errors import CorruptTableError
 from tideline.formats.avro_container import encode_records_container, open_container
 from tideline.formats.bounded import PARSER_FAULTS, faults_named
-from tideline.iceberg.avro_type import avro_name, avro_record, decimal_bytes, not_null
-from tideline.iceberg.field_type import Decimal, FieldType, StructType, type_json
-from tideline.iceberg.manifest import (
+from tideline.iceberg.manifest.manifest_entry import (
     UNASSIGNED,
     DataFile,
     EntryStatus,
@@ -33,10 +31,12 @@ from tideline.iceberg.manifest import (
     ManifestEntry,
     ManifestFile,
 )
-from tideline.iceberg.manifest_schema import METRICS_IDS, entry_struct
-from tideline.iceberg.partition_spec import PartitionSpec
-from tideline.iceberg.schema import Schema
-from tideline.iceberg.single_value import encode_value
+from tideline.iceberg.manifest.manifest_schema import METRICS_IDS, entry_struct
+from tideline.iceberg.metadata.avro_type import avro_name, avro_record, decimal_bytes, not_null
+from tideline.iceberg.metadata.field_type import Decimal, FieldType, StructType, type_json
+from tideline.iceberg.metadata.partition_spec import PartitionSpec
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.single_value import encode_value
 
 _BLOCK_SIZE_V1 = 64 * 1024 * 1024
 _MAPS = {

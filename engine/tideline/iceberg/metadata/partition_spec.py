@@ -14,8 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideline.errors import CorruptTableError
-from tideline.iceberg.field_type import DATE, INT, FieldType, NestedField, Primitive, StructType
-from tideline.iceberg.schema import Schema
+from tideline.iceberg.metadata.field_type import (
+    DATE,
+    INT,
+    FieldType,
+    NestedField,
+    Primitive,
+    StructType,
+)
+from tideline.iceberg.metadata.schema import Schema
 
 FIRST_PARTITION_FIELD_ID = 1000
 

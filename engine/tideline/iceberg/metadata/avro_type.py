@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tideline.iceberg.field_type import (
+from tideline.iceberg.metadata.field_type import (
     Decimal,
     FieldType,
     Fixed,

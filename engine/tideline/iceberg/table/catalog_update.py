@@ -11,7 +11,7 @@ from pyiceberg.table.metadata import TableMetadata as CatalogMetadata
 from pyiceberg.table.snapshots import Snapshot as CatalogSnapshot
 from pyiceberg.typedef import IcebergBaseModel
 
-from tideline.iceberg.metadata_update import (
+from tideline.iceberg.metadata.metadata_update import (
     AddSnapshot,
     AssertRefSnapshotId,
     AssertTableUuid,

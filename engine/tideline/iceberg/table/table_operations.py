@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from tideline.errors import UnknownOutcomeError
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.metadata_update import MetadataUpdate, Requirement
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.metadata.metadata_update import MetadataUpdate, Requirement
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
 
 
 @dataclass(frozen=True, slots=True)

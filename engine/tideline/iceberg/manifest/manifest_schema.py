@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideline.iceberg.field_type import (
+from tideline.iceberg.metadata.field_type import (
     BOOLEAN,
     INT,
     LONG,

@@ -11,9 +11,9 @@ import datetime
 from typing import Any
 from urllib.parse import quote_plus
 
-from tideline.iceberg.field_type import FieldType, Primitive
-from tideline.iceberg.partition_spec import PartitionSpec, Transform
-from tideline.iceberg.schema import Schema
+from tideline.iceberg.metadata.field_type import FieldType, Primitive
+from tideline.iceberg.metadata.partition_spec import PartitionSpec, Transform
+from tideline.iceberg.metadata.schema import Schema
 
 _EPOCH = datetime.date(1970, 1, 1)
 

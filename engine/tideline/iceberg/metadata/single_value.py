@@ -12,7 +12,7 @@ import uuid
 from typing import Any
 
 from tideline.errors import CorruptTableError
-from tideline.iceberg.field_type import Decimal, FieldType, Fixed
+from tideline.iceberg.metadata.field_type import Decimal, FieldType, Fixed
 
 _FORMATS = {
     "boolean": "<?",

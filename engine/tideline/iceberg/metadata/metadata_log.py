@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tideline.errors import ConfigError
-from tideline.iceberg.table_metadata import MetadataLogEntry, TableMetadata
+from tideline.iceberg.metadata.table_metadata import MetadataLogEntry, TableMetadata
 
 LENGTH_PROPERTY = "write.metadata.previous-versions-max"
 LENGTH_DEFAULT = 100

@@ -34,13 +34,24 @@ from tideline.errors import (
     TidelineError,
     UnsupportedTableError,
 )
-from tideline.iceberg.commit.clean_up import remove_old_metadata
-from tideline.iceberg.commit.retry import RetryPolicy
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.metadata_log import dropped_from_log, with_logged
-from tideline.iceberg.metadata_update import MetadataUpdate, Requirement, apply_updates, unmet
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import CommitOutcome, Committed, Conflicted, Loaded, Unknown
+from tideline.iceberg.metadata.metadata_log import dropped_from_log, with_logged
+from tideline.iceberg.metadata.metadata_update import (
+    MetadataUpdate,
+    Requirement,
+    apply_updates,
+    unmet,
+)
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.clean_up import remove_old_metadata
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.table_operations import (
+    CommitOutcome,
+    Committed,
+    Conflicted,
+    Loaded,
+    Unknown,
+)
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import AlreadyExists, ObjectStore

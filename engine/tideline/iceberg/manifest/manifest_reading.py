@@ -9,11 +9,16 @@ from typing import TypeVar
 
 from tideline.formats.avro_container import open_container
 from tideline.formats.bounded import faults_named
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.manifest import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
-from tideline.iceberg.manifest_file import read_manifest
-from tideline.iceberg.manifest_list import read_manifest_list
-from tideline.iceberg.snapshot import Snapshot
+from tideline.iceberg.manifest.manifest_entry import (
+    EntryStatus,
+    ManifestContent,
+    ManifestEntry,
+    ManifestFile,
+)
+from tideline.iceberg.manifest.manifest_file import read_manifest
+from tideline.iceberg.manifest.manifest_list import read_manifest_list
+from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.table.file_io import FileIO
 
 WORKERS = 8
 """Manifests fetched at the same time."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tideline.errors import CorruptTableError
-from tideline.iceberg.field_type import (
+from tideline.iceberg.metadata.field_type import (
     NestedField,
     StructType,
     field_json,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tideline.errors import CorruptTableError
-from tideline.iceberg.snapshot import MAIN, Snapshot, SnapshotRef
-from tideline.iceberg.table_metadata import SnapshotLogEntry, TableMetadata
+from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
+from tideline.iceberg.metadata.table_metadata import SnapshotLogEntry, TableMetadata
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Mapping
 
 from tideline.clock import Clock
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.file_system_table import FileSystemTable
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import Loaded, TableOperations
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.file_system_table import FileSystemTable
+from tideline.iceberg.table.table_operations import Loaded, TableOperations
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 
@@ -56,7 +56,7 @@ class IcebergTable:
         Needs the extra `iceberg`. Raises as `open` does, ObjectNotFoundError when the catalog has
         no such table.
         """
-        from tideline.iceberg.catalog_table import CatalogTable, open_catalog
+        from tideline.iceberg.table.catalog_table import CatalogTable, open_catalog
 
         opened = open_catalog(catalog, properties, credentials=credentials)
         table = CatalogTable(

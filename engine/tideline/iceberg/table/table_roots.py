@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tideline.errors import CorruptTableError
-from tideline.iceberg.file_io import FileIO, normalised
-from tideline.iceberg.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO, normalised
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
 from tideline.storage.real_path import real_directory

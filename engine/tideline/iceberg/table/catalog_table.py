@@ -36,18 +36,24 @@ from tideline.errors import (
     TidelineError,
     UnsupportedTableError,
 )
-from tideline.iceberg.catalog_update import as_requirement, as_update, metadata_document
-from tideline.iceberg.commit.retry import RetryPolicy
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.metadata_update import (
+from tideline.iceberg.metadata.metadata_update import (
     AddSnapshot,
     MetadataUpdate,
     RemoveSnapshots,
     Requirement,
     unmet,
 )
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import CommitOutcome, Committed, Conflicted, Loaded, Unknown
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.catalog_update import as_requirement, as_update, metadata_document
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.retry import RetryPolicy
+from tideline.iceberg.table.table_operations import (
+    CommitOutcome,
+    Committed,
+    Conflicted,
+    Loaded,
+    Unknown,
+)
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 

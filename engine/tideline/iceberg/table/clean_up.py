@@ -1,4 +1,4 @@
-"""Removal of what a commit wrote and no snapshot uses, and of old metadata files.
+"""Removal of files that nothing uses, of this process' own making or named by old metadata.
 
 Only ever called when the outcome is certain. It is a courtesy: a file that could not be removed is
 an orphan for the removal of orphan files, so nothing here fails a commit.
@@ -10,11 +10,9 @@ import logging
 from collections.abc import Iterable
 
 from tideline.errors import TidelineError
-from tideline.iceberg.commit.manifest_reading import manifests_of
-from tideline.iceberg.commit.metadata_writer import MetadataWriter
-from tideline.iceberg.file_io import FileIO
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_roots import TableRoots
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.table.table_roots import TableRoots
 from tideline.storage.nested_tables import is_table_metadata_file
 
 _log = logging.getLogger(__name__)
@@ -42,21 +40,3 @@ def remove_old_metadata(io: FileIO, metadata: TableMetadata, dropped: Iterable[s
         roots.remove_many(own, "the removal of old metadata")
     except TidelineError as error:
         _log.warning("left %d old metadata files: %s", len(own), error)
-
-
-def remove_unused(io: FileIO, writer: MetadataWriter, metadata: TableMetadata) -> None:
-    """After a commit: remove what earlier attempts wrote and the committed snapshot does not list.
-
-    When the committed snapshot cannot be found or read any more, nothing is removed.
-    """
-    snapshot = metadata.snapshot(writer.snapshot_id)
-    if snapshot is None or snapshot.manifest_list is None:
-        return
-    if writer.unused((snapshot.manifest_list,)) == ():
-        return
-    try:
-        used = {manifest.path for manifest in manifests_of(io, snapshot)}
-    except TidelineError as error:
-        _log.warning("cannot tell which manifests of a commit are used: %s", error)
-        return
-    remove_quietly(io, writer.unused({*used, snapshot.manifest_list}))

@@ -1,0 +1,1 @@
+"""Manifests and manifest lists: values, their Avro, reading them."""

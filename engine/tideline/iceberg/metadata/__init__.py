@@ -1,0 +1,1 @@
+"""Table metadata and its parts as values: schemas, partition specs, snapshots, changes to them."""
