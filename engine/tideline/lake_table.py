@@ -34,11 +34,19 @@ from tideline.hudi.services.partition_ttl.execute import (
     plan_table_partition_ttl,
 )
 from tideline.hudi.services.readable_settings import check_readable
+from tideline.hudi.services.restore.execute import RestoreDone, preview_restore, restore_table
 from tideline.hudi.services.runs import ServicePlan, ServiceRun, TableServices
+from tideline.hudi.services.savepoint.execute import (
+    create_savepoint,
+    delete_savepoint,
+    list_savepoints,
+)
+from tideline.hudi.services.savepoint.record import Savepoint
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.hudi.services.service import Service
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.location_conflict import refuse_table_conflict
+from tideline.hudi.table.meta_column import META_COLUMNS
 from tideline.hudi.table.names import column_names, member_named, one_or_several
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import (
@@ -61,7 +69,8 @@ from tideline.storage.new_root import prepared_root
 from tideline.storage.probe.run import probe_conditional_writes
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _SYSTEM_CLOCK = SystemClock()
 
@@ -146,6 +155,11 @@ class LakeTable:
         """What the table is and what may be done with it, as it was when this was first asked."""
         return read_nature(self.hoodie_table)
 
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The table's columns as they are now; None where no write has said any yet."""
+        return self.hoodie_table.table_schema(self.timeline())
+
     def timeline(self) -> ActiveTimeline:
         """The instants of the table as they are now."""
         return self.hoodie_table.timeline()
@@ -190,6 +204,23 @@ class LakeTable:
         )
         report = report_write(write_frame(frame, self._writer, request))
         return self._after_commit(report, scheduler, given, frame.sparkSession)
+
+    def delete(
+        self,
+        where: str | Column,
+        *,
+        spark: SparkSession | None = None,
+        options: Mapping[str, str] | None = None,
+        token: str | None = None,
+    ) -> CommitReport:
+        """Delete the rows that match a condition, in SQL or as a column expression, as one commit.
+
+        Rows that others change while this runs are judged as they were when it began: a write to
+        the same file groups makes it a ConflictError. Raises as `write` does.
+        """
+        spark = spark or _session_of(self.hoodie_table)
+        matching = self.snapshot(spark).filter(where).drop(*META_COLUMNS)
+        return self.write(matching, "delete", options=options, token=token)
 
     def delete_partitions(
         self,
@@ -337,6 +368,32 @@ class LakeTable:
         """
         return self._writer.recover(one_or_several(gone))
 
+    def savepoint(self, instant: Any = None, *, by: str = "", comment: str = "") -> Savepoint:
+        """Keep the table as of a completed commit, the newest one unless said, from cleaning.
+
+        `instant` is text or an InstantTime; `by` and `comment` are for people. Raises ConfigError
+        for what is no completed commit or was cleaned in part already.
+        """
+        time = None if instant is None else InstantTime.parse(str(instant))
+        return create_savepoint(self.hoodie_table, time, user=by, comment=comment)
+
+    def savepoints(self) -> tuple[Savepoint, ...]:
+        """What is kept, oldest first."""
+        return list_savepoints(self.hoodie_table)
+
+    def delete_savepoint(self, instant: Any) -> Savepoint:
+        """Give a savepoint up: cleaning may delete what only it kept. Raises ConfigError."""
+        return delete_savepoint(self.hoodie_table, InstantTime.parse(str(instant)))
+
+    def restore(self, savepoint: Any, *, dry_run: bool = False) -> RestoreDone:
+        """Take the table back to a savepoint: every later write is undone for good.
+
+        Nobody can write meanwhile. A restore that died is finished by calling this again.
+        `dry_run` only says what would be undone. Raises ConfigError for what is no savepoint.
+        """
+        act = preview_restore if dry_run else restore_table
+        return act(self.hoodie_table, InstantTime.parse(str(savepoint)))
+
     def check(self, *, keys: bool = False, across_partitions: bool = False) -> tuple[Finding, ...]:
         """What is wrong with the table, worst first; changes nothing.
 
@@ -392,3 +449,9 @@ class LakeTable:
                 value=error.value,
             ) from error
         return replace(report, services=done)
+
+
+def _session_of(table: HoodieTable) -> SparkSession:
+    from tideline.spark.session.spark_session import spark_session
+
+    return spark_session(locations=[table.location])
