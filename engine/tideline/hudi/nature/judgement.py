@@ -35,6 +35,9 @@ from tideline.settings.setting import Danger
 HUDI_INDEX_TYPE = "hoodie.index.type"
 ZONE_PLACES = "an option, a property of the table (tideline declare), or timezone of the LakeTable"
 _WITH_HUDI = "leave it to the engine that writes the table"
+_KEEPS_VERSION = (
+    "writers of Hudi 1.x with hoodie.write.auto.upgrade=false leave a table of version 6 as it is"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ def _unreadable(_: Operation, facts: Facts) -> Refusal | None:
 def _not_changed(operation: Operation, facts: Facts) -> Refusal | None:
     if not operation.changes_table:
         return None
-    return _refused(facts.config.check_writable, remedy=_WITH_HUDI)
+    return _refused(facts.config.check_writable, remedy=f"{_WITH_HUDI}; {_KEEPS_VERSION}")
 
 
 def _unmerged(operation: Operation, facts: Facts) -> Refusal | None:

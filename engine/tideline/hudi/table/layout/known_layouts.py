@@ -37,8 +37,8 @@ def layout_of(properties: Mapping[str, str]) -> TableLayout:
     found = timeline_layout_in(properties)
     if found != layout.timeline.version:
         raise UnsupportedTableError(
-            f"timeline layout is not supported: a table of version {version} has timeline layout "
-            f"{layout.timeline.version}",
+            f"table version {version} is not supported with this timeline layout: it goes with "
+            f"layout {layout.timeline.version}",
             value=str(found),
         )
     return layout
