@@ -286,7 +286,7 @@ class TimelineStore:
     def _create(self, instant: Instant, body: bytes, token: str | None) -> Instant:
         if not self.layout.is_written:
             raise UnsupportedTableError(
-                f"timelines of layout {self.layout.version} are read, not written",
+                f"the timeline in {self.layout.directory} is read, not written",
                 table=self.store.uri,
                 instant=instant,
             )
