@@ -59,9 +59,9 @@ def test_a_batch_updates_a_tenth_and_adds_a_hundredth(tmp_path: Path) -> None:
 
 
 def test_the_peak_of_a_worker_is_seen_and_other_processes_are_not(tmp_path: Path) -> None:
-    module = tmp_path / "tideline" / "spark" / "python_daemon.py"
+    module = tmp_path / "tideline" / "spark" / "session" / "python_daemon.py"
     module.parent.mkdir(parents=True)
-    for package in (module.parent, module.parent.parent):
+    for package in tuple(module.parents)[:3]:
         (package / "__init__.py").touch()
     module.write_text("import sys; sys.stdin.readline(); x = b'x' * (200 << 20); sys.stdin.read()")
     settings = "spark.python.daemon.module=tideline.spark.session.python_daemon"

@@ -41,10 +41,10 @@ def _parts(target: str, count: int) -> tuple[Slice, ...]:
 
 # Words in the paths of the files that faults are planted in; together they match all of them.
 MUTANTS = (
-    "tideline/write/ tideline/log/",
-    "tideline/storage/ tideline/timeline/ tideline/table/ tideline/formats/ tideline/index/",
-    "tideline/services/ tideline/ingest/ tideline/check/ tideline/metadata/ tideline/spark/",
-    "tideline/iceberg/ tideline/nature/ tideline_operator/",
+    "hudi/write/ hudi/log/",
+    "tideline/storage/ tideline/formats/ hudi/timeline/ hudi/table/ hudi/index/",
+    "hudi/services/ hudi/recovery/ hudi/check/ hudi/metadata/ tideline/ingest/ tideline/spark/",
+    "tideline/iceberg/ hudi/nature/ tideline_operator/",
 )
 SLICES = (
     *_parts("slow", 4),

@@ -324,11 +324,6 @@ class TableConfig:
         return UTC_ZONE
 
     @property
-    def archive_folder(self) -> str:
-        """Where archived instants are, relative to `.hoodie`."""
-        return self.layout.archive.folder
-
-    @property
     def create_schema(self) -> str | None:
         """Avro JSON of the columns the table was created with, without meta fields."""
         return self.properties.get(CREATE_SCHEMA) or None

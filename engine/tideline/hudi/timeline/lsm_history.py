@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.errors import CorruptTableError, ObjectNotFoundError
+from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.avro import decode_container
 from tideline.formats.bounded import faults_named, parse_json
 from tideline.hudi.timeline.archived import (
@@ -91,8 +91,13 @@ class LsmHistory(ArchivedTimeline):
         return self._completions_around(time)
 
     def path(self, number: int) -> str:
-        """Raises NotImplementedError: nothing is archived into a history."""
-        raise NotImplementedError(f"file {number} of an LSM history")
+        """Raises UnsupportedTableError: nothing is archived into a history here."""
+        raise UnsupportedTableError(
+            "the archived timeline of this table is read, not written",
+            table=self.store.uri,
+            path=self.directory,
+            value=number,
+        )
 
     def _completions_around(self, time: InstantTime) -> Mapping[InstantTime, InstantTime]:
         from tideline.formats.history_file import TIMES
