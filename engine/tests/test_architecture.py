@@ -43,6 +43,7 @@ SDK_HOMES = {
 # Imports put off until a function runs keep optional dependencies optional: these modules need
 # Spark, Arrow or the Kubernetes client. Put off for any other reason an import hides a cycle.
 NEEDS_AN_EXTRA = (
+    "tideline.formats.history_file.",
     "tideline.formats.parquet_footer.",
     "tideline.hudi.check.base_files.",
     "tideline.hudi.check.keys.",
@@ -90,6 +91,23 @@ READING_DIGITS = {
     "engine/tideline/hudi/table/partition_metadata.py": "a comment with the digits as a date",
 }
 """Who may take the digits of an instant for UTC, or make some, without the table's zone."""
+LAYOUTS = "engine/tideline/hudi/table/layout/"
+KNOWING_VERSIONS = {
+    "engine/tideline/hudi/table/table_config.py": "finds the table's layout by it",
+    "engine/tideline/hudi/table/properties.py": "a file without a version is unsound",
+    "engine/tideline/hudi/table/create.py": "which version a new table is to have",
+    "engine/tideline/hudi/table/file_system_view.py": "slices of version 6 unless told otherwise",
+    "engine/tideline/lake_table.py": "which version a new table is to have",
+    "engine/tideline/hudi/services/archival/execute.py": "archives into version 6 alone",
+    "engine/tideline/hudi/nature/table_nature.py": "shows it",
+    "engine/tideline/cli/": "shows it",
+    "engine/tideline/settings/families/table.py": "names the property",
+    "engine/tideline/testing/": "never part of a service",
+}
+"""Who may know of table versions outside the layouts; anyone else asks `HoodieTable.layout`."""
+VERSION_NAMES = {"table_version", "TABLE_VERSION", "layout_version"}
+VERSION_KEYS = {"hoodie.table.version", "hoodie.timeline.layout.version"}
+LAYOUT_MODULES = re.compile(r"\.(layout_v[0-9]+|lsm_history|known_layouts|version_[0-9]+)$")
 LAZY_FACADE = "engine/tideline/__init__.py"
 
 
@@ -239,6 +257,40 @@ def test_instants_are_read_and_made_in_the_tables_zone() -> None:
     assert not [
         place for place in READING_DIGITS if not any(one.startswith(place) for one in found)
     ]
+
+
+def test_only_layouts_ask_for_the_version_of_a_table() -> None:
+    asking = {
+        relative(path): sorted(set(versions_asked(path)))
+        for path in python_files(*PACKAGES)
+        if not relative(path).startswith(LAYOUTS) and any(versions_asked(path))
+    }
+    assert not {
+        path: found
+        for path, found in asking.items()
+        if not path.startswith(tuple(KNOWING_VERSIONS))
+    }
+    assert not [
+        place for place in KNOWING_VERSIONS if not any(one.startswith(place) for one in asking)
+    ]
+
+
+def versions_asked(path: Path) -> Iterator[str]:
+    """What a file says of table versions: names, properties, modules of one version, and the
+    `version` of something called config, layout or timeline."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Name) and node.id in VERSION_NAMES:
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            holder = ast.unparse(node.value).rpartition(".")[2]
+            if node.attr in VERSION_NAMES or (
+                node.attr == "version" and holder in {"config", "layout", "timeline"}
+            ):
+                yield f"{holder}.{node.attr}"
+        elif isinstance(node, ast.Constant) and node.value in VERSION_KEYS:
+            yield str(node.value)
+        elif isinstance(node, ast.ImportFrom) and LAYOUT_MODULES.search(node.module or ""):
+            yield str(node.module)
 
 
 def test_imports_are_put_off_only_to_keep_dependencies_optional() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from functools import cache
-from types import ModuleType
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,23 +15,12 @@ from tideline.spark.read.data_source import register
 from tideline.spark.read.incremental import incremental
 from tideline.spark.read.snapshot import read_optimized, snapshot
 from tideline.storage.location import StoreLocation
-from tideline.testing.fixtures import FIXTURES, expected, fixture_table
+from tideline.testing.fixtures import FIXTURES, canonical_rows, expected, fixture_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.fixtures, pytest.mark.slow]
 
-REFUSED_VERSIONS = ("3", "4", "5", "8", "9")
+REFUSED_VERSIONS = ("3", "4", "5")
 LOGICAL_TYPES = "hudi-spark.trips_logical_types_json_cow_read_v6/data"
-
-
-@cache
-def canonical_rows() -> ModuleType:
-    """The module beside the fixtures that says how rows are digested."""
-    spec = importlib.util.spec_from_file_location("canonical_rows", FIXTURES / "canonical_rows.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @cache

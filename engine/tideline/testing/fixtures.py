@@ -9,12 +9,14 @@ before writing to it.
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import json
 import shutil
 import tarfile
 import tempfile
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -43,6 +45,31 @@ def all_expected() -> dict[str, Any]:
     content = json.loads((FIXTURES / "expected.json").read_text(encoding="utf-8"))
     tables: dict[str, Any] = content["tables"]
     return tables
+
+
+def tables_of_versions(*versions: str) -> list[str]:
+    """The Hudi tables of these versions that have rows to compare with; none without fixtures."""
+    if not FIXTURES.is_dir():
+        return []
+    return [
+        path
+        for path, entry in all_expected().items()
+        if entry.get("format") == "hudi"
+        and entry.get("table_version") in versions
+        and "core-testdata" not in path
+    ]
+
+
+@cache
+def canonical_rows() -> ModuleType:
+    """The module beside the fixtures that says how rows are digested."""
+    require_fixtures()
+    spec = importlib.util.spec_from_file_location("canonical_rows", FIXTURES / "canonical_rows.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def require_fixtures() -> None:

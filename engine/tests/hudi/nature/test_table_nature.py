@@ -111,6 +111,25 @@ def test_a_table_is_looked_at_without_being_opened_and_nothing_changes() -> None
     assert told["merging"]["custom"] == "com.acme.Payload"
 
 
+@pytest.mark.parametrize("version", ["8", "9"])
+def test_a_table_of_a_later_version_is_read_and_not_changed(version: str) -> None:
+    table = SmallTable.in_memory()
+    store = table.store()
+    body = store.get(PROPERTIES_PATH).replace(
+        b"table.version=6", b"table.version=%s" % version.encode()
+    )
+    store.put(PROPERTIES_PATH, body.replace(b"layout.version=1", b"layout.version=2"))
+    nature = look_at(table.location, clock=table.clock)
+    assert not nature.is_refused
+    assert not nature.is_changed
+    assert {one for one in Operation if nature.may(one) is None} == {
+        Operation.READ, Operation.MERGE_LOGS, Operation.CHECK,
+    }  # fmt: skip
+    refusal = nature.may(Operation.CLEANING)
+    assert refusal is not None
+    assert f"version {version} is read, but not changed" in refusal.reason
+
+
 @pytest.mark.parametrize("version", ["3", "5", "8", "9", "10"])
 def test_a_table_of_another_version_says_what_it_is(version: str) -> None:
     table = SmallTable.in_memory()

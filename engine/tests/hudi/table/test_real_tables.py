@@ -24,7 +24,7 @@ OVERWRITTEN = (
     "hudi-rs.mor-parquet.v6_simplekeygen_nonhivestyle_overwritetable/"
     "data/v6_simplekeygen_nonhivestyle_overwritetable"
 )
-REFUSED_VERSIONS = ("3", "4", "5", "8", "9")
+REFUSED_VERSIONS = ("3", "4", "5")
 
 
 @cache

@@ -62,7 +62,7 @@ def test_absent_keys_have_hudis_defaults() -> None:
     assert V0_14.populate_meta_fields
     assert not V0_14.drop_partition_columns
     assert V0_14.timeline_timezone == "LOCAL"
-    assert V0_14.archive_folder == "archived"
+    assert V0_14.layout.archive.folder == "archived"
     assert V0_14.layout_version == 1
     assert V0_14.database == ""
     assert V0_14.create_schema is None
@@ -75,7 +75,7 @@ def test_understands_the_keys_of_hudi_1_2() -> None:
     assert V1_2.key_generator is KeyGeneratorKind.SIMPLE
     assert V1_2.ordering_fields == ("ts", "seq")
     assert V1_2.merge_mode is MergeMode.EVENT_TIME_ORDERING
-    assert V1_2.archive_folder == "history"
+    assert V1_2.layout.archive.folder == "history"
     assert V1_2.timeline_timezone == "UTC"
     assert V1_2.database == "shop"
     assert V1_2.url_encode and not V1_2.populate_meta_fields

@@ -108,8 +108,10 @@ def test_no_table_at_all_is_not_found(store: MemoryStore) -> None:
     ("version", "says"),
     [
         ("5", "version 5 is too old"),
-        ("8", "version 8 is not supported yet.*hoodie.write.auto.upgrade=false"),
-        ("9", "version 9 is not supported yet.*codec"),
+        ("7", "version 7 is not supported yet.*reads versions 6, 8, 9"),
+        ("8", "version 8 is not supported with this timeline layout: it goes with layout 2"),
+        ("9", "version 9 is not supported with this timeline layout"),
+        ("10", "version 10 is not supported yet"),
         ("", "version 0 is too old"),
     ],
 )
@@ -230,3 +232,18 @@ def test_an_update_to_an_unsupported_version_is_refused_before_writing(
     with pytest.raises(UnsupportedTableError, match="version 8"):
         update_table_properties(store, {"hoodie.table.version": "8"})
     assert load_table_config(store).version == 6
+
+
+@pytest.mark.parametrize("version", ["8", "9"])
+def test_properties_of_a_version_that_is_only_read_do_not_change(
+    store: MemoryStore, version: str
+) -> None:
+    later = {"hoodie.table.version": version, "hoodie.timeline.layout.version": "2"}
+    store.put(PROPERTIES_PATH, body_of(SIGNED | later))
+    store.put(".hoodie/.hoodie.properties.crc", b"")
+    before = {info.path: store.get(info.path) for info in store.list()}
+    assert load_table_config(store).version == int(version)
+    for change in ({"a": "b"}, {"hoodie.table.version": "6"}, {}):
+        with pytest.raises(UnsupportedTableError, match=r"read, but not changed|layout"):
+            update_table_properties(store, change)
+    assert {info.path: store.get(info.path) for info in store.list()} == before

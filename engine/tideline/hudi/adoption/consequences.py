@@ -29,8 +29,8 @@ class Consequence:
 
 
 def consequences_of(nature: TableNature, state: TableState) -> tuple[Consequence, ...]:
-    """In the order in which they are met. Nothing of a table that is refused altogether."""
-    if nature.is_refused:
+    """In the order in which they are met. Nothing of a table that is refused, or only read."""
+    if not nature.is_changed:
         return ()
     return tuple(
         found

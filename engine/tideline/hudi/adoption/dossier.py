@@ -58,10 +58,11 @@ class Dossier:
         if nature.is_refused:
             return ()
         steps = []
-        if any(one.declare == TIMEZONE for one in nature.declarations):
+        if nature.is_changed and any(one.declare == TIMEZONE for one in nature.declarations):
             steps.append(_declare_zone(nature))
         steps.append(NextStep("look for what is wrong with it, which changes nothing", "check"))
-        if nature.zone is not None and nature.zone.basis is not ZoneBasis.NOT_UTC:
+        zone = nature.zone
+        if nature.is_changed and zone is not None and zone.basis is not ZoneBasis.NOT_UTC:
             steps.append(NextStep("see what its services would do, and why", "plan"))
         count = ("--sql", "select count(*) from t")
         if nature.may(Operation.MERGE_LOGS) is None:

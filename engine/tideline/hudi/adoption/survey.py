@@ -79,12 +79,7 @@ def _view(
         partition, name = split_path(info.path)
         if partition in listing:
             listing[partition].append((name, info.size_bytes))
-    return FileSystemView.build(
-        listing,
-        timeline,
-        replaced=table.replaced_groups(timeline),
-        pending_compaction=table.planned_groups(timeline, Action.COMPACTION),
-    )
+    return table.view_of(listing, timeline)
 
 
 def _pending(table: HoodieTable, instant: Instant) -> PendingInstant:

@@ -204,6 +204,8 @@ def _view(
         replaced=replaced,
         pending_compaction=compaction,
         pending_clustering=clustering,
+        slices=table.layout.slices,
+        archived=table.archived_completion,
     )
 
 

@@ -1,6 +1,7 @@
 """What may be done with a table: one judgement for dossiers, writes, services and repairs. Pure.
 
-1. What cannot be read as version 6 is refused altogether.
+1. What cannot be read is refused altogether; of a table whose layout is read but not written,
+   all that changes it.
 2. Rows whose merging is somebody's own are merged by nobody here; what merges nothing goes on.
 3. A table that logs changes (CDC) is not written: the log would lack what we write. What only moves
    or drops whole files logs nothing in Hudi either.
@@ -34,6 +35,9 @@ from tideline.settings.setting import Danger
 HUDI_INDEX_TYPE = "hoodie.index.type"
 ZONE_PLACES = "an option, a property of the table (tideline declare), or timezone of the LakeTable"
 _WITH_HUDI = "leave it to the engine that writes the table"
+_KEEPS_VERSION = (
+    "writers of Hudi 1.x with hoodie.write.auto.upgrade=false leave a table of version 6 as it is"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,12 @@ def refusals_of(facts: Facts) -> dict[Operation, Refusal]:
 
 def _unreadable(_: Operation, facts: Facts) -> Refusal | None:
     return _refused(facts.config.check_readable)
+
+
+def _not_changed(operation: Operation, facts: Facts) -> Refusal | None:
+    if not operation.changes_table:
+        return None
+    return _refused(facts.config.check_writable, remedy=f"{_WITH_HUDI}; {_KEEPS_VERSION}")
 
 
 def _unmerged(operation: Operation, facts: Facts) -> Refusal | None:
@@ -179,6 +189,7 @@ def _refused(ask: Callable[[], object], *, remedy: str = "") -> Refusal | None:
 
 _RULES: tuple[Callable[[Operation, Facts], Refusal | None], ...] = (
     _unreadable,
+    _not_changed,
     _not_rewritten,
     _unmerged,
     _unlogged,

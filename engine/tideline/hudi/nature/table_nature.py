@@ -100,6 +100,11 @@ class TableNature:
         return Operation.READ in self.refusals
 
     @property
+    def is_changed(self) -> bool:
+        """Whether Tideline changes tables that lie on disk as this one does."""
+        return not self.is_refused and self.config.layout.is_written
+
+    @property
     def declarations(self) -> tuple[Refusal, ...]:
         """What has to be declared before everything that may be done can be, each once."""
         found = {one.declare: one for one in self.refusals.values() if one.declare}

@@ -26,6 +26,7 @@ from tideline.hudi.recovery.plan import LogRollback, RollbackPlan
 from tideline.hudi.table.file_group import LogFile, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.layout.table_layout import RollbackForm
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.object_store import AlreadyExists, ObjectStore
@@ -73,7 +74,16 @@ class UndoneFiles:
 
 
 def undo_files(table: HoodieTable, plan: RollbackPlan, rollback: InstantTime) -> UndoneFiles:
-    """Delete the planned files and write the planned command blocks in the name of `rollback`."""
+    """Delete the planned files and write the planned command blocks in the name of `rollback`.
+
+    Raises UnsupportedTableError before anything is done where readers would not go by the blocks.
+    """
+    if plan.log_rollbacks and table.layout.rollback is not RollbackForm.COMMAND_BLOCKS:
+        raise UnsupportedTableError(
+            "a rollback in this table deletes log files, and its plan does not",
+            table=table.uri,
+            instant=plan.instant,
+        )
     deletion_scope(table, plan).remove_many(plan.deleted_paths)
     logs = (_write_command_block(table.store, plan, item, rollback) for item in plan.log_rollbacks)
     return UndoneFiles(plan, {log.path: log.size_bytes for log in logs})

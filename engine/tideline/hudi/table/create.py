@@ -23,6 +23,7 @@ from tideline.hudi.table.agreement import check_agreement
 from tideline.hudi.table.avro_schema import COLUMN_NAMES, is_column_name
 from tideline.hudi.table.java_properties import format_properties
 from tideline.hudi.table.kept_settings import own_names, stored_name
+from tideline.hudi.table.layout.known_layouts import TABLE_VERSION, layout_of_new
 from tideline.hudi.table.names import column_names
 from tideline.hudi.table.properties import has_table_metadata, table_checksum
 from tideline.hudi.table.schema import arrow_to_avro, is_meta_column, record_name, stored_schema
@@ -30,7 +31,6 @@ from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import (
     PAYLOAD_OF_MODE,
     PROPERTIES_PATH,
-    TABLE_VERSION,
     KeyGeneratorKind,
     MergeMode,
     TableConfig,
@@ -119,10 +119,8 @@ def table_properties(definition: TableDefinition) -> dict[str, str]:
         keys.NAME: definition.name,
         keys.DATABASE_NAME: given.get(keys.DATABASE_NAME, ""),
         keys.TYPE: definition.table_type.value,
-        keys.VERSION: str(TABLE_VERSION),
-        keys.LAYOUT_VERSION: "1",
+        **layout_of_new(definition.table_version).properties.created,
         keys.TIMELINE_TIMEZONE: _timeline_timezone(definition),
-        keys.ARCHIVE_FOLDER: "archived",
         keys.BASE_FILE_FORMAT: "PARQUET",
         keys.RECORD_KEY_FIELDS: ",".join(definition.record_key),
         keys.KEY_GENERATOR_CLASS: kind.class_name,
@@ -157,11 +155,7 @@ def _check(definition: TableDefinition) -> None:
     if not definition.name.isprintable():
         message = "a table name with a control character, or one that is not valid Unicode"
         raise ConfigError(message, value=ascii(definition.name))
-    if definition.table_version != TABLE_VERSION:
-        raise ConfigError(
-            f"only tables of version {TABLE_VERSION} can be created",
-            value=definition.table_version,
-        )
+    layout_of_new(definition.table_version)
     if not definition.record_key:
         raise ConfigError("a table needs at least one record key column")
     columns = {

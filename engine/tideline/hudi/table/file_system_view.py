@@ -4,22 +4,27 @@ A pure value. Built in these steps, for each partition:
 
 1. Names are parsed; what is neither base nor log file (partition metadata, checksum sidecars,
    `_SUCCESS`, other dot files) is left out.
-2. Files are grouped by file id into slices by instant; in timeline layout 1 a log file belongs to
-   the slice whose base instant its name carries.
-3. Logs of changes (CDC) lie beside the base file of their instant, and are no logs to merge.
-4. A slice counts when its base instant is committed. A slice begun by a pending compaction has
-   only log files so far: they go on top of the slice before it.
-5. File groups that a completed replacecommit replaced are set apart.
+2. Files are grouped by file id, and the table's layout makes slices of each group.
+3. A slice begun by a pending compaction has only log files so far: they go on top of the slice
+   before it.
+4. File groups that a completed replacecommit replaced are set apart.
 
-Source: Hudi's AbstractTableFileSystemView, HoodieFileGroup (timeline layout 1).
+Source: Hudi's AbstractTableFileSystemView.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tideline.hudi.table.file_group import BaseFile, FileGroup, FileGroupId, FileSlice, LogFile
+from tideline.hudi.table.layout.table_layout import (
+    CompletionTimes,
+    SliceRule,
+    Slicing,
+    log_order,
+)
+from tideline.hudi.table.layout.version_6 import slices_by_name
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
 
@@ -50,12 +55,19 @@ class FileSystemView:
         replaced: Mapping[FileGroupId, InstantTime] | None = None,
         pending_compaction: Mapping[FileGroupId, InstantTime] | None = None,
         pending_clustering: Mapping[FileGroupId, InstantTime] | None = None,
+        slices: SliceRule = slices_by_name,
+        archived: CompletionTimes = lambda _: None,
     ) -> FileSystemView:
-        """The view of a listing. A partition without files of the table is still a partition."""
+        """The view of a listing. A partition without files of the table is still a partition.
+
+        `slices` is the rule of the table's layout, that of version 6 unless given; `archived` is
+        what it may ask.
+        """
         compacting = dict(pending_compaction or {})
+        slicing = slices(timeline, archived)
         return cls(
             {
-                partition: _file_groups(partition, listing[partition], timeline, compacting)
+                partition: _file_groups(partition, listing[partition], slicing, compacting)
                 for partition in sorted(listing)
             },
             dict(replaced or {}),
@@ -115,11 +127,10 @@ class FileSystemView:
             replaced_at = self.replaced.get(group.id)
             if replaced_at is not None and (as_of is None or replaced_at <= as_of):
                 continue
-            slices = tuple(
-                piece for piece in group.slices if as_of is None or piece.base_instant <= as_of
-            )
-            if slices:
-                yield FileGroup(group.id, slices)
+            if as_of is not None:
+                group = _as_of(group, as_of)
+            if group.slices:
+                yield group
 
 
 def parse_data_file(partition: str, name: str, size_bytes: int) -> BaseFile | LogFile | None:
@@ -135,7 +146,7 @@ def parse_data_file(partition: str, name: str, size_bytes: int) -> BaseFile | Lo
 def _file_groups(
     partition: str,
     files: Iterable[tuple[str, int]],
-    timeline: ActiveTimeline,
+    slicing: Slicing,
     compacting: Mapping[FileGroupId, InstantTime],
 ) -> tuple[FileGroup, ...]:
     by_group: dict[str, list[BaseFile | LogFile]] = {}
@@ -144,60 +155,32 @@ def _file_groups(
         if data_file is not None:
             by_group.setdefault(data_file.file_id, []).append(data_file)
     groups = (
-        FileGroup(group, _slices(group, by_group[group.file_id], timeline, compacting.get(group)))
+        FileGroup(group, slicing.slices(group, by_group[group.file_id], compacting.get(group)))
         for group in (FileGroupId(partition, file_id) for file_id in sorted(by_group))
     )
     return tuple(group for group in groups if group.slices)
 
 
-def _slices(
-    group: FileGroupId,
-    files: Iterable[BaseFile | LogFile],
-    timeline: ActiveTimeline,
-    compaction: InstantTime | None,
-) -> tuple[FileSlice, ...]:
-    bases: dict[InstantTime, BaseFile] = {}
-    logs: dict[InstantTime, list[LogFile]] = {}
-    changes: dict[InstantTime, list[LogFile]] = {}
-    for item in files:
-        if isinstance(item, LogFile) and item.is_cdc:
-            changes.setdefault(item.instant, []).append(item)
-        elif isinstance(item, LogFile):
-            logs.setdefault(item.instant, []).append(item)
-        elif item.instant not in bases or bases[item.instant].name < item.name:
-            bases[item.instant] = item
-    slices = []
-    for instant in sorted({*bases, *logs}, reverse=True):
-        is_committed = timeline.is_committed(instant)
-        if not is_committed and instant != compaction:
-            continue
-        slices.append(
-            FileSlice(
-                group,
-                instant,
-                bases.get(instant) if is_committed else None,
-                tuple(sorted(logs.get(instant, ()), key=_log_order)),
-                tuple(sorted(changes.get(instant, ()), key=_log_order)),
-            )
-        )
-    # A pending compaction that nothing was appended after leaves no slice of its own.
-    return tuple(piece for piece in slices if piece.base_file or piece.log_files)
+def _as_of(group: FileGroup, as_of: InstantTime) -> FileGroup:
+    """The slices that had begun by then.
+
+    Where logs are named after their own commits, one that was requested by then may be in a later
+    slice, because it completed after that began; it goes on top of what there was.
+    """
+    kept = [piece for piece in group.slices if piece.base_instant <= as_of]
+    later = group.slices[: len(group.slices) - len(kept)]
+    logs = [log for piece in later for log in piece.log_files if log.instant <= as_of]
+    if kept and logs:
+        kept[0] = _with_logs(kept[0], logs)
+    return FileGroup(group.id, tuple(kept))
 
 
 def _merge_pending(group: FileGroup, compaction: InstantTime | None) -> FileSlice:
     newest = group.slices[0]
     if compaction is None or newest.base_instant != compaction or len(group.slices) == 1:
         return newest
-    before = group.slices[1]
-    return FileSlice(
-        group.id,
-        before.base_instant,
-        before.base_file,
-        before.log_files + newest.log_files,
-        before.cdc_files,
-    )
+    return _with_logs(group.slices[1], newest.log_files)
 
 
-def _log_order(log: LogFile) -> tuple[int, tuple[int, ...]]:
-    token = tuple(int(part) for part in log.write_token.split("-")) if log.write_token else ()
-    return log.version, token
+def _with_logs(piece: FileSlice, logs: Iterable[LogFile]) -> FileSlice:
+    return replace(piece, log_files=tuple(sorted((*piece.log_files, *logs), key=log_order)))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError, ObjectNotFoundError
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, split_path
-from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
+from tideline.hudi.table.file_system_view import FileSystemView, Listing, parse_data_file
 from tideline.hudi.table.folder_listing import FolderListing
 from tideline.hudi.table.internal_schema import LATEST_SCHEMA_KEY
 from tideline.hudi.table.partition_metadata import (
@@ -37,7 +37,6 @@ from tideline.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import KNOWN_UTC, KnownZone, ZoneBasis, zone_of_objects
-from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
 from tideline.hudi.timeline.zone import UTC_ZONE, TimelineZone
 from tideline.lock_timing import LockTiming
 from tideline.storage.delete_scope import DeleteScope, no_objection
@@ -111,13 +110,16 @@ class HoodieTable:
         """What heartbeats of this process name it; see `tideline.storage.heartbeat`."""
         self.nested: dict[str, str] = {}
         """Tables below this one, by root with their format, as far as listings have shown them."""
-        self.timelines = TimelineStore(store, LAYOUT_V1, clock)
+        self.layout = config.layout
+        """How the table lies on disk; everything that differs between table versions."""
+        self.timelines = TimelineStore(store, self.layout.timeline, clock)
         self._zone_name: str | None = None
         # Instants and their plans never change, so what was read of one is kept.
         self._replaced_by: dict[InstantTime, tuple[FileGroupId, ...]] = {}
         self._planned_by: dict[Instant, tuple[FileGroupId, ...]] = {}
         self._notes: dict[Instant, CommitNote] = {}
         self._archived: dict[InstantTime, bool] = {}
+        self._completed: dict[InstantTime, InstantTime | None] = {}
 
     @classmethod
     def open(
@@ -129,7 +131,7 @@ class HoodieTable:
         """Open the table at `location`, through `store` where that is open already.
 
         Raises ObjectNotFoundError when there is none, CorruptTableError for unreadable properties
-        and UnsupportedTableError for a table version other than 6.
+        and UnsupportedTableError for a table version that is not read.
         """
         store = store or location.open()
         return cls(location, store, load_table_config(store), clock)
@@ -150,8 +152,12 @@ class HoodieTable:
         return open_table_lock(self.store, self.clock, timing)
 
     def reload_config(self) -> TableConfig:
-        """Read the properties again: another engine may have changed them."""
+        """Read the properties again: another engine may have changed them, or upgraded the table.
+        Raises as `open`."""
         self.config = load_table_config(self.store)
+        if self.config.layout != self.layout:
+            self.layout = self.config.layout
+            self.timelines = TimelineStore(self.store, self.layout.timeline, self.clock)
         return self.config
 
     def update_properties(self, changes: Mapping[str, str | None]) -> TableConfig:
@@ -237,7 +243,8 @@ class HoodieTable:
 
     def archived(self) -> ArchivedTimeline:
         """The instants that left the active timeline; nothing is read before it is asked for."""
-        return ArchivedTimeline(self.store, self.config.archive_folder)
+        form = self.layout.archive
+        return form.opens(self.store, form.folder)
 
     def is_archived_commit(self, time: InstantTime) -> bool:
         """Whether a commit of this time is in the archive; asked once while the table is open."""
@@ -316,11 +323,17 @@ class HoodieTable:
         A clustering changes no row before it completes, so a broken plan of one stops no reader.
         Raises CorruptTableError for what readers need: plans of compactions and replacecommits.
         """
+        return self.view_of(self.list_files(partitions), timeline)
+
+    def view_of(self, listing: Listing, timeline: ActiveTimeline) -> FileSystemView:
+        """The same of files that were listed already. Raises as `read_view`."""
         return FileSystemView.build(
-            self.list_files(partitions),
+            listing,
             timeline,
             replaced=self.replaced_groups(timeline),
             pending_compaction=self.planned_groups(timeline, Action.COMPACTION),
+            slices=self.layout.slices,
+            archived=self.archived_completion,
         )
 
     def replaced_groups(self, timeline: ActiveTimeline) -> Mapping[FileGroupId, InstantTime]:
@@ -381,6 +394,12 @@ class HoodieTable:
             return schema_resolver.read_schema_json(schema_json, self.config)
         paths = self._base_file_paths(timeline)
         return schema_resolver.read_footer_schema(self.store, paths, self.config)
+
+    def archived_completion(self, time: InstantTime) -> InstantTime | None:
+        """When an archived commit completed; each file of the archive is asked once."""
+        if time not in self._completed:
+            self._completed.update(self.archived().completions_around(time))
+        return self._completed.setdefault(time, None)
 
     def _archived_schema(self, timeline: ActiveTimeline) -> str | None:
         if not timeline.has_archive:

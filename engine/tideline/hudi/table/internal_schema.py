@@ -16,12 +16,10 @@ from typing import Any
 
 from tideline.errors import CorruptTableError
 from tideline.formats.bounded import faults_named, parse_json
+from tideline.hudi.timeline.active import SCHEMA_DIRECTORY as SCHEMA_DIRECTORY
 
 LATEST_SCHEMA_KEY = "latest_schema"
 """Extra metadata of a commit: the newest version, as JSON."""
-
-SCHEMA_DIRECTORY = ".hoodie/.schema"
-"""Where the versions lie, a file for each instant that made one."""
 
 _SCHEMAS = "schemas"
 

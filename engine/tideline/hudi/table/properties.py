@@ -28,13 +28,13 @@ from tideline.clock import Clock, SystemClock
 from tideline.errors import ConflictError, CorruptTableError, ObjectNotFoundError
 from tideline.hudi.table.java_properties import format_properties, parse_properties
 from tideline.hudi.table.kept_settings import own_names
+from tideline.hudi.table.layout.known_layouts import VERSION
 from tideline.hudi.table.table_config import (
     CHECKSUM,
     DATABASE_NAME,
     NAME,
     PROPERTIES_PATH,
     TYPE,
-    VERSION,
     KeyGeneratorKind,
     MergeMode,
     TableConfig,
@@ -79,8 +79,7 @@ def load_table_config(store: ObjectStore) -> TableConfig:
     """Read and check the table's properties, from the backup when the file itself is unsound.
 
     Raises ObjectNotFoundError when there is no table here at all, CorruptTableError when neither
-    file is sound, UnsupportedTableError for a table version other than 6 and for what cannot be
-    read.
+    file is sound, UnsupportedTableError for a table version and for else that is not read.
     """
     config = load_any_table_config(store)
     config.check_readable()
@@ -103,8 +102,8 @@ def update_table_properties(
     """Set properties, or remove those changed to None; see the module text for the steps.
 
     Call under the table lock. Writes nothing when nothing changes. Raises what `load_table_config`
-    raises, ConflictError when another update is under way, CorruptTableError when the file does not
-    hold what was written.
+    raises, UnsupportedTableError for a table that is only read, ConflictError when another update
+    is under way, CorruptTableError when the file does not hold what was written.
     """
     current = _recover(store)
     wanted = dict(current)
@@ -113,7 +112,7 @@ def update_table_properties(
             wanted.pop(key, None)
         else:
             wanted[key] = value
-    TableConfig(own_names(wanted), store.uri).check_readable()
+    TableConfig(own_names(wanted), store.uri).check_writable()
     if wanted != current:
         wanted[CHECKSUM] = table_checksum(wanted)
         _back_up(store, format_properties(current, updated_at_ms=clock.now_ms()))
@@ -203,7 +202,7 @@ def _load(store: ObjectStore) -> _Examined:
 def _recover(store: ObjectStore) -> Mapping[str, str]:
     """Finish or forget an update that died; afterwards the file is sound, the backup is gone."""
     believed = _load(store)
-    TableConfig(believed.properties, store.uri).check_readable()
+    TableConfig(believed.properties, store.uri).check_writable()
     _delete_sidecars(store)
     if believed.path == BACKUP_PATH:
         store.put(PROPERTIES_PATH, believed.body)

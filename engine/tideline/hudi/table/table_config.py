@@ -7,25 +7,28 @@ Source: Hudi's HoodieTableConfig, KeyGeneratorType, RecordMergeMode (0.14 and 1.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 
 from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableError
+from tideline.hudi.table.layout.known_layouts import TABLE_VERSION as TABLE_VERSION
+from tideline.hudi.table.layout.known_layouts import (
+    layout_of,
+    table_version_in,
+    timeline_layout_in,
+)
+from tideline.hudi.table.layout.table_layout import TableLayout
 from tideline.hudi.timeline.zone import UTC_ZONE, TimelineZone
 
 PROPERTIES_PATH = ".hoodie/hoodie.properties"
 
 NATIVE_FORMAT = "native"
-TABLE_VERSION = 6
-"""The one table version Tideline reads and writes."""
-
 NAME = "hoodie.table.name"
 DATABASE_NAME = "hoodie.database.name"
 TYPE = "hoodie.table.type"
-VERSION = "hoodie.table.version"
 CHECKSUM = "hoodie.table.checksum"
-LAYOUT_VERSION = "hoodie.timeline.layout.version"
 RECORD_KEY_FIELDS = "hoodie.table.recordkey.fields"
 PARTITION_FIELDS = "hoodie.table.partition.fields"
 PRECOMBINE_FIELD = "hoodie.table.precombine.field"
@@ -41,6 +44,7 @@ refuse a table with such a key generator unless this says that they need not (Ke
 PAYLOAD_CLASS = "hoodie.compaction.payload.class"
 MERGE_MODE = "hoodie.record.merge.mode"
 MERGE_STRATEGY_ID = "hoodie.record.merge.strategy.id"
+PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
 HIVE_STYLE = "hoodie.datasource.write.hive_style_partitioning"
 URL_ENCODE = "hoodie.datasource.write.partitionpath.urlencode"
 DROP_PARTITION_COLUMNS = "hoodie.datasource.write.drop.partition.columns"
@@ -51,7 +55,6 @@ CDC_ENABLED = "hoodie.table.cdc.enabled"
 METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
 TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
-ARCHIVE_FOLDER = "hoodie.archivelog.folder"
 CREATE_SCHEMA = "hoodie.table.create.schema"
 TABLE_FORMAT = "hoodie.table.format"
 MULTIPLE_BASE_FORMATS = "hoodie.table.multiple.base.file.formats.enable"
@@ -178,12 +181,21 @@ class TableConfig:
 
     @property
     def version(self) -> int:
-        """`hoodie.table.version`; 0 when absent, as in tables of Hudi before 0.6."""
-        return self._integer(VERSION, 0)
+        """`hoodie.table.version`, to be shown; what depends on it is in `layout`."""
+        with self._naming():
+            return table_version_in(self.properties)
 
     @property
     def layout_version(self) -> int:
-        return self._integer(LAYOUT_VERSION, 1)
+        """`hoodie.timeline.layout.version`, to be shown likewise."""
+        with self._naming():
+            return timeline_layout_in(self.properties)
+
+    @property
+    def layout(self) -> TableLayout:
+        """How the table lies on disk. Raises UnsupportedTableError for a version not read here."""
+        with self._naming():
+            return layout_of(self.properties)
 
     @property
     def record_key_fields(self) -> tuple[str, ...]:
@@ -239,12 +251,17 @@ class TableConfig:
     def merge_mode(self) -> MergeMode:
         """From the mode, else the payload class, else the merge strategy, else the ordering fields.
 
-        Raises UnsupportedTableError for a custom mode, payload or strategy: such a table can be
-        read where nothing has to be merged, but not written.
+        Raises UnsupportedTableError for a custom mode, payload or strategy, and where rows fill
+        each other up: such a table can be read where nothing has to be merged, but not written.
         """
         mode = self.properties.get(MERGE_MODE, "")
         payload = self.properties.get(PAYLOAD_CLASS, "")
         strategy = self.properties.get(MERGE_STRATEGY_ID, "")
+        if partial := self.properties.get(PARTIAL_UPDATE_MODE):
+            raise self._unsupported(
+                "rows are filled up from the rows they replace, which is not supported",
+                f"{PARTIAL_UPDATE_MODE}={partial}",
+            )
         if payload and payload not in _MODE_OF_PAYLOAD:
             raise self._unsupported("records are merged in a custom way", payload)
         if mode:
@@ -268,6 +285,11 @@ class TableConfig:
             return self.merge_mode
         except UnsupportedTableError:
             return None
+
+    def merge_property(self, name: str) -> str | None:
+        """A setting that says how rows are merged, such as `hoodie.payload.delete.field`."""
+        kept = self.properties.get(f"{self.layout.properties.merge_prefix}{name}")
+        return kept or self.properties.get(name)
 
     @property
     def metadata_partitions(self) -> tuple[str, ...]:
@@ -302,11 +324,6 @@ class TableConfig:
         return UTC_ZONE
 
     @property
-    def archive_folder(self) -> str:
-        """Where archived instants are, relative to `.hoodie`."""
-        return self.properties.get(ARCHIVE_FOLDER, "") or "archived"
-
-    @property
     def create_schema(self) -> str | None:
         """Avro JSON of the columns the table was created with, without meta fields."""
         return self.properties.get(CREATE_SCHEMA) or None
@@ -339,12 +356,9 @@ class TableConfig:
         return self._flag(key)
 
     def check_readable(self) -> None:
-        """Raise UnsupportedTableError unless it is a version 6 table of plain Parquet base files.
-        Raise UnsupportedTableError unless it is a version 6 table of plain Parquet base files."""
-        if self.version != TABLE_VERSION:
-            raise self._unsupported(_version_refusal(self.version), str(self.version))
-        if self.layout_version != 1:
-            raise self._unsupported("timeline layout is not supported", str(self.layout_version))
+        """Raise UnsupportedTableError unless it is a table of plain Parquet base files, in a layout
+        that is read."""
+        _ = self.layout
         base_format = self.properties.get(BASE_FILE_FORMAT, "PARQUET")
         if base_format.upper() != "PARQUET":
             raise self._unsupported("base file format is not supported", base_format)
@@ -363,6 +377,17 @@ class TableConfig:
             raise self._unsupported("bootstrapped tables are not supported", bootstrap)
         _ = self.table_type
 
+    def check_writable(self) -> None:
+        """The same, unless tables of its layout are changed here, too."""
+        self.check_readable()
+        layout = self.layout
+        if not layout.is_written:
+            raise self._unsupported(
+                f"a table of version {layout.table_version} is read, but not changed: Tideline "
+                f"writes tables of version {TABLE_VERSION}",
+                str(layout.table_version),
+            )
+
     def _list(self, key: str) -> tuple[str, ...]:
         parts = (part.strip() for part in self.properties.get(key, "").split(","))
         return tuple(part for part in parts if part)
@@ -378,6 +403,19 @@ class TableConfig:
         if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
             raise self._corrupt("not a number", key, text)
         return int(text)
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Within, errors about the version name the table and its properties."""
+        try:
+            yield
+        except (CorruptTableError, UnsupportedTableError) as error:
+            raise type(error)(
+                error.message,
+                table=self.table_uri or None,
+                path=PROPERTIES_PATH,
+                value=error.value,
+            ) from error
 
     def _corrupt(self, message: str, key: str, value: str) -> CorruptTableError:
         return CorruptTableError(
@@ -401,16 +439,3 @@ def infer_key_generator(
     if len(record_key_fields) == 1 and len(partition_fields) == 1:
         return KeyGeneratorKind.SIMPLE
     return KeyGeneratorKind.COMPLEX
-
-
-def _version_refusal(version: int) -> str:
-    if version > TABLE_VERSION:
-        return (
-            f"table version {version} is not supported yet (its timeline codec does not exist "
-            f"here); Tideline reads and writes version {TABLE_VERSION}. A Hudi 1.x writer keeps a "
-            "version 6 table as it is with hoodie.write.auto.upgrade=false"
-        )
-    return (
-        f"table version {version} is too old: Tideline reads and writes version {TABLE_VERSION}; "
-        "upgrade the table with Hudi first"
-    )

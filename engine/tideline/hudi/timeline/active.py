@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from tideline.clock import Clock
-from tideline.errors import ConflictError, CorruptTableError
+from tideline.errors import ConflictError, CorruptTableError, UnsupportedTableError
 from tideline.formats.avro import decode_container
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
@@ -25,6 +25,8 @@ from tideline.storage.object_store import AlreadyExists, Listing, ObjectStore
 
 LISTING_MARGIN_MS = 10_000
 """How far the store's clock may be behind ours when it stamps an object."""
+SCHEMA_DIRECTORY = ".hoodie/.schema"
+"""Where versions of the schema lie in every layout, a file for each instant that made one."""
 _LISTINGS_MAX = 10
 
 
@@ -164,6 +166,7 @@ class TimelineStore:
     def timeline_of(self, listing: Listing) -> ActiveTimeline:
         """The timeline that a listing shows."""
         has_archive = any(_may_be_archive(directory) for directory in listing.directories)
+        schemas_are_listed = SCHEMA_DIRECTORY.rpartition("/")[0] == self.layout.directory
         parsed = (
             (self.layout.parse(item.path.rpartition("/")[2]), item.modified_ms)
             for item in listing.objects
@@ -172,7 +175,7 @@ class TimelineStore:
         return ActiveTimeline(
             tuple(made_ms),
             has_archive=has_archive,
-            has_schemas=f"{self.layout.directory}/.schema" in listing.directories,
+            has_schemas=not schemas_are_listed or SCHEMA_DIRECTORY in listing.directories,
             made_ms=made_ms,
         )
 
@@ -281,6 +284,12 @@ class TimelineStore:
         return self.layout.path(instant)
 
     def _create(self, instant: Instant, body: bytes, token: str | None) -> Instant:
+        if not self.layout.is_written:
+            raise UnsupportedTableError(
+                f"the timeline in {self.layout.directory} is read, not written",
+                table=self.store.uri,
+                instant=instant,
+            )
         path = self.path(instant)
         outcome = self.store.put_if_absent(path, body, token=token or uuid4().hex)
         if isinstance(outcome, AlreadyExists):

@@ -12,7 +12,6 @@ Source: Hudi's ArchivedTimelineV1, ArchivedTimelineLoaderV1, MetadataConversionU
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -66,14 +65,8 @@ class ArchivedEntry:
 
         Raises CorruptTableError.
         """
-        content = self._commit()
-        extra = self.extra_metadata()
-        stats = {
-            partition: [{key: stat[key] for key in stat if stat[key] is not None} for stat in files]
-            for partition, files in (content.get("partitionToWriteStats") or {}).items()
-        }
-        body = json.dumps({**content, "extraMetadata": extra, "partitionToWriteStats": stats})
-        return CommitMetadata.decode(body.encode(), path="archive", instant=self.instant)
+        content = {**self._commit(), "extraMetadata": self.extra_metadata()}
+        return CommitMetadata.from_record(content, path="archive", instant=self.instant)
 
     def extra_metadata(self) -> dict[str, str]:
         """The extra metadata of the commit alone, which is much cheaper to have."""
@@ -100,7 +93,11 @@ class ArchiveContent:
 
 
 class ArchivedTimeline:
-    """The archive of one table, in `.hoodie/<folder>`. Every call asks the store anew."""
+    """The archive of one table, in `.hoodie/<folder>`. Every call asks the store anew.
+
+    Another form of archive has `files`, `read` and `completions_around` of its own
+    (tideline.hudi.timeline.lsm_history); what is asked of an archive is the same.
+    """
 
     def __init__(self, store: ObjectStore, folder: str = "archived") -> None:
         self.store = store
@@ -185,6 +182,12 @@ class ArchivedTimeline:
                 if len(found) == len(times):
                     break
         return found
+
+    def completions_around(self, time: InstantTime) -> Mapping[InstantTime, InstantTime]:
+        """When archived commits completed: the one of this time, if there is one, and what else
+        is read on the way."""
+        found = self.find(frozenset({time})).values()
+        return {entry.instant.time: entry.instant.completed_at or time for entry in found}
 
     def lacks(self, time: InstantTime) -> bool:
         """Whether no commit of this time was ever archived.

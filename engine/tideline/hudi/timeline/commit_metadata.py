@@ -1,4 +1,4 @@
-"""Commit metadata: what a commit wrote, file by file, as Hudi's JSON.
+"""Commit metadata: what a commit wrote, file by file, as JSON, or as an Avro record of Hudi 1.x.
 
 The JSON has the keys, the key order and the layout (Jackson's pretty printer) of Hudi 0.14 on a
 version 6 table. Reading accepts what any Hudi version wrote: keys Tideline has no field for are
@@ -8,7 +8,8 @@ kept in `unrecognised` and written back.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -166,16 +167,41 @@ class CommitMetadata:
         Raises CorruptTableError naming `path` and `instant` when the body is cut short or no commit
         metadata, UnsupportedTableError when it exceeds the limits on metadata.
         """
-        try:
+        with _naming(path, instant):
             content = parse_json(body, path=path, what="commit metadata")
             if not isinstance(content, dict):
                 raise CorruptTableError("commit metadata is no JSON object")
             with faults_named("commit metadata is not understood"):
                 return _from_content(content)
-        except (CorruptTableError, UnsupportedTableError) as error:
-            raise type(error)(
-                error.message, path=path, instant=instant, value=error.value
-            ) from error
+
+    @classmethod
+    def from_record(
+        cls, record: Mapping[str, Any], *, path: str, instant: object = None
+    ) -> CommitMetadata:
+        """The metadata of an Avro record, as timeline layout 2 and archives hold it.
+
+        Its stats have a value, perhaps null, for every field that Hudi knows; nulls say nothing.
+        Raises CorruptTableError naming `path` and `instant` for values of wrong types.
+        """
+        with _naming(path, instant), faults_named("commit metadata is not understood"):
+            stats = {
+                partition: [_without_nulls(stat) for stat in in_partition or ()]
+                for partition, in_partition in (record.get("partitionToWriteStats") or {}).items()
+            }
+            return _from_content({**record, "partitionToWriteStats": stats})
+
+
+@contextmanager
+def _naming(path: str, instant: object) -> Iterator[None]:
+    """Within, errors about the content name where it stands."""
+    try:
+        yield
+    except (CorruptTableError, UnsupportedTableError) as error:
+        raise type(error)(error.message, path=path, instant=instant, value=error.value) from error
+
+
+def _without_nulls(stat: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in stat.items() if value is not None}
 
 
 def _from_content(content: Mapping[str, Any]) -> CommitMetadata:

@@ -1,7 +1,7 @@
 """Instants: one action on a table at one instant time, in one of three states.
 
 Each state of an instant is one immutable object in the timeline directory; how its file name is
-spelled belongs to the layout (`layout_v1`).
+spelled belongs to the layout (`layout_v1`, `layout_v2`).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ WRITE_ACTIONS = COMMIT_ACTIONS | frozenset(_COMPLETES_AS)
 class Instant:
     """One action at one time in one state, ordered by time, action, state.
 
-    `completion_time` is when it completed, where the layout records that (layout 1 does not).
+    `completion_time` is what its name says of when it completed; layout 1 says nothing.
     """
 
     time: InstantTime
@@ -96,6 +96,15 @@ class Instant:
     @property
     def is_pending(self) -> bool:
         return self.state is not State.COMPLETED
+
+    @property
+    def completed_at(self) -> InstantTime | None:
+        """When it completed, None of a pending one.
+
+        In layout 1 that is the requested time: writers there take turns, so that whatever orders
+        commits may go by either.
+        """
+        return (self.completion_time or self.time) if self.is_completed else None
 
     def in_state(self, state: State) -> Instant:
         """The same instant in another state; a completed one goes by its completed action."""

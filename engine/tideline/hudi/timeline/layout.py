@@ -21,6 +21,16 @@ class TimelineLayout(Protocol):
         ...
 
     @property
+    def is_written(self) -> bool:
+        """Whether Tideline makes instants in this layout; else `TimelineStore` refuses to."""
+        ...
+
+    @property
+    def has_completion_times(self) -> bool:
+        """Whether names of completed instants say when these completed."""
+        ...
+
+    @property
     def directory(self) -> str:
         """Where the active timeline's files are, relative to the table base."""
         ...

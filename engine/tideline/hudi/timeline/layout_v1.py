@@ -22,6 +22,8 @@ class LayoutV1:
     """The codec of layout 1. Use the one value `LAYOUT_V1`."""
 
     version = 1
+    is_written = True
+    has_completion_times = False
     directory = ".hoodie"
 
     def parse(self, file_name: str) -> Instant | None:

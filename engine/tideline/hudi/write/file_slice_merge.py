@@ -99,8 +99,8 @@ class SliceContext:
             populate_meta_fields=config.populate_meta_fields,
             key_fields=config.record_key_fields,
             keys_qualified=qualified,
-            delete_field=config.properties.get("hoodie.payload.delete.field"),
-            delete_marker=config.properties.get("hoodie.payload.delete.marker"),
+            delete_field=config.merge_property("hoodie.payload.delete.field"),
+            delete_marker=config.merge_property("hoodie.payload.delete.marker"),
             history=known and known.reading(columns),
         )
 

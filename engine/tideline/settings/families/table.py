@@ -129,6 +129,16 @@ SETTINGS = (
     settles("hoodie.table.format", "`native`; other table formats are refused", default="native"),
     settles("hoodie.table.timeline.timezone", "whose digits instant times are: UTC or LOCAL"),
     settles("hoodie.archivelog.folder", "where archived instants are", default="archived"),
+    stored(
+        "hoodie.timeline.path",
+        "the folder of instants in `.hoodie`, in tables of versions 8 and 9",
+        default="timeline",
+    ),
+    stored(
+        "hoodie.timeline.history.path",
+        "the folder of archived instants below it",
+        default="history",
+    ),
     settles(
         "hoodie.partition.metafile.use.base.format",
         "partition metadata as a parquet file",
@@ -151,8 +161,6 @@ SETTINGS = (
         "hoodie.bootstrap.index.class",
         "hoodie.bootstrap.index.type",
         "hoodie.bootstrap.index.enable",
-        "hoodie.timeline.history.path",
-        "hoodie.timeline.path",
         places=STORED_ONLY,
     ),
     *refused(

@@ -88,7 +88,7 @@ def whole_versions(
 
 def has_archive(table: HoodieTable) -> bool:
     """Whether any instant of the table has been archived."""
-    listing = table.store.list_directory(f".hoodie/{table.config.archive_folder}")
+    listing = table.store.list_directory(table.archived().directory)
     return any(not _is_sidecar(info.path) for info in listing.objects)
 
 
@@ -131,8 +131,10 @@ def _doomed(
                 continue  # nothing was done for it, and nothing can be
             raise
         for files in plan.files.values():
-            parsed = (parse_data_file(*split_path(file.path), 0) for file in files)
-            doomed.update((file.group, file.instant) for file in parsed if file is not None)
+            for file in (parse_data_file(*split_path(file.path), 0) for file in files):
+                version = file and table.layout.names.slice_instant(file)
+                if file and version:
+                    doomed.add((file.group, version))
     return frozenset(doomed)
 
 

@@ -53,7 +53,8 @@ def incremental(
 
     Without `until`, up to the newest commit that no pending write precedes. Deleted rows and older
     versions of a row do not appear. Raises ConfigError when the files of that range have been
-    cleaned since, UnsupportedTableError for a table without meta columns.
+    cleaned since, UnsupportedTableError for a table without meta columns and for one of version 8
+    or 9.
     """
     return execute_scan(spark, table, plan_incremental(table, after, until))
 
@@ -66,6 +67,12 @@ def plan_incremental(table: HoodieTable, after: Point, until: Point | None = Non
     if not table.config.populate_meta_fields:
         raise UnsupportedTableError(
             "a table without meta columns cannot be read incrementally", table=table.uri
+        )
+    if table.layout.timeline.has_completion_times:
+        raise UnsupportedTableError(
+            "incremental reads of a table whose commits go by completion time are not supported "
+            "yet (table versions 8 and 9); read a snapshot",
+            table=table.uri,
         )
     begin = point_in_time(table, after)
     end = None if until is None else point_in_time(table, until)
@@ -164,8 +171,8 @@ def _kept_slices(
     """The slices as of `end` of the file groups that were written; `versions` are all there."""
     for group, path in written.items():
         data_file = parse_data_file(*split_path(path), 0)
-        # In timeline layout 1 a log, too, is named after the instant of its slice.
-        if data_file is None or data_file.instant not in versions.get(group, ()):
+        version = data_file and table.layout.names.slice_instant(data_file)
+        if version is None or version not in versions.get(group, ()):
             raise ConfigError(
                 f"rows up to {end} can no longer be read: their files were cleaned since; "
                 "read up to a later instant",

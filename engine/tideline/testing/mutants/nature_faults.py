@@ -5,6 +5,8 @@ from __future__ import annotations
 from tideline.testing.mutants.fault import Fault
 
 _NATURE = "engine/tideline/hudi/nature"
+_LAYOUT = "engine/tideline/hudi/table/layout"
+_SLICE_TESTS = ("engine/tests/hudi/table/test_slices_by_completion.py",)
 _CHANGES_TESTS = ("engine/tests/hudi/services/test_logs_of_changes.py",)
 _NATURE_TESTS = ("engine/tests/hudi/nature/test_table_nature.py",)
 
@@ -51,5 +53,40 @@ NATURE_FAULTS = (
         "        if file_slice.log_files and ctx.merge_mode is None:\n",
         "        if file_slice.log_files and ctx.merge_mode is None and not ctx.table:\n",
         _CHANGES_TESTS,
+    ),
+    Fault(
+        "a log goes by the time its commit was requested, not completed",
+        f"{_LAYOUT}/version_8.py",
+        "        completed = self.completed.get(log.instant) or self.archived(log.instant)\n",
+        "        completed = log.instant\n",
+        _SLICE_TESTS,
+    ),
+    Fault(
+        "a commit that completes as a slice begins is merged into the one before",
+        f"{_LAYOUT}/version_8.py",
+        "if start <= completed), default=log.instant)",
+        "if start < completed), default=log.instant)",
+        _SLICE_TESTS,
+    ),
+    Fault(
+        "logs of commits that did not complete are merged",
+        f"{_LAYOUT}/version_8.py",
+        "committed = [item for item in files if self.timeline.is_committed(item.instant)]",
+        "committed = [*files]",
+        _SLICE_TESTS,
+    ),
+    Fault(
+        "a table that is only read is written",
+        f"{_NATURE}/judgement.py",
+        "    _not_changed,\n",
+        "",
+        ("engine/tests/hudi/nature/test_table_nature.py",),
+    ),
+    Fault(
+        "properties of a table that is only read are changed",
+        "engine/tideline/hudi/table/table_config.py",
+        "        if not layout.is_written:\n",
+        "        if False:\n",
+        ("engine/tests/hudi/table/test_table_properties.py",),
     ),
 )

@@ -1,0 +1,147 @@
+"""Tables that Hudi 1.x wrote: their rows are those others read from them; nothing changes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tideline.errors import UnsupportedTableError
+from tideline.hudi.nature.guard import admit
+from tideline.hudi.nature.look import look_at
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action
+from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
+from tideline.storage.location import StoreLocation
+from tideline.testing.fixtures import canonical_rows, expected, fixture_table, tables_of_versions
+
+pytestmark = pytest.mark.fixtures
+
+TABLES = tables_of_versions("8", "9")
+UNREAD = {
+    "hudi-common.bootstrap_data/data/bootstrap_data": "bootstrapped",
+    "hudi-rs.cow.v9_lance_txns_nonpart/data/v9_lance_txns_nonpart": "base file format",
+    "hudi-rs.cow.v9_lance_txns_simple/data/v9_lance_txns_simple": "base file format",
+    "hudi-rs.trips-cow.v9_trips_lance/data/v9_trips_lance": "base file format",
+    "hudi-rs.trips-mor-avro.table_hfile_log_block/data/table_hfile_log_block": "HFILE_DATA",
+}
+READ = [path for path in TABLES if path not in UNREAD]
+COMPACTED = "hudi-rs.trips-mor-avro.v9_mor_compacted_incremental/data/v9_mor_compacted_incremental"
+LOGS_ALONE = "hudi-rs.trips-mor-avro.table_log_only/data/table_log_only"
+WITH_HISTORY = "hudi-upgrade.mor-tables.hudi-v9-table-mor/data/hudi-v9-table-mor"
+
+
+def open_table(path: str) -> HoodieTable:
+    return HoodieTable.open(StoreLocation.of(fixture_table(path)))
+
+
+def rows_of(table: HoodieTable) -> pa.Table:
+    """The merged rows of all slices, without Spark."""
+    timeline = table.timeline()
+    schema = table.table_schema(timeline)
+    assert schema is not None
+    context = SliceContext.of(table, timeline, schema)
+    view = table.read_view(timeline)
+    batches = [
+        batch
+        for partition in view.partitions
+        for piece in view.latest_slices(partition)
+        for batch in read_file_slice(table.store, piece, context)
+    ]
+    return pa.Table.from_batches(batches) if batches else context.full_schema.empty_table()
+
+
+def stored(folder: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_there_are_tables_of_both_versions_and_types() -> None:
+    expected(WITH_HISTORY)
+    kinds = [(expected(path)["table_version"], expected(path)["table_type"]) for path in READ]
+    for version in ("8", "9"):
+        assert kinds.count((version, "COPY_ON_WRITE")) >= 5
+        assert kinds.count((version, "MERGE_ON_READ")) >= 10
+
+
+@pytest.mark.parametrize("path", READ)
+def test_the_rows_are_those_that_others_read(path: str) -> None:
+    answer = expected(path)["expected"]
+    rows = rows_of(open_table(path))
+    assert rows.num_rows == answer["rows"]
+    if answer["sha256_user_columns"]:
+        _, lines = canonical_rows().rows(rows)
+        assert canonical_rows().digest(lines) == answer["sha256_user_columns"]
+
+
+@pytest.mark.parametrize("path", UNREAD)
+def test_what_is_not_read_is_refused_by_name(path: str) -> None:
+    with pytest.raises(UnsupportedTableError, match=UNREAD[path]):
+        rows_of(open_table(path))
+
+
+def test_logs_that_a_compaction_took_are_not_merged_again() -> None:
+    table = open_table(COMPACTED)
+    view = table.read_view(table.timeline())
+    (group,) = view.all_file_groups("")
+    newest, oldest = group.slices
+    assert [len(piece.log_files) for piece in (newest, oldest)] == [2, 2]
+    assert all(log.instant > newest.base_instant for log in newest.log_files)
+    assert all(log.instant < newest.base_instant for log in oldest.log_files)
+
+
+def test_a_group_of_logs_alone_is_read() -> None:
+    table = open_table(LOGS_ALONE)
+    view = table.read_view(table.timeline())
+    pieces = [piece for name in view.partitions for piece in view.latest_slices(name)]
+    assert any(piece.base_file is None and piece.log_files for piece in pieces)
+
+
+def test_the_history_has_the_commits_that_left_the_timeline() -> None:
+    table = open_table(WITH_HISTORY)
+    timeline = table.timeline()
+    archived = {entry.instant.time for entry in table.archived().commits()}
+    assert timeline.start is not None
+    assert archived
+    assert max(archived) < timeline.start
+    assert not archived & {one.time for one in timeline}
+    for time in archived:
+        completed = table.archived_completion(time)
+        assert completed is not None
+        assert completed > time
+        assert table.is_archived_commit(time)
+
+
+@pytest.mark.parametrize("path", [COMPACTED, WITH_HISTORY])
+def test_every_commit_tells_what_it_wrote(path: str) -> None:
+    table = open_table(path)
+    for instant in table.timeline().of(*COMMIT_ACTIONS).completed():
+        metadata = table.read_commit(instant)
+        assert metadata.write_stats
+        assert metadata.schema_json is not None
+        assert all((stat.path or "").startswith(stat.partition_path or "")
+                   for stat in metadata.write_stats)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [COMPACTED, WITH_HISTORY, LOGS_ALONE])
+def test_nothing_changes_them(path: str) -> None:
+    before = stored(fixture_table(path))
+    table = open_table(path)
+    nature = look_at(table.location)
+    allowed = {one for one in Operation if nature.may(one) is None}
+    assert allowed == {Operation.READ, Operation.MERGE_LOGS, Operation.CHECK}
+    assert not nature.is_refused
+    assert not nature.is_changed
+    for operation in set(Operation) - allowed:
+        refusal = nature.may(operation)
+        assert refusal is not None
+        assert "read, but not changed" in refusal.reason
+        assert "hoodie.write.auto.upgrade=false" in refusal.remedy
+        with pytest.raises(UnsupportedTableError, match="read, but not changed"):
+            admit(table, operation)
+    with pytest.raises(UnsupportedTableError, match="read, but not changed"):
+        table.update_properties({"tideline.timezone": "UTC"})
+    with pytest.raises(UnsupportedTableError, match="read, not written"):
+        table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
+    assert stored(fixture_table(path)) == before

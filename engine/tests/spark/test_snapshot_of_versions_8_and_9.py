@@ -1,0 +1,74 @@
+"""Tables of versions 8 and 9 read on Spark to the rows others read from them."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tideline.errors import UnsupportedTableError
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.lake_table import LakeTable
+from tideline.spark.read.incremental import incremental
+from tideline.spark.read.snapshot import snapshot
+from tideline.storage.location import StoreLocation
+from tideline.testing.fixtures import canonical_rows, expected, fixture_table, tables_of_versions
+
+pytestmark = [pytest.mark.spark, pytest.mark.fixtures]
+
+# Without a metadata table: what a reader without one goes by alone.
+PLAIN = (
+    "hudi-rs.cow.v8_complexkeygen_hivestyle/data/v8_complexkeygen_hivestyle",
+    "hudi-rs.cow.v8_simplekeygen_nonhivestyle_overwritetable/"
+    "data/v8_simplekeygen_nonhivestyle_overwritetable",
+    "hudi-rs.cow.v9_txns_complex_nometa/data/v9_txns_complex_nometa",
+    "hudi-rs.mor-avro.v9_txns_simple_nometa/data/v9_txns_simple_nometa",
+    "hudi-rs.trips-mor-avro.v8_mor_boundary_windows/data/v8_mor_boundary_windows",
+    "hudi-rs.trips-mor-avro.v9_mor_compacted_incremental/data/v9_mor_compacted_incremental",
+    "hudi-upgrade.mor-tables.hudi-v9-table-mor/data/hudi-v9-table-mor",
+)
+NOT_READ = ("lance", "bootstrap_data", "hfile_log_block")
+OTHERS = [
+    path
+    for path in tables_of_versions("8", "9")
+    if path not in PLAIN and not any(word in path for word in NOT_READ)
+]
+UPDATED = "hudi-rs.trips-mor-avro.v8_mor_boundary_windows/data/v8_mor_boundary_windows"
+
+
+def assert_rows(spark: SparkSession, path: str) -> None:
+    answer = expected(path)["expected"]
+    rows = LakeTable.open(str(fixture_table(path))).snapshot(spark).toArrow()
+    assert rows.num_rows == answer["rows"]
+    if answer["sha256_user_columns"]:
+        _, lines = canonical_rows().rows(rows)
+        assert canonical_rows().digest(lines) == answer["sha256_user_columns"]
+
+
+@pytest.mark.parametrize("path", PLAIN)
+def test_a_snapshot_has_the_expected_rows(spark: SparkSession, path: str) -> None:
+    assert_rows(spark, path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", OTHERS)
+def test_a_snapshot_of_any_table_has_the_expected_rows(spark: SparkSession, path: str) -> None:
+    assert_rows(spark, path)
+
+
+def test_an_earlier_instant_shows_the_rows_of_then(spark: SparkSession) -> None:
+    table = HoodieTable.open(StoreLocation.of(fixture_table(UPDATED)))
+    commits = table.timeline().completed().instants
+    counts = []
+    for instant in commits:
+        frame = snapshot(spark, table, instant.time)
+        times = {row[0] for row in frame.select("_hoodie_commit_time").collect()}
+        assert max(times) == str(instant.time)
+        counts.append(len(times))
+    assert counts == sorted(counts)
+    assert len(counts) == 4
+
+
+def test_an_incremental_read_is_refused_by_name(spark: SparkSession) -> None:
+    table = HoodieTable.open(StoreLocation.of(fixture_table(UPDATED)))
+    with pytest.raises(UnsupportedTableError, match=r"incremental reads .* completion time"):
+        incremental(spark, table, "0")
