@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.errors import ConfigError
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.cleaning.service import CLEANING
+from tideline.hudi.services.registry import all_services
+from tideline.hudi.services.rollback.service import ROLLBACK
+from tideline.hudi.services.service import TableService
 from tideline.iceberg.service import IcebergService
 from tideline.ingest.landing.landed_file import FileFormat, LandingFile
 from tideline.ingest.operation.column_type import Column, ColumnType
@@ -58,8 +61,8 @@ INGEST = IngestFiles(
 INSTANT = "20260101000000000"
 SERVICES = [
     RunService(service, INSTANT, {"hoodie.x": "1"}, (INSTANT,), 2)
-    for service in Service
-    if service is not Service.ROLLBACK
+    for service in all_services()
+    if service is not ROLLBACK
 ]
 
 
@@ -71,7 +74,7 @@ SERVICES = [
         INGEST,
         MakeSavepoint("a", INSTANT),
         RestoreTable(INSTANT, INSTANT, {"hoodie.x": "1"}),
-        RunService(Service.CLEANING, ""),
+        RunService(CLEANING, ""),
         *SERVICES,
         *(
             MaintainIceberg(service, "v1", {"where": "a = 1"}, {"x": "1"}, 2, True)
@@ -88,7 +91,7 @@ def test_an_operation_survives_the_way_to_json_and_back(work: Work) -> None:
 
 def test_the_kinds_of_services_are_the_services() -> None:
     kinds = {kind.service for kind in OperationKind} - {None}
-    assert kinds == {*Service, *IcebergService} - {Service.ROLLBACK}
+    assert kinds == {*TableService, *IcebergService} - {ROLLBACK}
     assert all(OperationKind.of(work.service).service is work.service for work in SERVICES)
     longest = max((kind for kind in OperationKind), key=lambda kind: len(kind.value))
     assert len(operation_id("x" * 80, longest)) <= 63
