@@ -301,11 +301,11 @@ class LakeTable:
         return incremental(spark, self.hoodie_table, after, until)
 
     def plan(self, service: str, *, options: Mapping[str, str] | None = None) -> ServicePlan:
-        """What a service would do now and why, without doing it; for names see `registry`.
+        """What a service (see tideline.hudi.services.registry) would do now and why; does nothing.
 
         `options` are settings over the table's own. Raises ConfigError for an unknown service.
         """
-        return self.services(options).plan(service_named(service))
+        return self.services(options).plan(service)
 
     def run(
         self,
@@ -319,11 +319,11 @@ class LakeTable:
         Services that move rows run in `spark`, else in a session of their own. Raises ConflictError
         when another process got in the way: nothing is half done, call again.
         """
-        return self.services(options, spark=spark).run(service_named(service))
+        return self.services(options, spark=spark).run(service)
 
     def schedule(self, service: str, *, options: Mapping[str, str] | None = None) -> str | None:
         """Write the plan of a service for others to run; its instant, None when it is not due."""
-        outcome = self.services(options).schedule(service_named(service))
+        outcome = self.services(options).schedule(service)
         return None if isinstance(outcome, NotDue) else str(outcome.time)
 
     def services(

@@ -284,7 +284,7 @@ def _service_statuses(
         for name, known in status.services.items()
     }
     for need in needs:
-        next_ms = waits.get(need.name, waits.get(need.service.value))
+        next_ms = waits.get(need.name, waits.get(str(need.service)))
         found[need.name] = replace(
             status.services.get(need.name, ServiceStatus()),
             is_due=need.is_due,

@@ -21,6 +21,7 @@ from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.context import ExpirePartitions, ServiceContext
 from tideline.hudi.services.engine import OpenEngine
 from tideline.hudi.services.explanation import Explanation, NotDue
+from tideline.hudi.services.registry import service_named
 from tideline.hudi.services.service import ServiceRun, TableService
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.settings import Settings
@@ -80,7 +81,10 @@ class ServicePlan:
 
 
 class TableServices:
-    """The services of one table under one set of settings."""
+    """The services of one table under one set of settings; a service is given by itself or by name.
+
+    Raises ConfigError for an unknown name, naming the known ones.
+    """
 
     def __init__(
         self,
@@ -106,8 +110,9 @@ class TableServices:
             expire_partitions,
         )
 
-    def plan(self, service: TableService) -> ServicePlan:
+    def plan(self, service: TableService | str) -> ServicePlan:
         """What the service would do now; changes nothing. Raises ConfigError as `run` does."""
+        service = _known(service)
         timeline = self.table.timeline()
         warning = self.table.require_zone(timeline).warning
         refused = self.refusal(service)
@@ -125,23 +130,24 @@ class TableServices:
         found = service.pending(self.table, timeline)
         return tuple(PendingRun(instant, self.context.is_alive(instant)) for instant in found)
 
-    def schedule(self, service: TableService, *, is_async: bool = False) -> Instant | NotDue:
+    def schedule(self, service: TableService | str, *, is_async: bool = False) -> Instant | NotDue:
         """Write the plan of a service if it is due; see `TableService.schedule`."""
-        return service.schedule(self.context, is_async=is_async)
+        return _known(service).schedule(self.context, is_async=is_async)
 
-    def run(self, service: TableService) -> ServiceRun:
+    def run(self, service: TableService | str) -> ServiceRun:
         """Finish what is pending, then do what is due.
 
         Raises ConflictError when another process got in the way (safe to call again),
         CorruptTableError for plans or files that cannot be read, ConfigError when the table's zone
         must be declared.
         """
+        service = _known(service)
         require(self.table, service.permission)
         return service.execute(self.context)
 
-    def run_pending(self, service: TableService) -> ServiceRun:
+    def run_pending(self, service: TableService | str) -> ServiceRun:
         """Finish what is pending of a service that moves rows, and schedule nothing."""
-        return service.finish_pending(self.context)
+        return _known(service).finish_pending(self.context)
 
     @property
     def _layout(self) -> BucketLayout | None:
@@ -152,3 +158,7 @@ class TableServices:
         is_declared = names_layout(self.table.config)
         known_from = KnownFrom.PROPERTIES if is_declared else _KNOWN_FROM[index.engine]
         return BucketLayout(index.engine, known_from)
+
+
+def _known(service: TableService | str) -> TableService:
+    return service_named(service) if isinstance(service, str) else service
