@@ -62,7 +62,7 @@ class Counting(TableService):
         return read.boolean("hoodie.clustering.async.enabled")
 
     def turns(self, read: Settings, *, compacts_by_default: bool) -> frozenset[Turn]:  # noqa: ARG002
-        return frozenset({self.wanted} if self.settings(read) else ())
+        return frozenset({self.wanted} if read.boolean(self.inline_settings[0]) else ())
 
     def due(self, facts: DueFacts, read: Settings) -> Due | NotDue:  # noqa: ARG002
         count = len(facts.timeline.completed())

@@ -89,7 +89,7 @@ class AfterCommit:
     left_out: str | None = None
 
     @property
-    def is_telling(self) -> bool:
+    def is_worth_reporting(self) -> bool:
         """Whether it did something, or did not for a reason that is worth a word."""
         has_run = self.run is not None and bool(self.run.done)
         reported = (self.scheduled, self.failure, self.left_out)
@@ -113,7 +113,7 @@ def run_after_commit(services: TableServices, config: SchedulerConfig) -> tuple[
         for service, turns in config.turns.items()
         if turns
     ]
-    return tuple(outcome for outcome in outcomes if outcome.is_telling)
+    return tuple(outcome for outcome in outcomes if outcome.is_worth_reporting)
 
 
 def _outcome(
