@@ -35,8 +35,19 @@ _OPTIONS = click.option(
 _PATHS_SHOWN_MAX = 20
 
 
+def complete_service(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """What a shell offers for SERVICE."""
+    return [service.name for service in all_services() if service.name.startswith(incomplete)]
+
+
 @click.command("plan")
-@click.argument("target", nargs=-1, metavar="[SERVICE] URI", required=True)
+@click.argument(
+    "target",
+    nargs=-1,
+    metavar="[SERVICE] URI",
+    required=True,
+    shell_complete=complete_service,
+)
 @_OPTIONS
 @json_option
 @storage_options
@@ -75,7 +86,7 @@ def _about(table: HoodieTable) -> dict[str, Any]:
 
 
 @click.command("execute")
-@click.argument("service", required=False)
+@click.argument("service", required=False, shell_complete=complete_service)
 @click.argument("uri", required=False)
 @click.option(
     "--operation",

@@ -379,9 +379,11 @@ class _Reader:
         try:
             if isinstance(archival.due(ObservedFacts(seen, now_ms), read), NotDue):
                 return seen
+            holds = read_archival_holds(self.hoodie, self.timeline)
         except ConfigError:
             return seen  # the planner meets it again, and reports it
-        holds = read_archival_holds(self.hoodie, self.timeline)
+        except ObjectNotFoundError:
+            return seen  # archived by another process at this moment
         return replace(seen, history=replace(seen.history, archival_holds=holds))
 
     def savepoints(self) -> dict[str, str]:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from tideline.cli.execute import execute_command
 from tideline.cli.main import run as tideline_command
 from tideline.clock import SystemClock
 from tideline.hudi.nature.operation import Operation
@@ -127,6 +129,9 @@ def test_the_command_line_lists_plans_and_executes_it(
     assert tideline_command(["execute", "counting", uri, "--json"]) == 0
     assert printed(capsys)["done"] == [{"service": "counting", "instants": 1}]
     assert table.store().get(RESULT) == b"1"
+    (service, *_) = execute_command.params
+    offered = service.shell_complete(click.Context(execute_command), "c")
+    assert [one.value for one in offered] == ["cleaning", "compaction", "clustering", "counting"]
     assert tideline_command(["execute", "vacuum", uri]) == 2
     assert "partition_ttl, counting" in capsys.readouterr().err
 

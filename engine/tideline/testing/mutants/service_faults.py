@@ -204,7 +204,6 @@ SERVICE_FAULTS = (
     Fault(
         "the operator does not see what keeps instants from being archived",
         "operator/tideline_operator/observe/observation.py",
-        "        holds = read_archival_holds(self.hoodie, self.timeline)\n"
         "        return replace(seen, history=replace(seen.history, archival_holds=holds))\n",
         "        return seen\n",
         ("operator/tests/test_due_answers_agree.py",),
