@@ -35,7 +35,7 @@ from tideline.hudi.services.partition_ttl.execute import (
 )
 from tideline.hudi.services.readable_settings import check_readable
 from tideline.hudi.services.restore.execute import RestoreDone, preview_restore, restore_table
-from tideline.hudi.services.runs import ServicePlan, ServiceRun, TableServices
+from tideline.hudi.services.runs import ServicePlan, TableServices
 from tideline.hudi.services.savepoint.execute import (
     create_savepoint,
     delete_savepoint,
@@ -43,7 +43,7 @@ from tideline.hudi.services.savepoint.execute import (
 )
 from tideline.hudi.services.savepoint.record import Savepoint
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.service import ServiceRun
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.location_conflict import refuse_table_conflict
 from tideline.hudi.table.meta_column import META_COLUMNS
@@ -301,11 +301,11 @@ class LakeTable:
         return incremental(spark, self.hoodie_table, after, until)
 
     def plan(self, service: str, *, options: Mapping[str, str] | None = None) -> ServicePlan:
-        """What a service would do now and why, without doing it; see `Service` for the names.
+        """What a service (see tideline.hudi.services.registry) would do now and why; does nothing.
 
         `options` are settings over the table's own. Raises ConfigError for an unknown service.
         """
-        return self.services(options).plan(Service.parse(service))
+        return self.services(options).plan(service)
 
     def run(
         self,
@@ -319,11 +319,11 @@ class LakeTable:
         Services that move rows run in `spark`, else in a session of their own. Raises ConflictError
         when another process got in the way: nothing is half done, call again.
         """
-        return self.services(options, spark=spark).run(Service.parse(service))
+        return self.services(options, spark=spark).run(service)
 
     def schedule(self, service: str, *, options: Mapping[str, str] | None = None) -> str | None:
         """Write the plan of a service for others to run; its instant, None when it is not due."""
-        outcome = self.services(options).schedule(Service.parse(service))
+        outcome = self.services(options).schedule(service)
         return None if isinstance(outcome, NotDue) else str(outcome.time)
 
     def services(

@@ -11,7 +11,7 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.formats.avro import encode_container
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.clustering.service import CLUSTERING
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
@@ -31,7 +31,7 @@ from tideline_operator.decide.actions import Action as Planned
 from tideline_operator.decide.actions import Blocked
 from tideline_operator.decide.operation import create_operation
 from tideline_operator.decide.planner import plan
-from tideline_operator.decide.service_settings import SPEC_NAMES
+from tideline_operator.decide.service_settings import spec_name
 from tideline_operator.observe.observation import Observer
 from tideline_operator.report.status import (
     observed_status,
@@ -213,7 +213,7 @@ def test_a_service_that_the_table_is_not_for_is_left_out_and_the_others_run(
     told = place.turn()
     assert (told.status, told.reason) == (Truth.TRUE, "TableMade" if is_ours else "Verified")
     assert says in told.message and all(name in told.message for name in refused)
-    started = {SPEC_NAMES[work.service] for work in services_started(place.actions)}
+    started = {spec_name(work.service) for work in services_started(place.actions)}
     assert started == set(numbers) - refused
     for name, seen in place.status.services.items():
         assert seen.reason.startswith("left out: ") is (name in refused), seen
@@ -228,7 +228,7 @@ def test_where_others_made_buckets_of_our_table_nothing_is_clustered(tmp_path: P
     place.status = operation_started(place.status, operation, 1, CLOCK.now_ms() + 1)
     table = place.make()
     assert place.turn().reason == "TableMade"
-    assert [one.service for one in services_started(place.actions)] == [Service.CLUSTERING]
+    assert [one.service for one in services_started(place.actions)] == [CLUSTERING]
     instant = table.timelines.create_requested(InstantTime("20260101000000000"), Action.COMMIT)
     stats = []
     for bucket in range(3):

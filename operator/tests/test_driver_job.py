@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.archival.service import ARCHIVAL
+from tideline.hudi.services.cleaning.service import CLEANING
+from tideline.hudi.services.clustering.service import CLUSTERING
+from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
+from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
 from tideline.ingest.executors.kubernetes_pods import CONTAINER_NAME
 from tideline.ingest.landing.landed_file import FileFormat, LandingFile
 from tideline.ingest.operation.operation import (
@@ -50,16 +55,16 @@ INGEST = IngestFiles(
 )
 MOVES_ROWS: tuple[Work, ...] = (
     INGEST,
-    RunService(Service.COMPACTION, ""),
-    RunService(Service.LOG_COMPACTION, ""),
-    RunService(Service.CLUSTERING, ""),
+    RunService(COMPACTION, ""),
+    RunService(LOG_COMPACTION, ""),
+    RunService(CLUSTERING, ""),
 )
 MOVES_NONE: tuple[Work, ...] = (
     CreateTable(),
     RollBack(("1",)),
-    RunService(Service.CLEANING, ""),
-    RunService(Service.ARCHIVAL, ""),
-    RunService(Service.TTL, ""),
+    RunService(CLEANING, ""),
+    RunService(ARCHIVAL, ""),
+    RunService(PARTITION_TTL, ""),
     MakeSavepoint("s", "1"),
     RestoreTable("1", "2"),
 )

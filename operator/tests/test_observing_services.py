@@ -10,8 +10,9 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.formats.avro import encode_container
+from tideline.hudi.services.clustering.service import CLUSTERING
+from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.services.savepoint.record import Savepoint
-from tideline.hudi.services.service import Service
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableType
@@ -138,12 +139,12 @@ def test_a_plan_that_nobody_runs_is_resumed_and_one_with_a_heartbeat_is_not(
     lake.commit(action=Action.DELTACOMMIT)
     time = lake.plan_compaction()
     (pending,) = lake.see().pending
-    assert (pending.service, pending.is_idle, pending.is_dead) == (Service.COMPACTION, True, False)
+    assert (pending.service, pending.is_idle, pending.is_dead) == (COMPACTION, True, False)
     observed = lake.observer.observe(lake.resource, EMPTY)
     (start,) = starts(plan(lake.resource, EMPTY, observed, CLOCK.now_ms()))
     work = start.operation.work
     assert isinstance(work, RunService)
-    assert (work.service, work.resumes) == (Service.COMPACTION, (str(time),))
+    assert (work.service, work.resumes) == (COMPACTION, (str(time),))
     lake.table.store.put(heartbeat_path(str(time)), b"")
     (pending,) = lake.see().pending
     assert (pending.is_idle, pending.dead_at_ms is not None) == (False, True)
@@ -199,6 +200,6 @@ def test_clustering_is_not_due_where_hudi_made_buckets(tmp_path: Path) -> None:
     need = next(
         need
         for need in service_needs(lake.resource.spec, EMPTY, seen, CLOCK.now_ms())
-        if need.service is Service.CLUSTERING
+        if need.service is CLUSTERING
     )
     assert not need.is_due and "bucket index" in need.reason

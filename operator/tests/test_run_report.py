@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.ingest.operation.operation import Operation, RestoreTable, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline_operator.decide.actions import Advise, Wait, WaitKind
@@ -21,7 +21,7 @@ INSTANT = str(at(7))
 
 
 def compaction() -> Operation:
-    return Operation("people-compaction-1", TARGET, RunService(Service.COMPACTION, INSTANT))
+    return Operation("people-compaction-1", TARGET, RunService(COMPACTION, INSTANT))
 
 
 def test_a_run_is_told_in_one_line_with_what_it_read_and_wrote() -> None:
@@ -86,7 +86,7 @@ def test_a_look_that_found_nothing_is_told_only_to_who_asked(
     result = OperationResult("x", Outcome.NOTHING, "nothing to delete")
     LineReporter().finished("default/people", compaction(), result)
     assert capsys.readouterr().out == ""
-    asked = replace(compaction(), work=RunService(Service.COMPACTION, INSTANT, rerun=1))
+    asked = replace(compaction(), work=RunService(COMPACTION, INSTANT, rerun=1))
     LineReporter().finished("default/people", asked, result)
     assert "nothing to delete" in capsys.readouterr().out
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.cleaning.service import CLEANING
+from tideline.hudi.services.clustering.service import CLUSTERING
+from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.services.service import TableService
 from tideline.ingest.operation.operation import (
     IngestFiles,
     MakeSavepoint,
@@ -73,33 +76,33 @@ def only(name: str, **fields: Any) -> dict[str, Any]:
     return {"services": {**off, name: {"enabled": True, **fields}}}
 
 
-COMPACTION = {**MOR, **only("compaction", trigger={"deltaCommits": 3})}
-CLUSTERING = only("clustering", everyCommits=4)
-CLEANING = only("cleaning", retain=2)
-ARCHIVING = only("archiving", minCommits=3, maxCommits=4)
+COMPACTION_SPEC = {**MOR, **only("compaction", trigger={"deltaCommits": 3})}
+CLUSTERING_SPEC = only("clustering", everyCommits=4)
+CLEANING_SPEC = only("cleaning", retain=2)
+ARCHIVING_SPEC = only("archiving", minCommits=3, maxCommits=4)
 
 
 @pytest.mark.parametrize(
     ("spec", "words", "is_due"),
     [
-        (COMPACTION, "delta delta", False),
-        (COMPACTION, "delta delta delta", True),
-        (COMPACTION, "delta delta delta compaction delta delta", False),
-        (COMPACTION, "delta delta delta compaction delta delta delta", True),
-        (COMPACTION, "delta delta delta rollback clean", True),
-        (CLUSTERING, "commit commit commit", False),
-        (CLUSTERING, "commit commit commit commit", True),
-        ({**CLUSTERING, "properties": {"hoodie.index.type": "BUCKET"}}, "commit " * 4, False),
-        (CLUSTERING, "commit commit commit commit cluster commit commit commit", False),
-        (CLUSTERING, "commit commit commit commit replace commit", True),
-        (CLUSTERING, "commit commit commit commit cluster commit commit commit commit", True),
-        (CLEANING, "commit commit", False),
-        (CLEANING, "commit commit commit", True),
-        (ARCHIVING, "commit commit commit commit", False),
-        (ARCHIVING, "commit commit commit commit commit", True),
-        (ARCHIVING, "commit savepoint commit commit commit commit", False),
-        (ARCHIVING, "clean clean clean clean clean commit", True),
-        (CLEANING, "rollback clean", False),
+        (COMPACTION_SPEC, "delta delta", False),
+        (COMPACTION_SPEC, "delta delta delta", True),
+        (COMPACTION_SPEC, "delta delta delta compaction delta delta", False),
+        (COMPACTION_SPEC, "delta delta delta compaction delta delta delta", True),
+        (COMPACTION_SPEC, "delta delta delta rollback clean", True),
+        (CLUSTERING_SPEC, "commit commit commit", False),
+        (CLUSTERING_SPEC, "commit commit commit commit", True),
+        ({**CLUSTERING_SPEC, "properties": {"hoodie.index.type": "BUCKET"}}, "commit " * 4, False),
+        (CLUSTERING_SPEC, "commit commit commit commit cluster commit commit commit", False),
+        (CLUSTERING_SPEC, "commit commit commit commit replace commit", True),
+        (CLUSTERING_SPEC, "commit commit commit commit cluster commit commit commit commit", True),
+        (CLEANING_SPEC, "commit commit", False),
+        (CLEANING_SPEC, "commit commit commit", True),
+        (ARCHIVING_SPEC, "commit commit commit commit", False),
+        (ARCHIVING_SPEC, "commit commit commit commit commit", True),
+        (ARCHIVING_SPEC, "commit savepoint commit commit commit commit", False),
+        (ARCHIVING_SPEC, "clean clean clean clean clean commit", True),
+        (CLEANING_SPEC, "rollback clean", False),
     ],
 )
 def test_what_is_due_follows_from_the_timeline(
@@ -112,9 +115,11 @@ def test_what_is_due_follows_from_the_timeline(
 def test_cleaning_is_due_again_only_when_there_is_something_older_to_look_at() -> None:
     words = "commit commit commit clean"
     clean = cleaned(4, earliest=2, last=3)
-    assert needs(CLEANING, table(words, said={"last_clean": clean})) == {"cleaning": (False, False)}
+    assert needs(CLEANING_SPEC, table(words, said={"last_clean": clean})) == {
+        "cleaning": (False, False)
+    }
     later = table(words + " commit", said={"last_clean": clean})
-    assert needs(CLEANING, later) == {"cleaning": (True, False)}
+    assert needs(CLEANING_SPEC, later) == {"cleaning": (True, False)}
 
 
 def test_log_compaction_is_wanted_only_where_it_is_asked_for_and_there_are_logs() -> None:
@@ -152,15 +157,15 @@ def test_a_new_table_needs_nothing() -> None:
     ("spec", "words", "expected"),
     [
         # Log files pile up: compaction goes first as soon as it is due.
-        (COMPACTION, "delta delta delta", ["compaction", "ingest"]),
+        (COMPACTION_SPEC, "delta delta delta", ["compaction", "ingest"]),
         # All else lets ingests go first for a while, and then no longer.
-        (CLUSTERING, "commit " * 4, ["ingest", "clustering"]),
-        (CLUSTERING, "commit " * (3 + PATIENCE_COMMITS), ["ingest", "clustering"]),
-        (CLUSTERING, "commit " * (4 + PATIENCE_COMMITS), ["clustering", "ingest"]),
-        (CLEANING, "commit " * 3, ["ingest", "cleaning"]),
-        (CLEANING, "commit " * (3 + PATIENCE_COMMITS), ["cleaning", "ingest"]),
-        (ARCHIVING, "commit " * 5, ["ingest", "archival"]),
-        (ARCHIVING, "commit " * (5 + PATIENCE_COMMITS), ["archival", "ingest"]),
+        (CLUSTERING_SPEC, "commit " * 4, ["ingest", "clustering"]),
+        (CLUSTERING_SPEC, "commit " * (3 + PATIENCE_COMMITS), ["ingest", "clustering"]),
+        (CLUSTERING_SPEC, "commit " * (4 + PATIENCE_COMMITS), ["clustering", "ingest"]),
+        (CLEANING_SPEC, "commit " * 3, ["ingest", "cleaning"]),
+        (CLEANING_SPEC, "commit " * (3 + PATIENCE_COMMITS), ["cleaning", "ingest"]),
+        (ARCHIVING_SPEC, "commit " * 5, ["ingest", "archival"]),
+        (ARCHIVING_SPEC, "commit " * (5 + PATIENCE_COMMITS), ["archival", "ingest"]),
     ],
 )
 def test_files_that_wait_go_before_services_unless_those_waited_long(
@@ -191,11 +196,11 @@ def test_a_service_gets_the_settings_of_its_spec_and_properties_over_them() -> N
     (start,) = starts(plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS))
     work = start.operation.work
     assert isinstance(work, RunService)
-    assert (work.service, work.basis, work.rerun) == (Service.CLUSTERING, str(at(4)), None)
+    assert (work.service, work.basis, work.rerun) == (CLUSTERING, str(at(4)), None)
     assert work.settings["hoodie.clustering.plan.strategy.sort.columns"] == "city,id"
     assert work.settings["hoodie.clustering.inline.max.commits"] == "4"
     assert work.settings["hoodie.layout.optimize.strategy"] == "ZORDER"
-    assert start.operation.kind is OperationKind.CLUSTERING
+    assert start.operation.kind is OperationKind("clustering")
 
 
 def test_ingests_run_no_services_of_their_own() -> None:
@@ -210,7 +215,7 @@ def test_ingests_run_no_services_of_their_own() -> None:
 
 def test_the_same_timeline_gives_the_same_run_and_a_later_one_another() -> None:
     def run(words: str, **spec: Any) -> str:
-        table_spec = resolved(**NO_INGEST, **{**CLUSTERING, **spec})
+        table_spec = resolved(**NO_INGEST, **{**CLUSTERING_SPEC, **spec})
         return starts(plan(table_spec, EMPTY, Observed(table(words)), NOW_MS))[0].operation.id
 
     four = "commit " * 4
@@ -222,13 +227,13 @@ def test_the_same_timeline_gives_the_same_run_and_a_later_one_another() -> None:
 @pytest.mark.parametrize(
     ("spec", "words", "service", "at_number"),
     [
-        (COMPACTION, "delta ?compaction", Service.COMPACTION, 2),
-        (CLUSTERING, "commit ?cluster", Service.CLUSTERING, 2),
-        (CLEANING, "commit ?clean", Service.CLEANING, 2),
+        (COMPACTION_SPEC, "delta ?compaction", COMPACTION, 2),
+        (CLUSTERING_SPEC, "commit ?cluster", CLUSTERING, 2),
+        (CLEANING_SPEC, "commit ?clean", CLEANING, 2),
     ],
 )
 def test_the_plan_of_a_dead_service_is_resumed_and_that_of_a_live_one_is_not(
-    spec: dict[str, Any], words: str, service: Service, at_number: int
+    spec: dict[str, Any], words: str, service: TableService, at_number: int
 ) -> None:
     idle = table(words, pending=(planned(at(at_number), service, is_idle=True),))
     (start, *_) = starts(plan(resolved(**spec), EMPTY, seen(*FILES, table=idle), NOW_MS))
@@ -244,12 +249,12 @@ def test_the_plan_of_a_dead_service_is_resumed_and_that_of_a_live_one_is_not(
 
 def test_dead_writers_are_rolled_back_before_services_run() -> None:
     broken = table("commit " * 4, pending=(pending("1", is_dead=True),))
-    actions = plan(resolved(**NO_INGEST, **CLUSTERING), EMPTY, Observed(broken), NOW_MS)
+    actions = plan(resolved(**NO_INGEST, **CLUSTERING_SPEC), EMPTY, Observed(broken), NOW_MS)
     assert services(actions) == ["rollback"]
 
 
 def test_a_number_in_rerun_runs_a_service_once_whatever_its_trigger_says() -> None:
-    spec = {**CLUSTERING, "rerun": {"clustering": 2}}
+    spec = {**CLUSTERING_SPEC, "rerun": {"clustering": 2}}
     observed = Observed(table("commit"))
     (start,) = starts(plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS))
     work = start.operation.work
@@ -275,37 +280,37 @@ def failing(spec: dict[str, Any], attempts: int) -> LakeTableStatus:
 
 
 def test_a_service_that_fails_waits_longer_each_time_also_when_commits_go_on() -> None:
-    status = failing(CLUSTERING, attempts=3)
+    status = failing(CLUSTERING_SPEC, attempts=3)
     observed = Observed(table("commit " * 8))
-    actions = plan(resolved(**NO_INGEST, **CLUSTERING), status, observed, NOW_MS)
+    actions = plan(resolved(**NO_INGEST, **CLUSTERING_SPEC), status, observed, NOW_MS)
     assert [(item.kind, item.until_ms - NOW_MS) for item in actions if isinstance(item, Wait)] == [
         (WaitKind.RETRY, 8_000)
     ]
-    later = plan(resolved(**NO_INGEST, **CLUSTERING), status, observed, NOW_MS + 8_000)
+    later = plan(resolved(**NO_INGEST, **CLUSTERING_SPEC), status, observed, NOW_MS + 8_000)
     assert starts(later)[0].attempt == 4
 
 
 def test_files_go_in_while_a_service_fails() -> None:
-    status = failing(CLUSTERING, attempts=1)
+    status = failing(CLUSTERING_SPEC, attempts=1)
     observed = seen(*FILES, table=table("commit " * 20))
-    (start,) = starts(plan(resolved(**CLUSTERING), status, observed, NOW_MS))
+    (start,) = starts(plan(resolved(**CLUSTERING_SPEC), status, observed, NOW_MS))
     assert isinstance(start.operation.work, IngestFiles)
 
 
 def test_a_run_that_found_nothing_to_do_is_not_repeated_at_once() -> None:
     observed = Observed(table("commit " * 4))
-    (start,) = starts(plan(resolved(**NO_INGEST, **CLUSTERING), EMPTY, observed, NOW_MS))
+    (start,) = starts(plan(resolved(**NO_INGEST, **CLUSTERING_SPEC), EMPTY, observed, NOW_MS))
     status = operation_started(EMPTY, start.operation, 1, NOW_MS)
     status = operation_finished(
         status, OperationResult(start.operation.id, Outcome.NOTHING), NOW_MS
     )
-    actions = plan(resolved(**NO_INGEST, **CLUSTERING), status, observed, NOW_MS)
+    actions = plan(resolved(**NO_INGEST, **CLUSTERING_SPEC), status, observed, NOW_MS)
     assert [item.kind for item in actions if isinstance(item, Wait)] == [WaitKind.RETRY]
 
 
 @pytest.mark.parametrize(("mode", "due"), [("Auto", ["clustering"]), ("Advise", []), ("Off", [])])
 def test_the_mode_says_who_runs_what_is_due(mode: str, due: list[str]) -> None:
-    spec = {"services": {**CLUSTERING["services"], "mode": mode}}
+    spec = {"services": {**CLUSTERING_SPEC["services"], "mode": mode}}
     observed = Observed(table("commit " * 4))
     actions = plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS)
     assert services(actions) == due
@@ -316,7 +321,7 @@ def test_the_mode_says_who_runs_what_is_due(mode: str, due: list[str]) -> None:
 def test_services_wait_for_their_window_and_resume_in_it() -> None:
     hour_ms = 3_600_000
     midnight_ms = NOW_MS - NOW_MS % (24 * hour_ms)
-    spec = {"services": {**CLUSTERING["services"], "maintenanceWindow": "* 3-4 * * *"}}
+    spec = {"services": {**CLUSTERING_SPEC["services"], "maintenanceWindow": "* 3-4 * * *"}}
     observed = Observed(table("commit " * 4))
 
     def at_hour(hour: int) -> tuple[Action, ...]:
@@ -330,7 +335,7 @@ def test_services_wait_for_their_window_and_resume_in_it() -> None:
 @pytest.mark.parametrize("spec", [{"fenced": True}])
 def test_a_fence_keeps_writers_out_and_lets_services_run(spec: dict[str, Any]) -> None:
     observed = seen(*FILES, table=table("commit " * 4))
-    actions = plan(resolved(**CLUSTERING, **spec), EMPTY, observed, NOW_MS)
+    actions = plan(resolved(**CLUSTERING_SPEC, **spec), EMPTY, observed, NOW_MS)
     assert services(actions) == ["clustering"]
     assert any(isinstance(item, Blocked) and item.reason == "Fenced" for item in actions)
 
@@ -419,7 +424,7 @@ def look(spec: ResolvedTable, observed: Observed, status: LakeTableStatus = EMPT
 
 
 def test_the_status_says_of_every_service_what_it_did_and_what_comes_next() -> None:
-    spec = resolved(**NO_INGEST, **CLUSTERING)
+    spec = resolved(**NO_INGEST, **CLUSTERING_SPEC)
     observed = Observed(table("commit " * 4))
     before = look(spec, observed).services["clustering"]
     assert (before.is_due, before.reason) == (True, "4 of 4 commits since the table began")
@@ -440,9 +445,9 @@ def test_the_status_says_of_every_service_what_it_did_and_what_comes_next() -> N
 @pytest.mark.parametrize(
     ("spec", "words", "expected"),
     [
-        (CLUSTERING, "commit", (Truth.TRUE, "Current")),
-        (CLUSTERING, "commit " * 4, (Truth.FALSE, "Due")),
-        ({"services": {**CLUSTERING["services"], "mode": "Advise"}}, "commit " * 4,
+        (CLUSTERING_SPEC, "commit", (Truth.TRUE, "Current")),
+        (CLUSTERING_SPEC, "commit " * 4, (Truth.FALSE, "Due")),
+        ({"services": {**CLUSTERING_SPEC["services"], "mode": "Advise"}}, "commit " * 4,
          (Truth.FALSE, "Advised")),
         ({"services": {"mode": "Off"}}, "commit " * 4, (Truth.TRUE, "Off")),
     ],
@@ -456,7 +461,7 @@ def test_a_condition_sums_the_services_up(
 
 
 def test_a_lost_status_changes_when_a_service_runs_but_never_what() -> None:
-    spec = resolved(**NO_INGEST, **CLUSTERING)
+    spec = resolved(**NO_INGEST, **CLUSTERING_SPEC)
     observed = Observed(table("commit " * 4))
     remembered = replace(EMPTY, services={"clustering": ServiceStatus(reason="old")})
     assert starts(plan(spec, remembered, observed, NOW_MS)) == starts(

@@ -17,7 +17,12 @@ from tideline.errors import ConflictError, CorruptTableError
 from tideline.formats.avro import decode_container, encode_container
 from tideline.hudi.services.archival.config import ArchivalConfig, MergeConfig
 from tideline.hudi.services.archival.merge import MERGE_PLAN_NAME
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.archival.service import ARCHIVAL
+from tideline.hudi.services.cleaning.service import CLEANING
+from tideline.hudi.services.clustering.service import CLUSTERING
+from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
+from tideline.hudi.services.service import TableService
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.storage.location import StoreLocation
@@ -41,7 +46,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "cut in its records": lambda body: body[:-20],
     "not a plan": lambda _: b"not a plan",
 }
-MOVE_ROWS = (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING)
+MOVE_ROWS = (COMPACTION, LOG_COMPACTION, CLUSTERING)
 
 
 @pytest.fixture
@@ -54,7 +59,7 @@ def table(tmp_path: Path) -> SmallTable:
     return table
 
 
-def planned(table: SmallTable, service: Service) -> tuple[Instant, str]:
+def planned(table: SmallTable, service: TableService) -> tuple[Instant, str]:
     """A plan that waits to be run, and its path."""
     instant = local_services(table, DUE).schedule(service)
     assert isinstance(instant, Instant)
@@ -87,7 +92,7 @@ def check(table: SmallTable, capsys: Captured) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("service", MOVE_ROWS, ids=str)
 def test_a_plan_that_waits_to_be_run_is_no_finding(
-    service: Service, table: SmallTable, capsys: Captured
+    service: TableService, table: SmallTable, capsys: Captured
 ) -> None:
     planned(table, service)
     assert check(table, capsys) == []
@@ -96,7 +101,7 @@ def test_a_plan_that_waits_to_be_run_is_no_finding(
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("service", MOVE_ROWS, ids=str)
 def test_a_plan_that_cannot_be_read_is_named(
-    service: Service, damage: str, table: SmallTable, capsys: Captured
+    service: TableService, damage: str, table: SmallTable, capsys: Captured
 ) -> None:
     instant, path = planned(table, service)
     store = table.store()
@@ -110,16 +115,16 @@ def test_a_plan_that_cannot_be_read_is_named(
     assert (finding["path"], finding["instant"]) == (path, str(instant.time))
 
 
-@pytest.mark.parametrize("service", (Service.LOG_COMPACTION, Service.CLUSTERING), ids=str)
+@pytest.mark.parametrize("service", (LOG_COMPACTION, CLUSTERING), ids=str)
 def test_what_nobody_can_run_is_given_up_by_the_command_that_check_names(
-    service: Service, table: SmallTable, capsys: Captured
+    service: TableService, table: SmallTable, capsys: Captured
 ) -> None:
     before = table.values()
     instant, path = planned(table, service)
     table.store().put(path, b"not a plan")
     (finding,) = check(table, capsys)
     assert finding["advice"] == "tideline execute rollback"
-    if service is Service.CLUSTERING:
+    if service is CLUSTERING:
         with pytest.raises(CorruptTableError) as caught:
             table.write("upsert", batch([0], 9))
         assert (caught.value.table, caught.value.instant) == (table.location.uri, instant)
@@ -135,7 +140,7 @@ def test_what_nobody_can_run_is_given_up_by_the_command_that_check_names(
 
 def test_a_broken_compaction_plan_is_never_given_up(table: SmallTable, capsys: Captured) -> None:
     """Rows may have been appended on top of it."""
-    instant, path = planned(table, Service.COMPACTION)
+    instant, path = planned(table, COMPACTION)
     table.write("upsert", batch([0], 9))
     before = table.values()
     whole = table.store().get(path)
@@ -147,7 +152,7 @@ def test_a_broken_compaction_plan_is_never_given_up(table: SmallTable, capsys: C
     assert caught.value.path == path
     table.store().put(path, whole)
     assert table.values() == before
-    local_services(table, DUE).run_pending(Service.COMPACTION)
+    local_services(table, DUE).run_pending(COMPACTION)
     assert table.values() == before
     assert open_fresh(table.location).timeline().find(instant.time) is not None
 
@@ -159,7 +164,7 @@ def test_a_restore_gets_rid_of_a_broken_compaction_plan(
     before, uri = table.values(), table.location.uri
     assert run(["savepoint", "create", uri, "--json"]) == 0
     savepoint = json.loads(capsys.readouterr().out)["instant"]
-    _, path = planned(table, Service.COMPACTION)
+    _, path = planned(table, COMPACTION)
     table.write("upsert", batch([0], 9))
     table.store().put(path, b"not a plan")
     assert run(["restore", uri, "--to", savepoint]) == 0
@@ -167,8 +172,8 @@ def test_a_restore_gets_rid_of_a_broken_compaction_plan(
     assert table.lake().check(keys=True) == ()
 
 
-@pytest.mark.parametrize("service", (Service.COMPACTION, Service.LOG_COMPACTION), ids=str)
-def test_an_empty_plan_is_named(service: Service, table: SmallTable, capsys: Captured) -> None:
+@pytest.mark.parametrize("service", (COMPACTION, LOG_COMPACTION), ids=str)
+def test_an_empty_plan_is_named(service: TableService, table: SmallTable, capsys: Captured) -> None:
     instant, path = planned(table, service)
     table.store().put(path, b"")
     message = fails(table, capsys, "execute", str(service), table.location.uri, *OPTIONS)
@@ -181,7 +186,7 @@ def test_an_empty_plan_is_named(service: Service, table: SmallTable, capsys: Cap
 def test_a_compaction_whose_file_is_missing_names_it(
     kind: str, table: SmallTable, capsys: Captured
 ) -> None:
-    instant, _ = planned(table, Service.COMPACTION)
+    instant, _ = planned(table, COMPACTION)
     opened = open_fresh(table.location)
     files = opened.list_base_files() if kind == "base" else opened.list_log_files()
     missing = files[0].path
@@ -199,7 +204,7 @@ def test_a_compaction_whose_file_is_missing_names_it(
 def test_a_clustering_whose_file_is_missing_keeps_rows_and_plan(
     kind: str, table: SmallTable, capsys: Captured
 ) -> None:
-    instant, _ = planned(table, Service.CLUSTERING)
+    instant, _ = planned(table, CLUSTERING)
     opened = open_fresh(table.location)
     files = opened.list_base_files() if kind == "base" else opened.list_log_files()
     missing = files[0].path
@@ -214,20 +219,20 @@ def test_a_clustering_whose_file_is_missing_keeps_rows_and_plan(
 def test_a_plan_whose_work_is_done_is_a_conflict_even_when_its_files_are_cleaned(
     table: SmallTable,
 ) -> None:
-    instant, _ = planned(table, Service.COMPACTION)
+    instant, _ = planned(table, COMPACTION)
     services = local_services(table, {**DUE, "hoodie.clean.commits.retained": "1"})
-    services.run_pending(Service.COMPACTION)
+    services.run_pending(COMPACTION)
     table.write("upsert", batch([0], 9))
-    services.run(Service.CLEANING)
+    services.run(CLEANING)
     with pytest.raises(ConflictError, match="done already"):
-        services._execute(Service.COMPACTION, instant)
+        services._execute(COMPACTION, instant)
 
 
 def test_a_savepoint_on_a_cleaned_instant_is_refused(table: SmallTable, capsys: Captured) -> None:
     services = local_services(table, {**DUE, "hoodie.clean.commits.retained": "1"})
-    services.run(Service.COMPACTION)
+    services.run(COMPACTION)
     table.write("upsert", batch([0], 9))
-    services.run(Service.CLEANING)
+    services.run(CLEANING)
     oldest = str(open_fresh(table.location).timeline().of(Action.DELTACOMMIT).instants[0].time)
     uri = table.location.uri
     message = fails(table, capsys, "savepoint", "create", uri, oldest, exit_code=2)
@@ -265,7 +270,7 @@ def archive_through(
 ) -> FaultyStore:
     store = FaultyStore(inner, plan, kernel_locks=True)
     options = dict(pair.split("=") for pair in ARCHIVES[1::2])
-    local_services(table, options, store).run(Service.ARCHIVAL)
+    local_services(table, options, store).run(ARCHIVAL)
     return store
 
 
@@ -297,7 +302,7 @@ def archived_instants(table: SmallTable) -> set[Instant]:
 
 
 def test_a_compaction_plan_with_odd_values_is_refused(table: SmallTable, capsys: Captured) -> None:
-    instant, path = planned(table, Service.COMPACTION)
+    instant, path = planned(table, COMPACTION)
     record = decode_container(table.store().get(path))
     record["operations"][0]["baseInstantTime"] = "yesterday"
     table.store().put(path, encode_container("HoodieCompactionPlan", record))
@@ -309,7 +314,7 @@ def test_a_compaction_plan_with_odd_values_is_refused(table: SmallTable, capsys:
 def test_a_clustering_plan_with_odd_parameters_is_refused(
     table: SmallTable, capsys: Captured
 ) -> None:
-    instant, path = planned(table, Service.CLUSTERING)
+    instant, path = planned(table, CLUSTERING)
     record = decode_container(table.store().get(path))
     params = record["clusteringPlan"]["strategy"]["strategyParams"]
     params["hoodie.clustering.plan.strategy.target.file.max.bytes"] = "many"

@@ -51,7 +51,7 @@ def test_plan_names_the_dead_write_and_its_files_and_changes_nothing(
     before = files_below(uri)
     assert run(["plan", "rollback", uri]) == 0
     output = capsys.readouterr().out
-    assert f"Would roll back {DEAD} (commit), because its writer is gone: 1 files" in output
+    assert f"Would roll back {DEAD} (commit), because its writer is gone: 1 file to" in output
     assert LEFTOVER in output
     assert files_below(uri) == before
 

@@ -51,8 +51,8 @@ def test_plan_tells_of_every_service_whether_it_is_due_and_why(
     before = files_below(uri)
     assert run(["plan", uri, "--json"]) == 0
     plans = {plan["service"]: plan for plan in printed_json(capsys)["services"]}
-    assert list(plans) == ["rollback", "cleaning", "archival", "compaction", "logcompaction",
-                           "clustering", "ttl"]  # fmt: skip
+    assert list(plans) == ["rollback", "cleaning", "archival", "compaction", "log_compaction",
+                           "clustering", "partition_ttl"]  # fmt: skip
     assert all(plan["reason"] for plan in plans.values())
     assert plans["clustering"]["due"]
     assert plans["clustering"]["bytes_read"] > 0
@@ -110,7 +110,8 @@ def test_unknown_services_are_refused(uri: str, capsys: pytest.CaptureFixture[st
 def test_clustering_is_executed_and_told(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["execute", "clustering", uri, "--json"]) == 0
     (done,) = printed_json(capsys)["done"]
-    assert done["figures"]["rows_written"] == 10
+    assert done["metrics"]["rows_written"] == 10
+    assert done["figures"] == done["metrics"]
     assert sorted(file["what"] for file in done["files"]) == ["replaced", "written"]
     upsert(uri, range(10), 9)
     options = ["--option", "hoodie.clustering.inline.max.commits=1"]

@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.errors import ConfigError
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.cleaning.service import CLEANING
+from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
+from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
+from tideline.hudi.services.registry import all_services
+from tideline.hudi.services.rollback.service import ROLLBACK
+from tideline.hudi.services.service import TableService
 from tideline.iceberg.service import IcebergService
 from tideline.ingest.landing.landed_file import FileFormat, LandingFile
 from tideline.ingest.operation.column_type import Column, ColumnType
@@ -58,8 +63,8 @@ INGEST = IngestFiles(
 INSTANT = "20260101000000000"
 SERVICES = [
     RunService(service, INSTANT, {"hoodie.x": "1"}, (INSTANT,), 2)
-    for service in Service
-    if service is not Service.ROLLBACK
+    for service in all_services()
+    if service is not ROLLBACK
 ]
 
 
@@ -71,7 +76,7 @@ SERVICES = [
         INGEST,
         MakeSavepoint("a", INSTANT),
         RestoreTable(INSTANT, INSTANT, {"hoodie.x": "1"}),
-        RunService(Service.CLEANING, ""),
+        RunService(CLEANING, ""),
         *SERVICES,
         *(
             MaintainIceberg(service, "v1", {"where": "a = 1"}, {"x": "1"}, 2, True)
@@ -88,10 +93,28 @@ def test_an_operation_survives_the_way_to_json_and_back(work: Work) -> None:
 
 def test_the_kinds_of_services_are_the_services() -> None:
     kinds = {kind.service for kind in OperationKind} - {None}
-    assert kinds == {*Service, *IcebergService} - {Service.ROLLBACK}
+    assert kinds == {*all_services(), *IcebergService} - {ROLLBACK}
     assert all(OperationKind.of(work.service).service is work.service for work in SERVICES)
     longest = max((kind for kind in OperationKind), key=lambda kind: len(kind.value))
     assert len(operation_id("x" * 80, longest)) <= 63
+
+
+@pytest.mark.parametrize(
+    ("service", "stored", "name"),
+    [
+        (LOG_COMPACTION, "logcompaction", "log_compaction"),
+        (PARTITION_TTL, "ttl", "partition_ttl"),
+        (CLEANING, "cleaning", "cleaning"),
+    ],
+)
+def test_a_file_spells_services_as_the_release_before_and_either_spelling_is_read(
+    service: TableService, stored: str, name: str
+) -> None:
+    operation = Operation("flights-x-1", TARGET, RunService(service, INSTANT))
+    content = operation.to_json_object()
+    assert (content["kind"], content["work"]["service"]) == (stored, stored)
+    assert str(operation.kind) == name
+    assert Operation.from_json_object({**content, "kind": name}) == operation
 
 
 @pytest.mark.parametrize(

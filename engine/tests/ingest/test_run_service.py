@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.archival.service import ARCHIVAL
+from tideline.hudi.services.cleaning.service import CLEANING
+from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
+from tideline.hudi.services.service import TableService
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
@@ -30,7 +33,7 @@ from tideline.storage.location import StoreLocation
 
 CLOCK = SystemClock()
 FIRST, SECOND = InstantTime("20260101000000001"), InstantTime("20260101000000002")
-WITHOUT_SPARK = [Service.CLEANING, Service.ARCHIVAL, Service.TTL]
+WITHOUT_SPARK = [CLEANING, ARCHIVAL, PARTITION_TTL]
 
 
 def no_session(_: Iterable[StoreLocation]) -> Any:
@@ -68,7 +71,7 @@ def table(tmp_path: Path) -> Table:
 
 
 @pytest.mark.parametrize("service", WITHOUT_SPARK)
-def test_where_there_is_nothing_to_do_it_is_said(table: Table, service: Service) -> None:
+def test_where_there_is_nothing_to_do_it_is_said(table: Table, service: TableService) -> None:
     missing = table.run(RunService(service, ""))
     assert (missing.outcome, missing.message) == (Outcome.NOTHING, "there is no table")
     table.create(FIRST)
@@ -80,11 +83,11 @@ def test_where_there_is_nothing_to_do_it_is_said(table: Table, service: Service)
 def test_settings_of_an_operation_count_over_those_of_the_table(table: Table) -> None:
     table.create(*(InstantTime(f"202601010000000{number:02d}") for number in range(1, 9)))
     settings = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "5"}
-    done = table.run(RunService(Service.ARCHIVAL, "", settings))
+    done = table.run(RunService(ARCHIVAL, "", settings))
     assert (done.outcome, done.message) == (Outcome.SUCCEEDED, "moved 5 instants to the archive")
     assert done.bytes_written > 0
     assert len(done.audit[0]["archived"]) == 5
-    wrong = table.run(RunService(Service.ARCHIVAL, "", {"hoodie.keep.min.commits": "many"}))
+    wrong = table.run(RunService(ARCHIVAL, "", {"hoodie.keep.min.commits": "many"}))
     assert (wrong.outcome, wrong.exit_code) == (Outcome.FAILED, 2)
 
 

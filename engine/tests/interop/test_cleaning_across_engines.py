@@ -19,8 +19,9 @@ from tideline.hudi.services.cleaning.execute import (
     execute_cleaning,
     schedule_cleaning,
 )
-from tideline.hudi.services.cleaning.history import read_cleaning_plan, read_last_clean
+from tideline.hudi.services.cleaning.stored_plan import read_cleaning_plan
 from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.past_cleans import read_last_clean
 from tideline.hudi.services.restore.execute import restore_table, schedule_restore
 from tideline.hudi.services.savepoint.execute import create_savepoint, list_savepoints
 from tideline.hudi.table.hoodie_table import HoodieTable

@@ -65,7 +65,7 @@ def test_hudi_reads_and_compacts_what_our_log_compaction_left(
     table.sql("delete from {t} where id = 'k5'")
     table.check()
 
-    done = table.lake.run("logcompaction", options=DUE)
+    done = table.lake.run("log_compaction", options=DUE)
     assert done.done, done
     table.check()
 

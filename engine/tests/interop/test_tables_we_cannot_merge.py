@@ -133,7 +133,7 @@ def cluster(theirs: Theirs) -> None:
 def refuses_writes(theirs: Theirs, reason: str) -> None:
     with pytest.raises(UnsupportedTableError, match=reason):
         theirs.small.write("upsert", batch([0], 99))
-    for service in ("compaction", "logcompaction"):
+    for service in ("compaction", "log_compaction"):
         with pytest.raises(UnsupportedTableError, match=reason):
             theirs.lake.run(service)
         assert reason in str(theirs.lake.plan(service).outcome)

@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tideline.hudi.services.runs import ServiceRun, TableServices
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.clustering.service import CLUSTERING
+from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
+from tideline.hudi.services.runs import TableServices
+from tideline.hudi.services.service import ServiceRun, TableService
 from tideline.hudi.table.table_config import TableType
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
@@ -27,7 +30,7 @@ DUE = {
     "hoodie.clustering.plan.strategy.sort.columns": "v",
     "hoodie.log.compaction.blocks.threshold": "1",
 }
-SERVICES = (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING)
+SERVICES = (COMPACTION, LOG_COMPACTION, CLUSTERING)
 NEXT = batch([0, 50], 9)
 
 
@@ -35,7 +38,7 @@ def services(table: SmallTable, store: ObjectStore | None = None) -> TableServic
     return local_services(table, DUE, store)
 
 
-def run(table: SmallTable, service: Service, store: ObjectStore | None = None) -> ServiceRun:
+def run(table: SmallTable, service: TableService, store: ObjectStore | None = None) -> ServiceRun:
     return services(table, store).run(service)
 
 
@@ -57,7 +60,7 @@ def count_writes(prepared: SmallTable, act: Callable[[SmallTable, FaultyStore], 
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=str)
-def test_dying_before_any_write_of_a_service(prepared: SmallTable, service: Service) -> None:
+def test_dying_before_any_write_of_a_service(prepared: SmallTable, service: TableService) -> None:
     before = prepared.merged_values()
 
     def act(table: SmallTable, store: FaultyStore) -> object:
@@ -82,19 +85,19 @@ def test_dying_before_any_write_of_a_service(prepared: SmallTable, service: Serv
         table.forget()
 
 
-def check_sound(table: SmallTable, service: Service, when: str) -> None:
+def check_sound(table: SmallTable, service: TableService, when: str) -> None:
     fresh = open_fresh(table.location, clock=table.clock)
     pending = fresh.timeline().pending()
     assert not len(pending), f"{when}: {pending}"
     assert missing_files(fresh) == [], when
-    if service is not Service.LOG_COMPACTION:
+    if service is not LOG_COMPACTION:
         assert unexplained_objects(fresh) == [], when
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=str)
 @pytest.mark.parametrize("kind", LostReply)
 def test_losing_any_reply_neither_loses_nor_doubles_rows(
-    prepared: SmallTable, service: Service, kind: LostReply
+    prepared: SmallTable, service: TableService, kind: LostReply
 ) -> None:
     before = prepared.merged_values()
     for number in range(1, 20):

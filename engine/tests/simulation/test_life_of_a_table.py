@@ -6,7 +6,11 @@ from random import Random
 
 import pytest
 
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.archival.service import ARCHIVAL
+from tideline.hudi.services.cleaning.service import CLEANING
+from tideline.hudi.services.clustering.service import CLUSTERING
+from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.services.service import TableService
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -43,9 +47,9 @@ def test_all_services_of_a_table_with_deaths_in_between(kind: TableType, seed: i
     table = SmallTable.in_memory(SETTINGS, table_type=kind)
     model: dict[str, int] = {}
     known: set[InstantTime] = set()
-    wanted = [Service.CLEANING, Service.ARCHIVAL, Service.CLUSTERING]
+    wanted = [CLEANING, ARCHIVAL, CLUSTERING]
     if kind is TableType.MERGE_ON_READ:
-        wanted.append(Service.COMPACTION)
+        wanted.append(COMPACTION)
     for version in range(1, 31):
         table.fake_clock.advance(LONG_S)
         keys = random.sample(range(12), 4)
@@ -62,7 +66,7 @@ def test_all_services_of_a_table_with_deaths_in_between(kind: TableType, seed: i
     table.forget()
 
 
-def run(table: SmallTable, service: Service, random: Random) -> None:
+def run(table: SmallTable, service: TableService, random: Random) -> None:
     """Run a service, dying at some write every other time; the next run finishes it."""
     plan = FaultPlan(crash_before_write=random.randint(1, 20)) if random.random() < 0.5 else None
     try:

@@ -16,7 +16,9 @@ import pytest
 from tideline.clock import SystemClock
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import archive_table
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.clustering.service import CLUSTERING
+from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.services.service import TableService
 from tideline.hudi.table.table_config import TableType
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
@@ -88,7 +90,7 @@ def failing(place: Place, act: Callable[[], object]) -> PowerLoss:
 
 
 def assert_survived(
-    place: Place, power: PowerLoss, old: Rows, new: Rows, service: Service | None = None
+    place: Place, power: PowerLoss, old: Rows, new: Rows, service: TableService | None = None
 ) -> None:
     """A reader, the service again if it is one, the next writer, a reader; at every moment."""
     seen = set()
@@ -140,8 +142,8 @@ def test_a_commit_is_whole_or_not_there(
     assert_survived(place, power, old, new)
 
 
-@pytest.mark.parametrize("service", [Service.COMPACTION, Service.CLUSTERING], ids=str)
-def test_a_service_loses_no_row(place: Place, service: Service) -> None:
+@pytest.mark.parametrize("service", [COMPACTION, CLUSTERING], ids=str)
+def test_a_service_loses_no_row(place: Place, service: TableService) -> None:
     table = prepare(place, TableType.MERGE_ON_READ)
     rows = table.values()
     power = failing(place, lambda: local_services(table, DUE).run(service))

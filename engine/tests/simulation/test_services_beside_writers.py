@@ -15,7 +15,12 @@ from pathlib import Path
 import pytest
 
 from tideline.hudi.check.finding import Severity
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.archival.service import ARCHIVAL
+from tideline.hudi.services.cleaning.service import CLEANING
+from tideline.hudi.services.clustering.service import CLUSTERING
+from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
+from tideline.hudi.services.rollback.service import ROLLBACK
 from tideline.hudi.table.table_config import TableType
 from tideline.storage.location import StoreLocation
 from tideline.testing import writer_process
@@ -48,8 +53,8 @@ LETS_UPDATES_WIN = {
     ),
     "hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true",
 }
-MOVE_ROWS = (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING)
-MOVE_NONE = (Service.CLEANING, Service.ARCHIVAL)
+MOVE_ROWS = (COMPACTION, LOG_COMPACTION, CLUSTERING)
+MOVE_NONE = (CLEANING, ARCHIVAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +151,8 @@ def finish(table: SmallTable) -> None:
     services = local_services(table, SERVICES)
     for service in MOVE_ROWS:
         services.run_pending(service)
-    services.run(Service.CLEANING)
-    services.run(Service.ROLLBACK)
+    services.run(CLEANING)
+    services.run(ROLLBACK)
     errors = [x for x in table.lake().check(keys=True) if x.severity is Severity.ERROR]
     assert not errors, errors
     table.lake().repair()

@@ -15,7 +15,12 @@ from pathlib import Path
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.archival.service import ARCHIVAL
+from tideline.hudi.services.cleaning.service import CLEANING
+from tideline.hudi.services.clustering.service import CLUSTERING
+from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
+from tideline.hudi.services.service import TableService
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
@@ -44,8 +49,8 @@ DUE = {
     ),
     "hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true",
 }
-MOVE_ROWS = (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING)
-SERVICES = (*MOVE_ROWS, Service.CLEANING, Service.ARCHIVAL)
+MOVE_ROWS = (COMPACTION, LOG_COMPACTION, CLUSTERING)
+SERVICES = (*MOVE_ROWS, CLEANING, ARCHIVAL)
 NEXT = batch([0, 50], 9)
 STATES = (".requested", ".inflight")
 
@@ -57,7 +62,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = SmallTable.create(StoreLocation.of(folder), table_type=TableType.MERGE_ON_READ)
     table.write("insert", batch(range(8), 1))
     table.write("upsert", batch([0, 1], 2))
-    local_services(table, DUE).run(Service.COMPACTION)
+    local_services(table, DUE).run(COMPACTION)
     table.write("upsert", batch([0, 1, 20], 3))
     table.write("delete", batch([3], 0))
     return folder
@@ -68,17 +73,17 @@ def copied(prepared: Path, folder: Path) -> SmallTable:
     return SmallTable(StoreLocation.of(folder))
 
 
-def killed(table: SmallTable, service: Service, plan: FaultPlan) -> None:
+def killed(table: SmallTable, service: TableService, plan: FaultPlan) -> None:
     task = ServiceTask(table.location, service, DUE, plan)
     process = writer_process.start(run_service, task)
     assert writer_process.join(process) == -signal.SIGKILL
 
 
-def run(table: SmallTable, service: Service) -> None:
+def run(table: SmallTable, service: TableService) -> None:
     local_services(table, DUE).run(service)
 
 
-def runs_of(table: SmallTable, service: Service) -> list[CommitMetadata]:
+def runs_of(table: SmallTable, service: TableService) -> list[CommitMetadata]:
     """What the completed runs of a service that moves rows did."""
     hoodie = open_fresh(table.location)
     commits = map(hoodie.read_commit, hoodie.timeline().of(*COMMIT_ACTIONS).completed())
@@ -86,7 +91,7 @@ def runs_of(table: SmallTable, service: Service) -> list[CommitMetadata]:
     return [one for one in commits if one.extra_metadata.get("tideline.service.name") == name]
 
 
-def check_sound(table: SmallTable, service: Service, when: str) -> None:
+def check_sound(table: SmallTable, service: TableService, when: str) -> None:
     """As it is after `check --repair`: nothing wrong, nothing pending, nothing unaccounted for."""
     lake = table.lake()
     lake.recover()
@@ -94,7 +99,7 @@ def check_sound(table: SmallTable, service: Service, when: str) -> None:
     assert lake.check(keys=True) == (), when
     fresh = open_fresh(table.location)
     assert not len(fresh.timeline().pending()), when
-    if service is not Service.LOG_COMPACTION:
+    if service is not LOG_COMPACTION:
         assert unexplained_objects(fresh) == [], when
     assert not list(folder_of(table).rglob(".tmp-*")), when
 
@@ -106,7 +111,7 @@ def folder_of(table: SmallTable) -> Path:
 @pytest.mark.parametrize("comes_next", ["writer", pytest.param("service", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("service", SERVICES, ids=str)
 def test_killed_before_any_write(
-    service: Service, comes_next: str, prepared: Path, tmp_path: Path
+    service: TableService, comes_next: str, prepared: Path, tmp_path: Path
 ) -> None:
     rehearsal = copied(prepared, tmp_path / "rehearsal")
     before = rehearsal.values()
@@ -133,12 +138,12 @@ def test_killed_before_any_write(
         assert table.values() == after, when
 
 
-def check_covers(service: Service, writes: tuple[RecordedWrite, ...]) -> None:
+def check_covers(service: TableService, writes: tuple[RecordedWrite, ...]) -> None:
     """Protocol points are among the writes: states of the instant, data files, what is deleted."""
     paths = [write.path for write in writes]
     methods = {write.method for write in writes}
     assert any(method.startswith("delete") for method in methods)
-    if service is Service.ARCHIVAL:
+    if service is ARCHIVAL:
         assert any(".commits_.archive." in path for path in paths)
         return
     for state in STATES:
@@ -148,7 +153,7 @@ def check_covers(service: Service, writes: tuple[RecordedWrite, ...]) -> None:
         assert "close_writer" in methods or any(".log." in path for path in paths)
 
 
-def check_applied_once(table: SmallTable, service: Service, before: int, when: str) -> None:
+def check_applied_once(table: SmallTable, service: TableService, before: int, when: str) -> None:
     """Every file group has one new version by each run, and no two runs had the same work."""
     runs = runs_of(table, service)[before:]
     assert runs, when
@@ -164,7 +169,9 @@ def check_applied_once(table: SmallTable, service: Service, before: int, when: s
 
 
 @pytest.mark.parametrize("service", MOVE_ROWS, ids=str)
-def test_killed_right_after_it_completed(service: Service, prepared: Path, tmp_path: Path) -> None:
+def test_killed_right_after_it_completed(
+    service: TableService, prepared: Path, tmp_path: Path
+) -> None:
     """Its work counts: nobody does it again, or takes it back."""
     rehearsal = copied(prepared, tmp_path / "rehearsal")
     before = rehearsal.values()
@@ -187,7 +194,7 @@ def test_killed_right_after_it_completed(service: Service, prepared: Path, tmp_p
 )
 @pytest.mark.parametrize("service", MOVE_ROWS, ids=str)
 def test_killed_at_any_moment(
-    service: Service, moment: int, prepared: Path, tmp_path: Path
+    service: TableService, moment: int, prepared: Path, tmp_path: Path
 ) -> None:
     """Not only between two calls on the store: also in the middle of one."""
     table = copied(prepared, tmp_path / "table")
@@ -202,7 +209,7 @@ def test_killed_at_any_moment(
     check_sound(table, service, f"killed at moment {moment}")
 
 
-def held_open(table: SmallTable, service: Service, ready: Path) -> BaseProcess:
+def held_open(table: SmallTable, service: TableService, ready: Path) -> BaseProcess:
     """A process that has written all files of its run and waits while the file `ready` exists."""
     task = ServiceTask(table.location, service, DUE)
     process = writer_process.start(hold_a_service_open, task, str(ready))
@@ -219,7 +226,9 @@ def pending(table: SmallTable) -> list[Instant]:
 
 
 @pytest.mark.parametrize("service", MOVE_ROWS, ids=str)
-def test_a_live_service_is_left_alone(service: Service, prepared: Path, tmp_path: Path) -> None:
+def test_a_live_service_is_left_alone(
+    service: TableService, prepared: Path, tmp_path: Path
+) -> None:
     table = copied(prepared, tmp_path / "table")
     before = table.values()
     process = held_open(table, service, tmp_path / "ready")
@@ -237,9 +246,9 @@ def test_a_live_service_is_left_alone(service: Service, prepared: Path, tmp_path
     check_sound(table, service, "held open")
 
 
-@pytest.mark.parametrize("service", (Service.COMPACTION, Service.CLUSTERING), ids=str)
+@pytest.mark.parametrize("service", (COMPACTION, CLUSTERING), ids=str)
 def test_a_stopped_service_is_left_alone_however_old_its_heartbeat(
-    service: Service, prepared: Path, tmp_path: Path
+    service: TableService, prepared: Path, tmp_path: Path
 ) -> None:
     """The kernel says that it holds its lock; when it goes on it finishes what it was at."""
     table = copied(prepared, tmp_path / "table")

@@ -96,7 +96,7 @@ def test_log_compaction_keeps_every_row(spark: SparkSession, tmp_path: Path) -> 
     table = create(spark, tmp_path / "t", "MERGE_ON_READ")
     before = stored(table)
     run = table.run(
-        "logcompaction", options={"hoodie.log.compaction.blocks.threshold": "1"}, spark=spark
+        "log_compaction", options={"hoodie.log.compaction.blocks.threshold": "1"}, spark=spark
     )
     assert len(run.done) == 1
     assert stored(table) == before

@@ -19,7 +19,9 @@ from pyspark.sql.streaming import StreamingQuery
 
 import tideline
 from tideline.commit_report import CommitReport
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.clustering.service import CLUSTERING
+from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.services.rollback.service import ROLLBACK
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Action
 from tideline.storage.location import StoreLocation
@@ -49,7 +51,7 @@ SETTINGS = {
     "hoodie.keep.min.commits": "4",
     "hoodie.keep.max.commits": "5",
 }
-SCHEDULED = (Service.COMPACTION, Service.CLUSTERING)
+SCHEDULED = (COMPACTION, CLUSTERING)
 DEADLINE_S = 240.0
 
 
@@ -149,7 +151,7 @@ def test_services_that_a_stream_schedules_run_beside_it(
     services = local_services(table, SETTINGS)
     for service in SCHEDULED:
         services.run_pending(service)
-    services.run(Service.ROLLBACK)
+    services.run(ROLLBACK)
     assert table.values() == expected(BATCHES)
     opened = open_fresh(table.location)
     assert not len(opened.timeline().pending())

@@ -15,8 +15,10 @@ from tideline.errors import ConfigError
 from tideline.hudi.index.uniqueness import described
 from tideline.hudi.recovery.plan import RollbackPlan
 from tideline.hudi.services.explanation import Explanation, NotDue
-from tideline.hudi.services.runs import ServicePlan, ServiceRun
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.registry import all_services, service_named
+from tideline.hudi.services.rollback.service import ROLLBACK
+from tideline.hudi.services.runs import ServicePlan
+from tideline.hudi.services.service import ServiceRun, TableService
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import Place
@@ -33,8 +35,19 @@ _OPTIONS = click.option(
 _PATHS_SHOWN_MAX = 20
 
 
+def complete_service(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """What a shell offers for SERVICE."""
+    return [service.name for service in all_services() if service.name.startswith(incomplete)]
+
+
 @click.command("plan")
-@click.argument("target", nargs=-1, metavar="[SERVICE] URI", required=True)
+@click.argument(
+    "target",
+    nargs=-1,
+    metavar="[SERVICE] URI",
+    required=True,
+    shell_complete=complete_service,
+)
 @_OPTIONS
 @json_option
 @storage_options
@@ -43,13 +56,13 @@ def plan_command(
 ) -> None:
     """Say what SERVICE, or every service, would do to the table at URI, and why; change nothing."""
     name, uri = _target(target)
-    wanted = [Service.parse(name)] if name is not None else list(Service)
+    wanted = all_services() if name is None else (service_named(name),)
     settings = parse_pairs(options, option="--option")
     table = LakeTable.open(uri, storage_options=storage)
-    if wanted == [Service.ROLLBACK]:
+    if wanted == (ROLLBACK,):
         _plan_rollback(table, as_json=as_json)
         return
-    plans = [table.plan(service.value, options=settings) for service in wanted]
+    plans = [table.plan(service.name, options=settings) for service in wanted]
     about = _about(table.hoodie_table) if name is None else {}
     if as_json:
         print_json({"services": [plan.to_json_object() for plan in plans], **about})
@@ -68,12 +81,12 @@ def plan_command(
 def _about(table: HoodieTable) -> dict[str, Any]:
     """What a plan of all services says of the table besides: its ingests, where keys are unique."""
     keys = described(table)
-    told: dict[str, Any] = {"ingests": describe_ingests(table, table.timeline())}
-    return told if keys is None else {**told, "keys": keys}
+    about: dict[str, Any] = {"ingests": describe_ingests(table, table.timeline())}
+    return about if keys is None else {**about, "keys": keys}
 
 
 @click.command("execute")
-@click.argument("service", required=False)
+@click.argument("service", required=False, shell_complete=complete_service)
 @click.argument("uri", required=False)
 @click.option(
     "--operation",
@@ -100,10 +113,10 @@ def execute_command(
         raise click.exceptions.Exit(run_operation(operation_path))
     if service is None or uri is None:
         raise ConfigError("Name a SERVICE and a table URI, or --operation FILE")
-    wanted = Service.parse(service)
+    wanted = service_named(service)
     settings = parse_pairs(options, option="--option")
     table = LakeTable.open(uri, storage_options=storage)
-    run = table.run(wanted.value, options=settings)
+    run = table.run(wanted.name, options=settings)
     if as_json:
         print_json(run.to_json_object())
     else:
@@ -140,13 +153,14 @@ def print_run(run: ServiceRun) -> None:
         print_line(f"{run.service}: not due, {run.not_due.reason}.")
 
 
-def print_audit(service: Service, audit: Mapping[str, Any]) -> None:
+def print_audit(service: TableService, audit: Mapping[str, Any]) -> None:
     """One audit: its facts on a line, then its lists, an item a line."""
     lists = {name: value for name, value in audit.items() if isinstance(value, list)}
     facts = {name: value for name, value in audit.items() if name not in lists}
     instant = facts.pop("instant", "")
-    facts.pop("service", None)
-    facts |= facts.pop("figures", None) or {}
+    for shown_elsewhere in ("service", "figures"):
+        facts.pop(shown_elsewhere, None)
+    facts |= facts.pop("metrics", None) or {}
     shown = ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
     print_line(f"{service} {instant}".rstrip() + (f": {shown}" if shown else ""))
     for name, items in lists.items():
@@ -198,7 +212,7 @@ def _plan_rollback(table: LakeTable, *, as_json: bool) -> None:
         files = [path for paths in plan.paths.values() for path in paths]
         print_line(
             f"Would roll back {plan.instant} ({plan.action}), because its writer is gone: "
-            f"{len(files)} files to delete."
+            f"{counted(len(files), 'file')} to delete."
         )
         for path in files:
             print_line(f"  {path}")

@@ -20,7 +20,13 @@ from pathlib import Path
 from random import Random
 
 from tideline.errors import ConflictError, StorageUnavailableError, UnknownOutcomeError
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.archival.service import ARCHIVAL
+from tideline.hudi.services.cleaning.service import CLEANING
+from tideline.hudi.services.clustering.service import CLUSTERING
+from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
+from tideline.hudi.services.rollback.service import ROLLBACK
+from tideline.hudi.services.service import TableService
 from tideline.storage.location import StoreLocation
 from tideline.testing import writer_process
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
@@ -37,8 +43,8 @@ from tideline.testing.storm_writer import (
 )
 
 WRITERS = (1, 2)
-MOVER = (Service.COMPACTION, Service.CLUSTERING, Service.LOG_COMPACTION)
-KEEPER = (Service.CLEANING, Service.ARCHIVAL, Service.ROLLBACK)
+MOVER = (COMPACTION, CLUSTERING, LOG_COMPACTION)
+KEEPER = (CLEANING, ARCHIVAL, ROLLBACK)
 SERVICE_OPTIONS = {
     "hoodie.compact.inline.max.delta.commits": "2",
     "hoodie.log.compaction.blocks.threshold": "2",
@@ -128,12 +134,12 @@ class KillStorm:
         expected = expected_values(self.acknowledged())
         assert self.table.values() == expected
         services = local_services(self.table, {**self.options, **SERVICE_OPTIONS})
-        for service in (Service.ROLLBACK, *MOVER):
+        for service in (ROLLBACK, *MOVER):
             # A plan that another overtook is given up by whoever tries it.
             with suppress(ConflictError):
                 services.run_pending(service)
-        services.run(Service.CLEANING)
-        services.run(Service.ROLLBACK)
+        services.run(CLEANING)
+        services.run(ROLLBACK)
         self.table.lake().repair()
         assert self.table.values() == expected
         assert self.table.merged_values() == expected
@@ -209,7 +215,7 @@ class KillStorm:
 @dataclass(frozen=True, slots=True)
 class _ServiceJob:
     location: StoreLocation
-    services: tuple[Service, ...]
+    services: tuple[TableService, ...]
     options: Mapping[str, str]
     plan: FaultPlan
 

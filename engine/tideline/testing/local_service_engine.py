@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tideline.hudi.services.clustering.plan import ClusteringPlan
-from tideline.hudi.services.compaction.operation import CompactionOperation
-from tideline.hudi.services.engine import ServiceWork
+from tideline.hudi.services.engine import RowArrangement, ServiceWork
+from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.cluster_work import WholePiece, cut_group
@@ -30,30 +29,30 @@ class LocalServiceEngine:
     table: HoodieTable
     after_files: Callable[[], None] | None = None
 
-    def compact(
-        self, work: ServiceWork, operations: Sequence[CompactionOperation]
-    ) -> Sequence[WriteStat]:
+    def compact(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
         context = self._context(work)
         stats = [
-            compact_slice(context.for_task(number, 0, 0), self.table.store, item.slice)
-            for number, item in enumerate(operations)
+            compact_slice(context.for_task(number, 0, 0), self.table.store, piece)
+            for number, piece in enumerate(slices)
         ]
         return self._done(stats)
 
-    def compact_logs(
-        self, work: ServiceWork, operations: Sequence[CompactionOperation]
-    ) -> Sequence[WriteStat]:
+    def compact_logs(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
         context = self._context(work)
         stats: list[WriteStat] = []
-        for number, item in enumerate(operations):
-            stats += compact_log(context.for_task(number, 0, 0), self.table.store, item.slice)
+        for number, piece in enumerate(slices):
+            stats += compact_log(context.for_task(number, 0, 0), self.table.store, piece)
         return self._done(stats)
 
-    def cluster(self, work: ServiceWork, plan: ClusteringPlan) -> Sequence[WriteStat]:
+    def cluster(self, work: ServiceWork, arrangement: RowArrangement) -> Sequence[WriteStat]:
         context = self._context(work)
-        order = RowOrder(plan.sort_columns, plan.layout) if plan.sort_columns else None
+        order = (
+            RowOrder(arrangement.sort_columns, arrangement.layout)
+            if arrangement.sort_columns
+            else None
+        )
         stats: list[WriteStat] = []
-        for number, group in enumerate(plan.groups):
+        for number, group in enumerate(arrangement.groups):
             pieces = cut_group(
                 group.slices, 1, is_ordered=order is not None, instant=work.instant, group=number
             )

@@ -18,14 +18,19 @@ from unittest.mock import patch
 from tideline.errors import ConfigError, ConflictError
 from tideline.hudi.check.finding import Finding, RepairKind, Severity
 from tideline.hudi.services.archival.execute import archive_table
+from tideline.hudi.services.cleaning.service import CLEANING
+from tideline.hudi.services.clustering.service import CLUSTERING
+from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
 from tideline.hudi.services.restore.execute import restore_table
+from tideline.hudi.services.rollback.service import ROLLBACK
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.savepoint.execute import (
     create_savepoint,
     delete_savepoint,
     list_savepoints,
 )
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.service import TableService
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
@@ -92,30 +97,28 @@ class ServiceHistory:
     def _possible_acts(self) -> dict[str, Act]:
         acts: dict[str, Act] = {
             "write": self._write,
-            "cleaning": self._running(Service.CLEANING),
+            "cleaning": self._running(CLEANING),
             "archival": lambda store: archive_table(self._open(store), self._settings.archival),
-            "rollback": self._running(Service.ROLLBACK),
+            "rollback": self._running(ROLLBACK),
             "savepoint": self._create_savepoint,
             "delete savepoint": self._delete_savepoint,
             "restore": self._restore,
             "pin": self._pin,
             "unpin": self._unpin,
-            "plan clustering": self._planning(Service.CLUSTERING),
-            "clustering": self._running(Service.CLUSTERING),
-            "planned clustering": lambda store: self._services(store).run_pending(
-                Service.CLUSTERING
-            ),
+            "plan clustering": self._planning(CLUSTERING),
+            "clustering": self._running(CLUSTERING),
+            "planned clustering": lambda store: self._services(store).run_pending(CLUSTERING),
         }
         if self._settings.table_type is TableType.MERGE_ON_READ:
-            acts["plan compaction"] = self._planning(Service.COMPACTION)
-            acts["compaction"] = self._running(Service.COMPACTION)
-            acts["log compaction"] = self._running(Service.LOG_COMPACTION)
+            acts["plan compaction"] = self._planning(COMPACTION)
+            acts["compaction"] = self._running(COMPACTION)
+            acts["log compaction"] = self._running(LOG_COMPACTION)
         return acts
 
-    def _planning(self, service: Service) -> Act:
+    def _planning(self, service: TableService) -> Act:
         return lambda store: self._services(store).schedule(service)
 
-    def _running(self, service: Service) -> Act:
+    def _running(self, service: TableService) -> Act:
         return lambda store: self._services(store).run(service)
 
     def _report(self, error: Exception) -> str:

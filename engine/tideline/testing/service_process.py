@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tideline.errors import ConflictError
 from tideline.hudi.services.explanation import NotDue
-from tideline.hudi.services.runs import ServiceRun, TableServices
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.runs import TableServices
+from tideline.hudi.services.service import ServiceRun, TableService
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
@@ -28,7 +28,7 @@ class ServiceTask:
     """One run of a service for a process: `plan` says when it is killed."""
 
     location: StoreLocation
-    service: Service
+    service: TableService
     options: Mapping[str, str]
     plan: FaultPlan = field(default_factory=FaultPlan)
 
@@ -75,7 +75,7 @@ def hold_a_service_open(task: ServiceTask, ready: str) -> None:
 
 def run_services_until(
     location: StoreLocation,
-    services: Sequence[Service],
+    services: Sequence[TableService],
     options: Mapping[str, str],
     stop: str,
     diary: str,
@@ -98,7 +98,7 @@ def run_services_until(
 
 
 def _run_once(
-    table: SmallTable, service: Service, options: Mapping[str, str], *, only_pending: bool
+    table: SmallTable, service: TableService, options: Mapping[str, str], *, only_pending: bool
 ) -> str:
     services = local_services(table, options)
     try:

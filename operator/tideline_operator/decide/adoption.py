@@ -19,8 +19,8 @@ from enum import Enum
 from tideline.hudi.nature.operation import Operation
 from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.nature.table_nature import TableNature
-from tideline.hudi.services.service import Service
-from tideline_operator.decide.service_settings import SPEC_NAMES, wanted_services
+from tideline.hudi.services.registry import TableService
+from tideline_operator.decide.service_settings import spec_name, wanted_services
 from tideline_operator.resources.lake_table import LakeTableSpec
 
 _SPEC_FIELDS = frozenset(item.name for item in fields(LakeTableSpec))
@@ -45,7 +45,7 @@ class Adoption:
 
     reason: AdoptionReason = AdoptionReason.VERIFIED
     message: str = ""
-    left_out: Mapping[Service, str] = field(default_factory=dict)
+    left_out: Mapping[TableService, str] = field(default_factory=dict)
 
     @property
     def is_refused(self) -> bool:
@@ -71,10 +71,10 @@ def adoption_of(nature: TableNature, spec: LakeTableSpec, *, is_ours: bool) -> A
     return Adoption(reason, message, left_out)
 
 
-def _told(left_out: Mapping[Service, str]) -> Iterator[str]:
+def _told(left_out: Mapping[TableService, str]) -> Iterator[str]:
     """Services that are left out, once for each reason."""
     for why in dict.fromkeys(left_out.values()):
-        names = ", ".join(SPEC_NAMES[one] for one, text in left_out.items() if text == why)
+        names = ", ".join(spec_name(one) for one, text in left_out.items() if text == why)
         yield f"left out ({names}): {why}"
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tideline.hudi.services.cleaning.retention import LastClean
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.due_facts import NO_HOLDS, ArchivalHolds
+from tideline.hudi.services.last_clean import LastClean
+from tideline.hudi.services.registry import TableService
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import KNOWN_UTC, KnownZone
@@ -21,7 +22,7 @@ LOCATION_TAKEN = "LocationTaken"
 
 
 class WriterFate(Enum):
-    """What is known of a writer beside its heartbeat.
+    """What is known of a writer besides its heartbeat.
 
     ENDING: its driver has ended, but a pod that wrote for it may still run. GONE: all have ended.
     """
@@ -45,7 +46,7 @@ class ObservedPending:
     state: str
     is_dead: bool = False
     dead_at_ms: int | None = None
-    service: Service | None = None
+    service: TableService | None = None
     is_idle: bool = False
     writer: str = ""
     fate: WriterFate = WriterFate.UNKNOWN
@@ -57,8 +58,8 @@ class TableHistory:
 
     `properties` are the table's own settings. `clusterings` are the replacecommits that are
     clustering, pending or completed; `log_compactions` the delta commits that are log compactions.
-    `ingests` are commits that ingests of ours made since the last restore, where that matters.
-    `zone` is that of the instants.
+    `archival_holds` are known where archival would be due but for them. `ingests` are commits that
+    ingests of ours made since the last restore, where that matters. `zone` is that of the instants.
     """
 
     timeline: ActiveTimeline = field(default_factory=ActiveTimeline)
@@ -66,6 +67,7 @@ class TableHistory:
     clusterings: frozenset[InstantTime] = frozenset()
     log_compactions: frozenset[InstantTime] = frozenset()
     last_clean: LastClean | None = None
+    archival_holds: ArchivalHolds = NO_HOLDS
     ingests: frozenset[InstantTime] = frozenset()
     zone: KnownZone = KNOWN_UTC
 

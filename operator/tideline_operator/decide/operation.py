@@ -29,7 +29,6 @@ from tideline.ingest.operation.operation import (
 from tideline_operator.decide.iceberg_settings import iceberg_settings
 from tideline_operator.decide.service_settings import (
     INLINE_SERVICES_OFF,
-    rerun_settings,
     service_settings,
     zone_setting,
 )
@@ -98,7 +97,7 @@ def service_operation(table: ResolvedTable, need: ServiceNeed, *, basis: str) ->
     """Run a service that is due, seeing instants, or metadata, up to `basis`."""
     if isinstance(need.service, IcebergService):
         return _operation(table, _maintenance(table.spec, need, need.service, basis))
-    forced = rerun_settings(need.service) if need.rerun is not None else {}
+    forced = need.service.whenever_asked if need.rerun is not None else {}
     settings = {**service_settings(table.spec), **forced}
     work = RunService(need.service, basis, settings, need.resumes, need.rerun)
     return _operation(table, work)

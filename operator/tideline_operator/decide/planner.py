@@ -377,7 +377,7 @@ class _Planner:
             again = "try the next files"
             if last is not None:
                 again = "try again" if last.phase is OperationPhase.FAILED else "look again"
-            subject = operation.subject or operation.kind.value
+            subject = operation.subject or str(operation.kind)
             waited_for = last.id if last is not None else operation.id
             return [Wait(subject, WaitKind.RETRY, retry_at.ms, again, operation_id=waited_for)]
         attempt = last.attempt + 1 if last is not None else 1

@@ -1,41 +1,23 @@
 """The service part of a LakeTable in Hudi's words: settings, names, and which services run.
 
-What a spec says in fields of its own comes first, `spec.properties` over it.
+What a spec says in fields of its own comes first, `spec.properties` over it. A service that the
+resource has no field for is looked after where `spec.properties` switch it on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.registry import ROLLBACK, TableService, all_services
 from tideline.hudi.table.table_config import TIMEZONE
 from tideline.iceberg.service import IcebergService
 from tideline_operator.decide.iceberg_settings import ICEBERG_SPEC_NAMES
 from tideline_operator.resources.lake_table import LakeTableSpec, TableType
 from tideline_operator.resources.services import CleaningPolicy, ServiceMode, Services
 
-_HUDI_SPEC_NAMES: Mapping[Service, str] = {
-    Service.CLEANING: "cleaning",
-    Service.ARCHIVAL: "archiving",
-    Service.COMPACTION: "compaction",
-    Service.LOG_COMPACTION: "logCompaction",
-    Service.CLUSTERING: "clustering",
-    Service.TTL: "partitionTtl",
-}
-SPEC_NAMES: Mapping[Service | IcebergService, str] = dict(
-    [*_HUDI_SPEC_NAMES.items(), *ICEBERG_SPEC_NAMES.items()]
-)
-"""What the resource calls the services, in the order in which they run when several are due."""
-
 INLINE_SERVICES_OFF: Mapping[str, str] = {
-    "hoodie.clean.automatic": "false",
-    "hoodie.archive.automatic": "false",
-    "hoodie.compact.inline": "false",
-    "hoodie.compact.schedule.inline": "false",
-    "hoodie.log.compaction.inline": "false",
-    "hoodie.clustering.inline": "false",
-    "hoodie.clustering.schedule.inline": "false",
-    "hoodie.partition.ttl.inline": "false",
+    name: "false" for service in all_services() for name in service.inline_settings
 }
 """For every write of ours: services are operations of their own."""
 
@@ -45,41 +27,50 @@ _RETENTION = {
     CleaningPolicy.KEEP_LATEST_FILE_VERSIONS: "hoodie.clean.fileversions.retained",
     CleaningPolicy.KEEP_LATEST_BY_HOURS: "hoodie.clean.hours.retained",
 }
-_WHENEVER_ASKED: Mapping[Service, Mapping[str, str]] = {
-    Service.CLEANING: {"hoodie.clean.trigger.max.commits": "1"},
-    Service.COMPACTION: {
-        "hoodie.compact.inline.trigger.strategy": "NUM_COMMITS",
-        "hoodie.compact.inline.max.delta.commits": "1",
-    },
-    Service.LOG_COMPACTION: {"hoodie.log.compaction.blocks.threshold": "2"},
-    Service.CLUSTERING: {
-        "hoodie.clustering.inline.max.commits": "1",
-        "hoodie.clustering.async.max.commits": "1",
-    },
-}
 
 
-def wanted_services(spec: LakeTableSpec) -> tuple[Service, ...]:
-    """The services that are to be looked after, in the order of SPEC_NAMES; of a Hudi table."""
-    services = spec.services
+@dataclass(frozen=True, slots=True)
+class SpecPart:
+    """What a LakeTable says of one service: in which field, whether it is wanted, its settings."""
+
+    name: str
+    is_wanted: Callable[[LakeTableSpec], bool]
+    settings: Callable[[Services], Mapping[str, str]] = lambda _: {}
+
+
+def spec_part(service: TableService) -> SpecPart:
+    """The part of the resource about a service."""
+    return _PARTS.get(service.name) or _without_field(service)
+
+
+def spec_name(service: TableService | IcebergService) -> str:
+    """What the resource calls a service."""
+    if isinstance(service, IcebergService):
+        return ICEBERG_SPEC_NAMES[service]
+    return spec_part(service).name
+
+
+def wanted_services(spec: LakeTableSpec) -> tuple[TableService, ...]:
+    """The services that are to be looked after, in the order in which they run; of a Hudi table.
+
+    Rollback is none of them: dead writers are rolled back before anything else, wanted or not.
+    """
     switched_off = spec.properties.get(_SERVICES_ENABLED, "").lower() == "false"
-    if services.mode is ServiceMode.OFF or switched_off:
+    if spec.services.mode is ServiceMode.OFF or switched_off:
         return ()
-    has_logs = spec.type is TableType.MERGE_ON_READ
-    enabled = {
-        Service.CLEANING: services.cleaning.enabled,
-        Service.ARCHIVAL: services.archiving.enabled,
-        Service.COMPACTION: services.compaction.enabled and has_logs,
-        Service.LOG_COMPACTION: services.log_compaction.enabled and has_logs,
-        Service.CLUSTERING: services.clustering.enabled,
-        Service.TTL: services.partition_ttl.days is not None,
-    }
-    return tuple(service for service in _HUDI_SPEC_NAMES if enabled[service])
+    return tuple(
+        service
+        for service in all_services()
+        if service != ROLLBACK and spec_part(service).is_wanted(spec)
+    )
 
 
 def service_settings(spec: LakeTableSpec) -> dict[str, str]:
     """The settings under which the services of a table run, without the table's own."""
-    return {**_typed(spec.services), **zone_setting(spec), **spec.properties}
+    typed: dict[str, str] = {}
+    for service in all_services():
+        typed |= spec_part(service).settings(spec.services)
+    return {**typed, **zone_setting(spec), **spec.properties}
 
 
 def zone_setting(spec: LakeTableSpec) -> dict[str, str]:
@@ -87,31 +78,84 @@ def zone_setting(spec: LakeTableSpec) -> dict[str, str]:
     return {} if spec.timezone is None else {TIMEZONE: spec.timezone}
 
 
-def rerun_settings(service: Service) -> Mapping[str, str]:
-    """Settings over all others for a run that a person asked for: its trigger says yes."""
-    return _WHENEVER_ASKED.get(service, {})
+def _without_field(service: TableService) -> SpecPart:
+    first, *others = service.name.split("_")
+
+    def is_switched_on(spec: LakeTableSpec) -> bool:
+        given = (spec.properties.get(name, "") for name in service.inline_settings)
+        return any(text.lower() == "true" for text in given)
+
+    return SpecPart(first + "".join(map(str.capitalize, others)), is_switched_on)
 
 
-def _typed(services: Services) -> dict[str, str]:
-    trigger, clustering, cleaning = (
-        services.compaction.trigger,
-        services.clustering,
-        services.cleaning,
-    )
-    settings = {
-        "hoodie.compact.inline.trigger.strategy": trigger.strategy.value,
-        "hoodie.compact.inline.max.delta.commits": str(trigger.delta_commits),
-        "hoodie.compact.inline.max.delta.seconds": str(max(1, trigger.elapsed.ms // 1000)),
-        "hoodie.log.compaction.blocks.threshold": str(services.log_compaction.blocks),
-        "hoodie.clustering.inline.max.commits": str(clustering.every_commits),
-        "hoodie.clustering.async.max.commits": str(clustering.every_commits),
+def _has_logs(spec: LakeTableSpec) -> bool:
+    return spec.type is TableType.MERGE_ON_READ
+
+
+def _cleaning(services: Services) -> dict[str, str]:
+    cleaning = services.cleaning
+    return {
         "hoodie.clean.policy": cleaning.policy.value,
         _RETENTION[cleaning.policy]: str(cleaning.retain),
+    }
+
+
+def _archival(services: Services) -> dict[str, str]:
+    return {
         "hoodie.keep.min.commits": str(services.archiving.min_commits),
         "hoodie.keep.max.commits": str(services.archiving.max_commits),
     }
+
+
+def _compaction(services: Services) -> dict[str, str]:
+    trigger = services.compaction.trigger
+    return {
+        "hoodie.compact.inline.trigger.strategy": trigger.strategy.value,
+        "hoodie.compact.inline.max.delta.commits": str(trigger.delta_commits),
+        "hoodie.compact.inline.max.delta.seconds": str(max(1, trigger.elapsed.ms // 1000)),
+    }
+
+
+def _log_compaction(services: Services) -> dict[str, str]:
+    return {"hoodie.log.compaction.blocks.threshold": str(services.log_compaction.blocks)}
+
+
+def _clustering(services: Services) -> dict[str, str]:
+    clustering = services.clustering
+    settings = {
+        "hoodie.clustering.inline.max.commits": str(clustering.every_commits),
+        "hoodie.clustering.async.max.commits": str(clustering.every_commits),
+    }
     if clustering.sort_by:
         settings["hoodie.clustering.plan.strategy.sort.columns"] = ",".join(clustering.sort_by)
-    if services.partition_ttl.days is not None:
-        settings["hoodie.partition.ttl.strategy.days.retain"] = str(services.partition_ttl.days)
     return settings
+
+
+def _partition_ttl(services: Services) -> dict[str, str]:
+    days = services.partition_ttl.days
+    return {} if days is None else {"hoodie.partition.ttl.strategy.days.retain": str(days)}
+
+
+_PARTS: Mapping[str, SpecPart] = {
+    "cleaning": SpecPart("cleaning", lambda spec: spec.services.cleaning.enabled, _cleaning),
+    "archival": SpecPart("archiving", lambda spec: spec.services.archiving.enabled, _archival),
+    "compaction": SpecPart(
+        "compaction",
+        lambda spec: spec.services.compaction.enabled and _has_logs(spec),
+        _compaction,
+    ),
+    "log_compaction": SpecPart(
+        "logCompaction",
+        lambda spec: spec.services.log_compaction.enabled and _has_logs(spec),
+        _log_compaction,
+    ),
+    "clustering": SpecPart(
+        "clustering", lambda spec: spec.services.clustering.enabled, _clustering
+    ),
+    "partition_ttl": SpecPart(
+        "partitionTtl",
+        lambda spec: spec.services.partition_ttl.days is not None,
+        _partition_ttl,
+    ),
+}
+"""The services that the resource has a field for, by their names."""

@@ -3,8 +3,9 @@
 A look at a Hudi table costs one request for the properties, one listing of the timeline, one read
 per commit not seen before (usually one), up to three per pending instant, and one listing per
 landing prefix that is due. The table's files are counted only after something completed, and never
-more often than makes counting a small part of the time. What is read besides, to know what the
-table is, says table_dossier.py. For Iceberg see iceberg_observation.py.
+more often than makes counting a small part of the time; markers and heartbeats are listed only
+while archival seems due. What is read besides, to know what the table is, says table_dossier.py.
+For Iceberg see iceberg_observation.py.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from pathlib import Path
 from tideline.clock import Clock
 from tideline.errors import ConfigError, ObjectNotFoundError, StorageUnavailableError, TidelineError
 from tideline.hudi.recovery.execute import FailedWrites, find_failed_writes
-from tideline.hudi.services.cleaning.history import read_last_clean
-from tideline.hudi.services.cleaning.retention import LastClean
+from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.last_clean import LastClean
+from tideline.hudi.services.past_cleans import read_last_clean
+from tideline.hudi.services.registry import ROLLBACK, all_services, service_named
 from tideline.hudi.services.savepoint.record import read_savepoint
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.stored_facts import read_archival_holds
 from tideline.hudi.services.table_history import CLUSTER, LOG_COMPACT, clusterings
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.location_conflict import find_table_conflict
@@ -55,6 +58,7 @@ from tideline_operator.decide.observed import (
     Problem,
     TableHistory,
 )
+from tideline_operator.decide.observed_facts import ObservedFacts
 from tideline_operator.decide.service_settings import service_settings, wanted_services
 from tideline_operator.decide.triggers import due_ingests
 from tideline_operator.observe.iceberg_observation import IcebergMemory, observe_iceberg
@@ -74,12 +78,6 @@ _REMEMBERED_CHARACTERS = 4_000_000
 """A checkpoint is some thousand characters in most tables, and a million at the most."""
 _COUNTING_SHARE = 20
 """Counting files may take one part in so many of the time."""
-_PLANNED_SERVICES = {
-    Action.COMPACTION: Service.COMPACTION,
-    Action.LOGCOMPACTION: Service.LOG_COMPACTION,
-    Action.CLUSTERING: Service.CLUSTERING,
-    Action.CLEAN: Service.CLEANING,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +237,7 @@ class Observer:
         latest = completed.last()
         reader = _Reader(table, hoodie, timeline, memory)
         found = reader.clusterings()
-        return ObservedTable(
+        seen = ObservedTable(
             record_key=config.record_key_fields,
             partition_by=config.partition_fields,
             ordering=config.ordering_fields,
@@ -258,6 +256,7 @@ class Observer:
             identity=identity_of(config),
             adoption=adoption,
         )
+        return reader.with_archival_holds(seen, self._clock.now_ms())
 
     def _landing(self, table: ResolvedTable, ingest: Ingest) -> ObservedLanding:
         try:
@@ -312,9 +311,8 @@ class Observer:
         *,
         is_dead: bool,
     ) -> ObservedPending:
-        service = _PLANNED_SERVICES.get(instant.action)
-        if instant.action is Action.REPLACECOMMIT and instant.time in found:
-            service = Service.CLUSTERING
+        services = (one for one in all_services() if one != ROLLBACK and one.owns(instant, found))
+        service = next(services, None)
         name = str(instant.time)
         is_idle = service is not None and policy.is_dead(hoodie, instant.time)
         dead_at_ms = None
@@ -372,6 +370,22 @@ class _Reader:
             zone=self.hoodie.known_zone(self.timeline),
         )
 
+    def with_archival_holds(self, seen: ObservedTable, now_ms: int) -> ObservedTable:
+        """With what else keeps instants from being archived, where all that is known would not."""
+        spec, archival = self.table.spec, service_named("archival")
+        if archival not in wanted_services(spec):
+            return seen
+        read = Settings({**seen.history.properties, **service_settings(spec)})
+        try:
+            if isinstance(archival.due(ObservedFacts(seen, now_ms), read), NotDue):
+                return seen
+            holds = read_archival_holds(self.hoodie, self.timeline)
+        except ConfigError:
+            return seen  # the planner meets it again, and reports it
+        except ObjectNotFoundError:
+            return seen  # archived by another process at this moment
+        return replace(seen, history=replace(seen.history, archival_holds=holds))
+
     def savepoints(self) -> dict[str, str]:
         """Instants by the name of their savepoint; one without a name goes by its instant."""
         names = {}
@@ -383,7 +397,7 @@ class _Reader:
         return names
 
     def _log_compactions(self) -> frozenset[InstantTime]:
-        if Service.LOG_COMPACTION not in wanted_services(self.table.spec):
+        if service_named("log_compaction") not in wanted_services(self.table.spec):
             return frozenset()
         last = self.timeline.of(Action.COMMIT).completed().last()
         deltas = self.timeline.of(Action.DELTACOMMIT).completed()

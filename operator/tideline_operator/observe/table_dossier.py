@@ -16,7 +16,6 @@ from tideline.hudi.index.bucket_layout import BucketLayout
 from tideline.hudi.index.bucket_recognition import names_layout, recognise_buckets
 from tideline.hudi.nature.look import read_nature
 from tideline.hudi.nature.table_nature import IndexNature, TableNature
-from tideline.hudi.services.service import Service
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.ingest.operation.operation import OperationKind
@@ -32,8 +31,6 @@ from tideline_operator.resources.status import (
 )
 
 _MAKES_TABLE = (OperationKind.CREATE.value, OperationKind.INGEST.value)
-_ASK_FOR_BUCKETS = frozenset({Service.CLUSTERING, Service.TTL})
-"""Services that a bucket index may refuse."""
 
 
 @dataclass(slots=True)
@@ -78,7 +75,7 @@ class Dossier:
         is_ours = made_by_us(status, identity_of(table.config))
         zone = table.known_zone(timeline)
         if is_ours:
-            asks = not _ASK_FOR_BUCKETS.isdisjoint(wanted_services(spec))
+            asks = any(service.asks_for_buckets for service in wanted_services(spec))
             index = IndexNature(buckets=self.buckets.look(table, timeline) if asks else None)
             nature = TableNature(table.uri, table.config, zone, index)
             return adoption_of(nature, spec, is_ours=True)

@@ -74,7 +74,7 @@ class LineReporter:
                 "event": "started",
                 "table": table,
                 "operation": operation.id,
-                "kind": operation.kind.value,
+                "kind": str(operation.kind),
                 "subject": operation.subject,
                 "attempt": start.attempt,
                 "reason": start.reason,
@@ -89,7 +89,7 @@ class LineReporter:
         event = {
             "event": "finished",
             "table": table,
-            "kind": operation.kind.value,
+            "kind": str(operation.kind),
             "subject": operation.subject,
             **result.to_json_object(),
         }

@@ -20,7 +20,7 @@ from tideline_operator.decide.adoption import AdoptionReason
 from tideline_operator.decide.due_services import needs_of
 from tideline_operator.decide.observed import FileCounts, Observed, WriterFate
 from tideline_operator.decide.planner import NOT_ADOPTED, TABLE_MISMATCH, batch_of
-from tideline_operator.decide.service_settings import SPEC_NAMES
+from tideline_operator.decide.service_settings import spec_name
 from tideline_operator.decide.service_triggers import ServiceNeed
 from tideline_operator.report.failures import standing_failures
 from tideline_operator.report.iceberg_status import iceberg_table_status, iceberg_timeline
@@ -249,7 +249,7 @@ def _with_service_run(
     service = OperationKind(entry.kind).service
     if service is None:
         return status
-    name = SPEC_NAMES[service]
+    name = spec_name(service)
     known = status.services.get(name, ServiceStatus())
     failed = entry.phase is OperationPhase.FAILED
     now = replace(
@@ -284,7 +284,7 @@ def _service_statuses(
         for name, known in status.services.items()
     }
     for need in needs:
-        next_ms = waits.get(need.name, waits.get(need.service.value))
+        next_ms = waits.get(need.name, waits.get(str(need.service)))
         found[need.name] = replace(
             status.services.get(need.name, ServiceStatus()),
             is_due=need.is_due,

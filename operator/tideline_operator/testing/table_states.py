@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tideline.hudi.services.cleaning.retention import LastClean
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.last_clean import LastClean
+from tideline.hudi.services.registry import TableService
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action as TimelineAction
 from tideline.hudi.timeline.instant import Instant, State
@@ -76,7 +76,7 @@ def pending(time: str, *, is_dead: bool = False, dead_at_ms: int | None = None) 
     return ObservedPending(time, "commit", "inflight", is_dead, dead_at_ms)
 
 
-def planned(time: InstantTime, service: Service, *, is_idle: bool) -> ObservedPending:
+def planned(time: InstantTime, service: TableService, *, is_idle: bool) -> ObservedPending:
     """A pending plan of a service, which nobody runs (idle) or somebody else does."""
     action = service.pending_action
     dead_at_ms = None if is_idle else NOW_MS + 1_000

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.formats.avro import encode_container
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.table.file_group import LogFile
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Instant
@@ -45,7 +45,7 @@ def test_a_sound_table_with_logs_has_no_findings(table: SmallTable) -> None:
 
 def test_rows_on_top_of_a_compaction_that_waits_are_no_finding(table: SmallTable) -> None:
     due = {"hoodie.compact.inline.max.delta.commits": "1"}
-    compaction = local_services(table, due).schedule(Service.COMPACTION)
+    compaction = local_services(table, due).schedule(COMPACTION)
     assert isinstance(compaction, Instant)
     table.write("upsert", batch(range(4), 4))
     assert any(str(compaction.time) in path for path in log_paths(table))

@@ -17,9 +17,9 @@ from tideline.hudi.services.cleaning.execute import (
     plan_table_cleaning,
     schedule_cleaning,
 )
-from tideline.hudi.services.cleaning.history import read_last_clean
 from tideline.hudi.services.cleaning.plan import CleaningPlan
 from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.past_cleans import read_last_clean
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.storage.heartbeat import Heartbeat

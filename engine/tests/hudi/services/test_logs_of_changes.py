@@ -129,7 +129,7 @@ def test_what_moves_no_row_goes_on(logged: SmallTable, own: dict[str, str]) -> N
     assert logged.values() == [("k001", 3), ("k003", 3)]
     logged.fake_clock.advance(3 * 86_400)
     ttl = {"hoodie.partition.ttl.strategy.days.retain": "1"}
-    assert lake(logged).run("ttl", options=ttl).done
+    assert lake(logged).run("partition_ttl", options=ttl).done
     assert logged.values() == []
     assert lake(logged).repair() == ()
 

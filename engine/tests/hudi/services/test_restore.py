@@ -13,6 +13,7 @@ from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import archive_table
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.execute import clean_table
+from tideline.hudi.services.clustering.service import CLUSTERING
 from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.restore.completion import completion_times
 from tideline.hudi.services.restore.execute import (
@@ -23,7 +24,6 @@ from tideline.hudi.services.restore.execute import (
 )
 from tideline.hudi.services.restore.plan import RestorePlan, plan_restore
 from tideline.hudi.services.savepoint.execute import create_savepoint, delete_savepoint
-from tideline.hudi.services.service import Service
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import METADATA_PARTITIONS, TableType
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -356,12 +356,12 @@ def test_a_clustering_that_completed_before_the_savepoint_was_made_stays(
     table = SmallTable.in_memory(due, table_type=table_type)
     table.write("insert", batch(range(0, 6, 2), 1))
     step(table)
-    clustering = local_services(table, {}).schedule(Service.CLUSTERING)
+    clustering = local_services(table, {}).schedule(CLUSTERING)
     assert isinstance(clustering, Instant)
     step(table)
     table.write("insert", batch(range(1, 6, 2), 1))
     step(table)
-    local_services(table, {}).run_pending(Service.CLUSTERING)
+    local_services(table, {}).run_pending(CLUSTERING)
     step(table)
     saved = create_savepoint(opened(table)).instant
     assert clustering.time < saved

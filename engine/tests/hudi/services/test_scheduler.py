@@ -8,10 +8,16 @@ import pytest
 
 from tideline.errors import ConfigError, CorruptTableError
 from tideline.hudi.index.bucket_layout import HASHING_METADATA_FOLDER
+from tideline.hudi.services.archival.service import ARCHIVAL
+from tideline.hudi.services.cleaning.service import CLEANING
+from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.services.explanation import Explanation, NotDue
-from tideline.hudi.services.figures import RunFigures, estimate_by_amount, estimate_seconds
+from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
+from tideline.hudi.services.registry import all_services, service_named
+from tideline.hudi.services.rollback.service import ROLLBACK
+from tideline.hudi.services.run_metrics import RunMetrics, estimate_by_amount, estimate_seconds
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.service import Turn
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import CDC_ENABLED, INDEX_TYPE, TableType
 from tideline.hudi.timeline.instant import Action
@@ -36,7 +42,7 @@ def after_commit(table: SmallTable, options: Mapping[str, str]) -> dict[str, str
     prepared = local_services(table, options)
     config = SchedulerConfig.from_settings(prepared.settings)
     return {
-        outcome.service.value: "left out" if outcome.left_out
+        outcome.service.name: "left out" if outcome.left_out
         else "failed" if outcome.failure
         else "scheduled" if outcome.scheduled else "run"
         for outcome in run_after_commit(prepared, config)
@@ -68,7 +74,7 @@ def test_scheduled_inline_only_writes_one_plan(mor: SmallTable) -> None:
     mor.write("upsert", batch([5], 3))
     assert after_commit(mor, options) == {}
     before = mor.values()
-    run = local_services(mor, DUE).run(Service.COMPACTION)
+    run = local_services(mor, DUE).run(COMPACTION)
     assert len(run.done) == 2
     assert mor.values() == before
 
@@ -86,7 +92,8 @@ def test_async_clustering_is_scheduled_by_its_own_number_of_commits(mor: SmallTa
 def test_a_batch_into_a_merge_on_read_table_compacts_unless_others_do() -> None:
     def compacts(**settings: str) -> bool:
         read = Settings({name.replace("_", "."): value for name, value in settings.items()})
-        return SchedulerConfig.from_settings(read, compacts_by_default=True).compacts_inline
+        config = SchedulerConfig.from_settings(read, compacts_by_default=True)
+        return Turn.RUN in config.turns[COMPACTION]
 
     assert compacts()
     assert not compacts(hoodie_compact_inline="false")
@@ -97,14 +104,14 @@ def test_a_batch_into_a_merge_on_read_table_compacts_unless_others_do() -> None:
 def test_dropping_partitions_moves_no_rows_and_compacts_none(mor: SmallTable) -> None:
     """It needs no Spark, so nothing may start one afterwards."""
     report = mor.lake().delete_partitions(["p0"], options=DUE)
-    assert Service.COMPACTION not in {outcome.service for outcome in report.services}
+    assert COMPACTION not in {outcome.service for outcome in report.services}
     assert not len(mor.lake().timeline().pending())
 
 
 def test_a_failure_after_the_commit_is_told_and_not_raised(mor: SmallTable) -> None:
     options = {**DUE, "hoodie.compact.inline": "true"}
     log = mor.lake().hoodie_table.list_log_files()[0]
-    local_services(mor, DUE).schedule(Service.COMPACTION)
+    local_services(mor, DUE).schedule(COMPACTION)
     mor.store().delete(log.path)
     assert after_commit(mor, options)["compaction"] == "failed"
     options["hoodie.fail.writes.on.inline.table.service.exception"] = "true"
@@ -122,7 +129,7 @@ def test_what_the_table_is_not_for_is_left_out_and_said(mor: SmallTable) -> None
     prepared = local_services(mor, options)
     (told,) = run_after_commit(prepared, SchedulerConfig.from_settings(prepared.settings))
     assert "CDC" in told.to_json_object()["left_out"]
-    assert prepared.plan(Service.COMPACTION).outcome == NotDue(str(told.left_out))
+    assert prepared.plan(COMPACTION).outcome == NotDue(str(told.left_out))
 
 
 def test_buckets_are_not_clustered_and_rings_do_not_expire() -> None:
@@ -134,46 +141,48 @@ def test_buckets_are_not_clustered_and_rings_do_not_expire() -> None:
         "clustering": "left out"
     }
     services = table.lake().services()
-    assert services.refusal(Service.TTL) is None
+    assert services.refusal(PARTITION_TTL) is None
     hashing = {"hoodie.bucket.index.num.buckets": None, INDEX_TYPE: None}
     hoodie = table.lake().hoodie_table
     hoodie.update_properties(hashing)
     hoodie.store.put(f"{HASHING_METADATA_FOLDER}/p0/x.hashing_meta", b"{}")
     ttl = {"hoodie.partition.ttl.inline": "true"}
-    refusal = table.lake().services(ttl).refusal(Service.TTL)
+    refusal = table.lake().services(ttl).refusal(PARTITION_TTL)
     assert refusal is not None and "CONSISTENT_HASHING" in refusal.reason
-    done = run_after_commit(table.lake().services(ttl), SchedulerConfig(expires_partitions=True))
-    assert [one.service for one in done if one.left_out] == [Service.TTL]
+    done = run_after_commit(
+        table.lake().services(ttl), SchedulerConfig({PARTITION_TTL: frozenset({Turn.RUN})})
+    )
+    assert [one.service for one in done if one.left_out] == [PARTITION_TTL]
 
 
 def test_a_plan_says_why_and_what_it_costs_and_changes_nothing(mor: SmallTable) -> None:
     before = {info.path for info in mor.store().list()}
-    planned = {service: local_services(mor, DUE).plan(service) for service in Service}
+    planned = {service: local_services(mor, DUE).plan(service) for service in all_services()}
     assert {info.path for info in mor.store().list()} == before
-    compaction = planned[Service.COMPACTION]
+    compaction = planned[COMPACTION]
     assert isinstance(compaction.outcome, Explanation)
     assert "2 of 1 delta commits" in compaction.outcome.reason
     assert compaction.outcome.bytes_read > 0
     assert compaction.outcome.estimated_s is None
-    assert isinstance(planned[Service.ROLLBACK].outcome, NotDue)
+    assert isinstance(planned[ROLLBACK].outcome, NotDue)
     document = compaction.to_json_object()
     assert (document["due"], document["service"]) == (True, "compaction")
-    local_services(mor, DUE).run(Service.COMPACTION)
+    local_services(mor, DUE).run(COMPACTION)
     mor.write("upsert", batch([5], 3))
-    outcome = local_services(mor, DUE).plan(Service.COMPACTION).outcome
+    outcome = local_services(mor, DUE).plan(COMPACTION).outcome
     assert isinstance(outcome, Explanation)
     assert outcome.estimated_s is not None
 
 
 def test_a_plan_shows_what_is_pending_and_whether_somebody_runs_it(mor: SmallTable) -> None:
-    instant = local_services(mor, DUE).schedule(Service.COMPACTION)
+    instant = local_services(mor, DUE).schedule(COMPACTION)
     assert not isinstance(instant, NotDue)
-    (waiting,) = local_services(mor, DUE).plan(Service.COMPACTION).pending
+    (waiting,) = local_services(mor, DUE).plan(COMPACTION).pending
     assert not waiting.is_alive
     with Heartbeat(mor.store(), str(instant.time), mor.clock):
-        (running,) = local_services(mor, DUE).plan(Service.COMPACTION).pending
+        (running,) = local_services(mor, DUE).plan(COMPACTION).pending
         assert running.is_alive
-        run = local_services(mor, DUE).run(Service.COMPACTION)
+        run = local_services(mor, DUE).run(COMPACTION)
         assert run.left_alone == (instant.time,)
         assert run.done == ()
 
@@ -182,7 +191,7 @@ def test_services_roll_back_what_dead_writers_left_first(mor: SmallTable) -> Non
     hoodie = mor.lake().hoodie_table
     hoodie.timelines.create_requested(hoodie.next_time(), Action.DELTACOMMIT)
     mor.fake_clock.advance(3600)
-    assert len(local_services(mor, DUE).run(Service.COMPACTION).done) == 1
+    assert len(local_services(mor, DUE).run(COMPACTION).done) == 1
     assert not len(mor.lake().timeline().pending())
 
 
@@ -190,20 +199,20 @@ def test_a_clean_is_estimated_by_the_files_that_past_ones_deleted(mor: SmallTabl
     settings = {**DUE, "hoodie.clean.commits.retained": "1"}
 
     def replace_files(version: int) -> None:
-        local_services(mor, settings).run(Service.COMPACTION)
+        local_services(mor, settings).run(COMPACTION)
         mor.write("upsert", batch(range(8), version))
 
     for version in (3, 4, 5):
         replace_files(version)
-    first = local_services(mor, settings).plan(Service.CLEANING).outcome
+    first = local_services(mor, settings).plan(CLEANING).outcome
     assert isinstance(first, Explanation)
     assert first.estimated_s is None
     before_ms = mor.clock.now_ms()
-    local_services(mor, settings).run(Service.CLEANING)
+    local_services(mor, settings).run(CLEANING)
     took_s = (mor.clock.now_ms() - before_ms) / 1000
     for version in (6, 7):
         replace_files(version)
-    second = local_services(mor, settings).plan(Service.CLEANING).outcome
+    second = local_services(mor, settings).plan(CLEANING).outcome
     assert isinstance(second, Explanation)
     assert second.estimated_s is not None
     assert 0 <= second.estimated_s <= took_s
@@ -211,16 +220,16 @@ def test_a_clean_is_estimated_by_the_files_that_past_ones_deleted(mor: SmallTabl
 
 def test_what_cannot_be_scheduled_is_refused(mor: SmallTable) -> None:
     with pytest.raises(ConfigError):
-        local_services(mor, DUE).schedule(Service.ARCHIVAL)
+        local_services(mor, DUE).schedule(ARCHIVAL)
     with pytest.raises(ConfigError):
-        Service.parse("vacuum")
+        service_named("vacuum")
 
 
 def test_figures_survive_a_commit_and_predict_the_next_run() -> None:
-    runs = [RunFigures(Service.COMPACTION, 1000 * n, 10, 5, float(n)) for n in (1, 2)]
+    runs = [RunMetrics("compaction", 1000 * n, 10, 5, float(n)) for n in (1, 2)]
     for run in runs:
-        assert RunFigures.from_extra_metadata(run.to_extra_metadata()) == run
-    assert RunFigures.from_extra_metadata({"schema": "x"}) is None
+        assert RunMetrics.from_extra_metadata(run.to_extra_metadata()) == run
+    assert RunMetrics.from_extra_metadata({"schema": "x"}) is None
     assert estimate_seconds(runs, 6000) == 6.0
     assert estimate_seconds(runs, 1) == 1.0
     assert estimate_seconds([], 1) is None

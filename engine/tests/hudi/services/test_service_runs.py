@@ -25,6 +25,7 @@ from tideline.hudi.services.clustering.execute import (
     execute_clustering,
     schedule_clustering,
 )
+from tideline.hudi.services.clustering.service import CLUSTERING
 from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.execute import execute_compaction, schedule_compaction
 from tideline.hudi.services.config import ServiceConfig
@@ -35,7 +36,6 @@ from tideline.hudi.services.log_compaction.execute import (
     schedule_log_compaction,
 )
 from tideline.hudi.services.log_compaction.plan import LogCompactionConfig, LogCompactionPlan
-from tideline.hudi.services.service import Service
 from tideline.hudi.services.service_transaction import ServiceTransaction
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import Marker, MarkerKind, create_marker
@@ -119,7 +119,7 @@ def test_a_compaction_changes_no_row_and_leaves_no_log_to_merge(mor: SmallTable)
     before = mor.merged_values()
     done = compact(mor)
     assert mor.merged_values() == before == mor.values()
-    assert done.figures.rows_written == len(before)
+    assert done.metrics.rows_written == len(before)
     fresh = hoodie(mor)
     timeline = fresh.timeline()
     view = fresh.file_system_view(timeline)
@@ -353,14 +353,14 @@ def test_clustering_leaves_a_table_with_a_bucket_index_alone() -> None:
     )
     table.write("insert", batch(range(8), 1))
     due = {"hoodie.clustering.inline.max.commits": "1"}
-    outcome = local_services(table, due).run(Service.CLUSTERING)
+    outcome = local_services(table, due).run(CLUSTERING)
     assert outcome.not_due is not None
     assert "bucket index" in outcome.not_due.reason
     planned = schedule(
         table, lambda fresh: schedule_clustering(fresh, ClusteringConfig(), commits_max=1)
     )
     with pytest.raises(UnsupportedTableError, match="bucket index") as caught:
-        local_services(table, {}).run_pending(Service.CLUSTERING)
+        local_services(table, {}).run_pending(CLUSTERING)
     assert str(planned.time) in str(caught.value)
     assert {value for _, value in table.values()} == {1}
     table.forget()
@@ -457,7 +457,7 @@ def test_a_plan_withdrawn_before_it_could_be_read_is_a_conflict(cow: SmallTable)
 
     services = local_services(cow, {}, Withdrawing(cow.store()))
     with pytest.raises(ConflictError, match="withdrawn by another process"):
-        services.run_pending(Service.CLUSTERING)
+        services.run_pending(CLUSTERING)
 
 
 def test_a_log_that_is_gone_holds_nothing_to_undo(mor: SmallTable) -> None:

@@ -9,7 +9,10 @@ import pytest
 
 from tideline.errors import ConflictError
 from tideline.hudi.recovery.execute import execute_attempt_rollback
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
+from tideline.hudi.services.registry import all_services
+from tideline.hudi.services.service import TableService
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Action
 from tideline.storage.storage_lock import STORAGE_LOCK_PATH
@@ -43,8 +46,10 @@ class LeaseSpy(FaultyStore):
         return super().put_if_match(path, body, **how)
 
 
-@pytest.mark.parametrize("service", [one for one in Service if one is not Service.TTL], ids=str)
-def test_a_lease_is_as_long_as_asked_for(service: Service) -> None:
+@pytest.mark.parametrize(
+    "service", [one for one in all_services() if one is not PARTITION_TTL], ids=str
+)
+def test_a_lease_is_as_long_as_asked_for(service: TableService) -> None:
     table = SmallTable.in_memory(table_type=TableType.MERGE_ON_READ)
     for v in range(1, 12):
         table.write("upsert", batch(range(4), v))
@@ -73,9 +78,9 @@ def test_a_rollback_of_a_service_that_has_only_begun_makes_it_give_up() -> None:
 
     services = local_services(table, SERVICE_OPTIONS, after_files=begin_rolling_back)
     with pytest.raises(ConflictError, match="rolled back"):
-        services.run(Service.COMPACTION)
+        services.run(COMPACTION)
     assert table.merged_values() == before
-    local_services(table, SERVICE_OPTIONS).run(Service.COMPACTION)
+    local_services(table, SERVICE_OPTIONS).run(COMPACTION)
     for v in range(4, 8):
         table.write("upsert", batch(range(4), v))
     assert [value for _, value in table.merged_values()] == [7] * 4

@@ -125,7 +125,7 @@ def test_undeclared_it_is_read_and_left_alone(elsewhere: SmallTable) -> None:
         lambda: lake.run("archival"),
         lambda: lake.run("rollback"),
         lambda: lake.schedule("clustering"),
-        lambda: lake.plan("ttl"),
+        lambda: lake.plan("partition_ttl"),
         lambda: lake.recover(),
         lambda: lake.repair(),
         lambda: restore_table(opened(elsewhere), savepoint),

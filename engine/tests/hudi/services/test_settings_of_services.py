@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.archival.service import ARCHIVAL
+from tideline.hudi.services.cleaning.service import CLEANING
+from tideline.hudi.services.service import TableService
 from tideline.testing.small_table import SmallTable, batch
 
 KEEP_ONE = {"hoodie.clean.commits.retained": "1"}
@@ -22,14 +24,14 @@ def table() -> Iterator[SmallTable]:
     small.forget()
 
 
-def services_after_a_commit(table: SmallTable, options: dict[str, str]) -> list[Service]:
+def services_after_a_commit(table: SmallTable, options: dict[str, str]) -> list[TableService]:
     report = table.lake().delete_partitions(["p0"], options={**KEEP_ONE, **options})
     return [done.service for done in report.services]
 
 
 def test_somebody_cleans_when_cleaning_is_asynchronous(table: SmallTable) -> None:
     beside = {"hoodie.clean.async.enabled": "true", "hoodie.archive.async": "true"}
-    assert services_after_a_commit(table, beside) == [Service.CLEANING]
+    assert services_after_a_commit(table, beside) == [CLEANING]
 
 
 def test_somebody_archives_when_archival_is_asynchronous(table: SmallTable) -> None:
@@ -39,7 +41,7 @@ def test_somebody_archives_when_archival_is_asynchronous(table: SmallTable) -> N
         "archive.min_commits": "2",
         "archive.max_commits": "3",
     }
-    assert services_after_a_commit(table, beside) == [Service.ARCHIVAL]
+    assert services_after_a_commit(table, beside) == [ARCHIVAL]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def test_no_service_follows_where_they_are_switched_off(
 
 def test_the_operation_is_no_concern_of_the_services_after_it(table: SmallTable) -> None:
     named = {"hoodie.datasource.write.operation": "delete_partition"}
-    assert services_after_a_commit(table, named) == [Service.CLEANING]
+    assert services_after_a_commit(table, named) == [CLEANING]
     with pytest.raises(ConfigError, match="contradicts the operation"):
         services_after_a_commit(table, {"hoodie.datasource.write.operation": "upsert"})
 

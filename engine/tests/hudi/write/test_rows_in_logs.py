@@ -7,7 +7,7 @@ import pytest
 
 from tideline.hudi.nature.flink_writers import is_flink_file_id
 from tideline.hudi.nature.look import was_flink_here
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.write.file_choice import lookup_candidates
@@ -44,12 +44,12 @@ def table() -> SmallTable:
 
 
 def plan_compaction(table: SmallTable) -> None:
-    local_services(table, EAGER).schedule(Service.COMPACTION)
+    local_services(table, EAGER).schedule(COMPACTION)
 
 
 def run_compaction(table: SmallTable) -> None:
     """The pending one: another is not due."""
-    local_services(table, {}).run(Service.COMPACTION)
+    local_services(table, {}).run(COMPACTION)
 
 
 def write_as_hudi(table: SmallTable, monkeypatch: pytest.MonkeyPatch, v: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
 from tideline.hudi.check.inspection import Inspection
-from tideline.hudi.services.cleaning.history import read_cleaning_plan
+from tideline.hudi.services.cleaning.stored_plan import read_cleaning_plan
 from tideline.hudi.table.file_group import join_path
 from tideline.hudi.timeline.instant import Action, Instant, State
 

@@ -13,7 +13,7 @@ from tideline.errors import (
 from tideline.formats.avro import decode_container
 from tideline.hudi.check.finding import Finding, Repair, RepairKind, error, note, warning
 from tideline.hudi.check.inspection import Inspection
-from tideline.hudi.services.cleaning.history import read_cleaning_plan
+from tideline.hudi.services.cleaning.stored_plan import read_cleaning_plan
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime

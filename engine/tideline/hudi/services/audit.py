@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.hudi.services.figures import RunFigures
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.report import ServiceReport
+from tideline.hudi.services.run_metrics import RunMetrics
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
 
@@ -23,6 +23,11 @@ class FileDone:
     what: str
     size_bytes: int
     rows: int | None = None
+
+    @property
+    def is_log(self) -> bool:
+        """Whether it is a log file; their names begin with a dot."""
+        return self.path.rpartition("/")[2].startswith(".")
 
     @classmethod
     def written(cls, stats: Iterable[WriteStat]) -> tuple[FileDone, ...]:
@@ -43,18 +48,32 @@ class FileDone:
 
 @dataclass(frozen=True, slots=True)
 class ServiceDone:
-    """A finished run of a service that moves rows."""
+    """A finished run of a service that moves rows. `service` is its name, `words` what it did."""
 
-    service: Service
+    service: str
     instant: InstantTime
     files: tuple[FileDone, ...]
-    figures: RunFigures
+    metrics: RunMetrics
+    words: str
+
+    def report(self) -> ServiceReport:
+        """What was done, summed up."""
+        return ServiceReport(
+            self.words,
+            self.instant,
+            bytes_read=self.metrics.bytes_read,
+            files_written=sum(1 for file in self.files if file.what == "written"),
+            bytes_written=self.metrics.bytes_written,
+            rows_written=self.metrics.rows_written,
+        )
 
     def to_json_object(self) -> dict[str, Any]:
-        """The audit of the run."""
+        """The audit of the run; `figures` is what `metrics` was called in version 0.1."""
+        metrics = self.metrics.to_json_object()
         return {
-            "service": self.service.value,
+            "service": self.service,
             "instant": str(self.instant),
-            "figures": self.figures.to_json_object(),
+            "metrics": metrics,
+            "figures": metrics,
             "files": [file.to_json_object() for file in self.files],
         }

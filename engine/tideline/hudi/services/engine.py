@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tideline.hudi.services.clustering.plan import ClusteringPlan
-from tideline.hudi.services.compaction.operation import CompactionOperation
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.row_layout import RowLayout
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -22,7 +22,7 @@ from tideline.hudi.write.config import WriteConfig
 class ServiceWork:
     """One run of a service, as an engine needs to know it.
 
-    `schema_json` is the table's schema, without meta columns. `timeline` tells which log blocks
+    `schema_json` is the table's schema, without meta columns. `timeline` says which log blocks
     are committed. The engine gives up with ConflictError after `seconds_max`, when given.
     """
 
@@ -37,41 +37,63 @@ OpenEngine = Callable[[], "ServiceEngine"]
 """Gives the engine that moves rows; asked only when there is work for it."""
 
 
+class RewrittenGroup(Protocol):
+    """Slices of one partition that become `output_groups` new file groups."""
+
+    @property
+    def slices(self) -> tuple[FileSlice, ...]: ...
+
+    @property
+    def output_groups(self) -> int: ...
+
+
+class RowArrangement(Protocol):
+    """How rows are laid out anew: which groups, in which order, in files of which size.
+
+    Without `sort_columns` rows stay in the order in which they are read; `target_file_bytes` None
+    is the size that the table's settings say.
+    """
+
+    @property
+    def groups(self) -> Sequence[RewrittenGroup]: ...
+
+    @property
+    def sort_columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def layout(self) -> RowLayout: ...
+
+    @property
+    def target_file_bytes(self) -> int | None: ...
+
+
 class ServiceEngine(Protocol):
     """Reads file slices and writes files, a marker before each; one stat per file written."""
 
-    def compact(
-        self, work: ServiceWork, operations: Sequence[CompactionOperation]
-    ) -> Sequence[WriteStat]:
-        """Write a base file for every operation: the rows of its slice, log files merged in."""
+    def compact(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
+        """Write a base file for every slice: its rows, log files merged in."""
         ...
 
-    def compact_logs(
-        self, work: ServiceWork, operations: Sequence[CompactionOperation]
-    ) -> Sequence[WriteStat]:
-        """Append one log file for every operation: the blocks of its log files, merged."""
+    def compact_logs(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
+        """Append one log file for every slice: the blocks of its log files, merged."""
         ...
 
-    def cluster(self, work: ServiceWork, plan: ClusteringPlan) -> Sequence[WriteStat]:
-        """Write the rows of every group to new file groups, laid out as the plan says."""
+    def cluster(self, work: ServiceWork, arrangement: RowArrangement) -> Sequence[WriteStat]:
+        """Write the rows of every group to new file groups, laid out as the arrangement says."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOnDemand:
-    """Opens its engine for the first work: a broken plan is told without starting one."""
+    """Opens its engine for the first work: a broken plan is refused without starting one."""
 
     open_engine: OpenEngine
 
-    def compact(
-        self, work: ServiceWork, operations: Sequence[CompactionOperation]
-    ) -> Sequence[WriteStat]:
-        return self.open_engine().compact(work, operations)
+    def compact(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
+        return self.open_engine().compact(work, slices)
 
-    def compact_logs(
-        self, work: ServiceWork, operations: Sequence[CompactionOperation]
-    ) -> Sequence[WriteStat]:
-        return self.open_engine().compact_logs(work, operations)
+    def compact_logs(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
+        return self.open_engine().compact_logs(work, slices)
 
-    def cluster(self, work: ServiceWork, plan: ClusteringPlan) -> Sequence[WriteStat]:
-        return self.open_engine().cluster(work, plan)
+    def cluster(self, work: ServiceWork, arrangement: RowArrangement) -> Sequence[WriteStat]:
+        return self.open_engine().cluster(work, arrangement)

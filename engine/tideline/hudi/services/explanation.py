@@ -1,6 +1,7 @@
 """Why a service would run now, or why it would not: what `tideline plan` prints.
 
-Every plan explains itself with an `Explanation`; a planner with nothing to plan gives a `NotDue`.
+A trigger answers `Due` or `NotDue`. Every plan explains itself with an `Explanation`; a planner
+with nothing to plan gives a `NotDue`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,13 @@ class NotDue:
     def to_json_object(self) -> dict[str, Any]:
         """The answer for machines."""
         return {"due": False, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A trigger said yes. `reason` is a sentence for people, without a full stop."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 1. A service transaction takes the planned instant on; its module says what a death leaves.
 2. `check` looks whether something is in the way already.
-3. `move` has the engine write files, and tells what became of them.
-4. The commit carries the figures of the run, and `check` is asked again under the lock.
-5. Any failure undoes the attempt; `gives_up` tells of which failures the plan goes, too.
+3. `move` has the engine write files, and returns what became of them.
+4. The commit carries the metrics of the run, and `check` is asked again under the lock.
+5. Any failure undoes the attempt; `gives_up` says of which failures the plan goes, too.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tideline.hudi.nature.operation import Operation
 from tideline.hudi.services.audit import FileDone, ServiceDone
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.engine import ServiceWork
-from tideline.hudi.services.figures import RunFigures
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.run_metrics import RunMetrics
 from tideline.hudi.services.service_transaction import ServiceTransaction
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema_history_reader import schema_history
@@ -41,14 +41,19 @@ class MovedRows:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One service's part in a run. `check` raises ConflictError when something is in the way.
+    """One service's part in a run, `service` being its name.
 
     An attempt that is rolled back goes back to its plan, unless the plan goes with it.
+
+    `describe` says in words what became of files read and written. `check` raises ConflictError
+    when something is in the way.
     """
 
-    service: Service
+    service: str
+    permission: Operation
     operation_type: str
     move: Callable[[ServiceWork], MovedRows]
+    describe: Callable[[Sequence[FileDone], Sequence[FileDone]], str]
     check: Callable[[ActiveTimeline], None] | None = None
     keeps_plan: bool = True
     gives_up: Callable[[BaseException], bool] = lambda _: False
@@ -64,11 +69,7 @@ def execute_planned_run(
 ) -> ServiceDone:
     """Run the plan of `instant` to its commit. Raises as ServiceTransaction and `run` do."""
     transaction = ServiceTransaction.begin(
-        table,
-        instant,
-        config,
-        operation=run.service.permission,
-        keeps_plan=run.keeps_plan,
+        table, instant, config, operation=run.permission, keeps_plan=run.keeps_plan
     )
     try:
         if run.check is not None:
@@ -82,7 +83,7 @@ def execute_planned_run(
                 instant.time, schema_json, transaction.timeline, write_config, config.seconds_max
             )
         )
-        figures = RunFigures(
+        metrics = RunMetrics(
             run.service,
             bytes_read=moved.bytes_read,
             bytes_written=sum(stat.file_size_in_bytes for stat in moved.stats),
@@ -94,11 +95,12 @@ def execute_planned_run(
             operation_type=run.operation_type,
             schema_json=schema_json,
             history=history,
-            extra_metadata=figures.to_extra_metadata(),
+            extra_metadata=metrics.to_extra_metadata(),
             replaced=moved.replaced,
             check=run.check,
         )
     except BaseException as error:
         transaction.fail(error, gives_up_plan=run.gives_up(error))
-    files = (*moved.used, *FileDone.written(moved.stats))
-    return ServiceDone(run.service, instant.time, files, figures)
+    written = FileDone.written(moved.stats)
+    words = run.describe(moved.used, written)
+    return ServiceDone(run.service, instant.time, (*moved.used, *written), metrics, words)

@@ -1,62 +1,176 @@
-"""The table services, by the names people and settings use."""
+"""What a table service is: one object, in a folder of its own, named on one line of `registry`.
+
+Who runs services goes through the registry and asks each of them:
+
+- `turns`: what settings want of it after a commit,
+- `due`: whether its trigger says yes, by facts that list no files (pure; the operator asks it),
+- `plan`: what it would do now, and why; changes nothing,
+- `schedule`: write the plan and leave it to be run,
+- `execute`: finish what is pending, then do what is due; each `Done` reports what came of it.
+
+Rolling back dead writes is a service as well, which goes before all others. Savepoints and restores
+are none: they happen when a person asks for them, and are never due.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from tideline.errors import ConfigError
 from tideline.hudi.nature.operation import Operation
-from tideline.hudi.timeline.instant import Action
+from tideline.hudi.services.context import ServiceContext
+from tideline.hudi.services.due_facts import DueFacts
+from tideline.hudi.services.explanation import Due, Explanation, NotDue
+from tideline.hudi.services.report import Done
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.settings import Settings
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Action, Instant
+from tideline.hudi.timeline.instant_time import InstantTime
 
 
-class Service(Enum):
-    """One table service; the value is its name on the command line.
+class Turn(Enum):
+    """What settings want of a service after a commit. SCHEDULE: only its plan is written."""
 
-    Declared in the order in which Hudi runs them after a commit: failed writes are rolled back
-    before it, then clean, archive, compact, compact logs, cluster, and partitions expire.
+    SCHEDULE = "schedule"
+    RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """At most one run in `every_ms`; `resting` is why it is not due in between."""
+
+    every_ms: int
+    resting: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRun:
+    """What a run of a service did. `left_alone` are pending instants that others are running."""
+
+    service: TableService
+    done: tuple[Done, ...] = ()
+    not_due: NotDue | None = None
+    left_alone: tuple[InstantTime, ...] = ()
+
+    def to_json_object(self) -> dict[str, Any]:
+        """The audit of the run."""
+        return {
+            "service": self.service.name,
+            "done": [done.to_json_object() for done in self.done],
+            "not_due": self.not_due.reason if self.not_due else None,
+            "left_alone": [str(time) for time in self.left_alone],
+        }
+
+
+class TableService(ABC):
+    """One table service. It has no state: two objects of one name are equal.
+
+    `name` is its one spelling: in code, on the command line and in JSON; `former_name` is what the
+    release before calls it. `permission` is what has to be allowed of the table.
     """
 
-    ROLLBACK = "rollback"
-    CLEANING = "cleaning"
-    ARCHIVAL = "archival"
-    COMPACTION = "compaction"
-    LOG_COMPACTION = "logcompaction"
-    CLUSTERING = "clustering"
-    TTL = "ttl"
+    name: ClassVar[str]
+    former_name: ClassVar[str] = ""
+    permission: ClassVar[Operation]
+    moves_rows: ClassVar[bool] = False
+    """Whether it needs an engine that reads and writes rows."""
+    goes_first: ClassVar[bool] = False
+    """Whether it is better done before more rows come in."""
+    asks_for_buckets: ClassVar[bool] = False
+    """Whether a bucket index may refuse it."""
+    pending_action: ClassVar[Action | None] = None
+    """What its pending instants are called in layout 1; None when it makes none of its own."""
+    inline_settings: ClassVar[tuple[str, ...]] = ()
+    """The settings that give it a turn after a commit; all of them false, it has none."""
+    whenever_asked: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Settings over all others for a run that a person asked for: its trigger says yes."""
+    pace: ClassVar[Pace | None] = None
+    """How often it is worth running where its trigger cannot tell."""
 
-    @classmethod
-    def parse(cls, text: str) -> Service:
-        """The service of this name. Raises ConfigError naming the known ones."""
-        try:
-            return cls(text.strip().lower())
-        except ValueError:
-            known = ", ".join(service.value for service in cls)
-            raise ConfigError(f"unknown service; there are {known}", value=text) from None
+    @abstractmethod
+    def settings(self, read: Settings) -> object:
+        """Its own settings, typed. Raises ConfigError naming the one that cannot be read."""
+
+    @abstractmethod
+    def due(self, facts: DueFacts, read: Settings) -> Due | NotDue:
+        """Whether its trigger says yes. Pure; raises ConfigError as `settings` does.
+
+        What is not due here is not due in `plan` either, which also looks at files.
+        """
+
+    @abstractmethod
+    def plan(self, context: ServiceContext, timeline: ActiveTimeline) -> Explanation | NotDue:
+        """What it would do now; changes nothing."""
+
+    @abstractmethod
+    def execute(self, context: ServiceContext) -> ServiceRun:
+        """Finish what is pending, then do what is due.
+
+        Raises ConflictError when another process got in the way (safe to call again),
+        CorruptTableError for plans or files that cannot be read.
+        """
+
+    def turns(self, read: Settings, *, compacts_by_default: bool) -> frozenset[Turn]:
+        """What settings want of it after a commit: to run, where one of its switches is on.
+
+        `compacts_by_default`: a batch that compacts unless settings say otherwise. Wanted to run
+        and to be scheduled, it runs.
+        """
+        is_on = any(read.boolean(name) for name in self.inline_settings)
+        return frozenset({Turn.RUN}) if is_on else frozenset()
+
+    def schedule(self, context: ServiceContext, *, is_async: bool = False) -> Instant | NotDue:
+        """Write the plan if it is due; takes the lock, rolls failed writes back first.
+
+        `is_async`: for another process to run. Raises ConfigError for a service that makes no plans
+        apart from being run.
+        """
+        raise ConfigError("this service is not scheduled, only run", value=self)
+
+    def finish_pending(self, context: ServiceContext) -> ServiceRun:
+        """Finish plans that are pending and that no process is running; schedule nothing."""
+        return ServiceRun(self, not_due=NotDue("it leaves no plans to finish"))
+
+    def pending(self, table: HoodieTable, timeline: ActiveTimeline) -> tuple[Instant, ...]:
+        """Its planned instants, oldest first."""
+        if self.pending_action is None:
+            return ()
+        return tuple(timeline.pending().of(self.pending_action))
+
+    def owns(self, instant: Instant, clusterings: frozenset[InstantTime]) -> bool:
+        """Whether a pending instant is a plan of this service; `clusterings` as in DueFacts."""
+        return instant.action is self.pending_action
+
+    def estimate_s(
+        self, table: HoodieTable, timeline: ActiveTimeline, due: Explanation
+    ) -> float | None:
+        """How long the plan will take, going by past runs; None when nothing is known."""
+        return None
 
     @property
-    def pending_action(self) -> Action | None:
-        """What its pending instants are called in layout 1; None when it makes none of its own."""
-        return _PENDING_ACTIONS.get(self)
+    def stored_name(self) -> str:
+        """Its name in operation files and statuses, which the release before reads as well."""
+        return self.former_name or self.name
 
     @property
-    def permission(self) -> Operation:
-        """What has to be allowed of the table."""
-        return Operation(self.value)
+    def names(self) -> frozenset[str]:
+        """Every name it goes by."""
+        return frozenset({self.name, self.stored_name})
 
-    @property
-    def moves_rows(self) -> bool:
-        """Whether it needs an engine that reads and writes rows."""
-        return self in (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING)
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableService) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __str__(self) -> str:
-        return self.value
+        return self.name
 
-
-_PENDING_ACTIONS = {
-    Service.ROLLBACK: Action.ROLLBACK,
-    Service.CLEANING: Action.CLEAN,
-    Service.COMPACTION: Action.COMPACTION,
-    Service.LOG_COMPACTION: Action.LOGCOMPACTION,
-    Service.CLUSTERING: Action.REPLACECOMMIT,
-    Service.TTL: Action.REPLACECOMMIT,
-}
+    def __repr__(self) -> str:
+        return f"<service {self.name}>"

@@ -1,4 +1,4 @@
-"""What planners ask of a table's past: completion times, earlier plans, earlier runs."""
+"""What planners ask of a table's past: earlier plans, earlier runs."""
 
 from __future__ import annotations
 
@@ -8,37 +8,17 @@ from itertools import islice
 from typing import Any
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
-from tideline.hudi.services.figures import RunFigures
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.run_metrics import RunMetrics
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
-from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 
 CLUSTER = "CLUSTER"
 LOG_COMPACT = "LOG_COMPACT"
 _RUNS_LOOKED_AT = 5
 _COMMITS_LOOKED_AT = 20
-_COMPLETED_AS = {
-    Service.COMPACTION: Action.COMMIT,
-    Service.LOG_COMPACTION: Action.DELTACOMMIT,
-    Service.CLUSTERING: Action.REPLACECOMMIT,
-}
-
-
-def completion_times(table: HoodieTable) -> Mapping[InstantTime, InstantTime]:
-    """When active commits completed: in layout 1 the store's time stamp of the completed object.
-
-    In digits of the table's zone, as instants are. Source: Hudi's InstantGeneratorV1.
-    """
-    layout = table.timelines.layout
-    found = {}
-    for info in table.store.list_directory(layout.directory).objects:
-        instant = layout.parse(info.path.rpartition("/")[2])
-        if instant is not None and instant.is_completed and instant.action in COMMIT_ACTIONS:
-            found[instant.time] = table.zone.instant_at(info.modified_ms)
-    return found
 
 
 def requested_plan(table: HoodieTable, instant: Instant) -> tuple[Mapping[str, Any], str]:
@@ -99,16 +79,20 @@ def log_compactions(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[I
 
 
 def past_runs(
-    table: HoodieTable, timeline: ActiveTimeline, service: Service
-) -> tuple[RunFigures, ...]:
-    """Figures of the newest runs of a service on this table, newest first."""
-    commits = timeline.of(_COMPLETED_AS.get(service, Action.COMMIT)).completed()
+    table: HoodieTable,
+    timeline: ActiveTimeline,
+    completed_as: Action,
+    names: frozenset[str],
+) -> tuple[RunMetrics, ...]:
+    """Metrics of the newest runs of a service on this table, newest first.
+
+    `completed_as` is the action of its commits, `names` are what releases call the service.
+    """
+    commits = timeline.of(completed_as).completed()
     newest = islice(reversed(commits.instants), _COMMITS_LOOKED_AT)
     extras = (_metadata(table, instant).extra_metadata for instant in newest)
-    figures = (RunFigures.from_extra_metadata(extra) for extra in extras)
-    return tuple(
-        islice((run for run in figures if run and run.service is service), _RUNS_LOOKED_AT)
-    )
+    metrics = (RunMetrics.from_extra_metadata(extra) for extra in extras)
+    return tuple(islice((run for run in metrics if run and run.service in names), _RUNS_LOOKED_AT))
 
 
 def past_cleans(table: HoodieTable, timeline: ActiveTimeline) -> tuple[tuple[int, float], ...]:

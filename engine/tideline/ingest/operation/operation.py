@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Any
 
 from tideline.errors import ConfigError
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.registry import ROLLBACK, TableService, all_services
 from tideline.iceberg.service import IcebergService
 from tideline.ingest.landing.landed_file import FileFormat, LandingFile
 from tideline.ingest.operation.column_type import Column, ColumnType
@@ -25,17 +25,15 @@ _DIGEST_BYTES = 6
 
 
 class OperationKind(Enum):
-    """What an operation does."""
+    """What an operation does: one kind for every table service, and those named here.
+
+    The value is its name in files, statuses and labels, as the release before spells it; read as
+    text it is the service's own name.
+    """
 
     CREATE = "create"
     INGEST = "ingest"
     ROLLBACK = "rollback"
-    CLEANING = "cleaning"
-    ARCHIVAL = "archival"
-    COMPACTION = "compaction"
-    LOG_COMPACTION = "logcompaction"
-    CLUSTERING = "clustering"
-    TTL = "ttl"
     SAVEPOINT = "savepoint"
     RESTORE = "restore"
     REWRITE_DATA_FILES = "rewrite"
@@ -43,24 +41,33 @@ class OperationKind(Enum):
     REWRITE_MANIFESTS = "rewrite-manifests"
     EXPIRE_SNAPSHOTS = "expire"
     REMOVE_ORPHAN_FILES = "orphans"
+    # What a class body defines are the members of an enum: a new service needs no line here.
+    vars().update({one.name.upper(): one.stored_name for one in all_services() if one != ROLLBACK})
 
     @classmethod
-    def of(cls, service: Service | IcebergService) -> OperationKind:
-        """The kind of operation that runs a service; both go by the same name."""
-        return cls(service.value)
+    def of(cls, service: TableService | IcebergService) -> OperationKind:
+        """The kind of operation that runs a service."""
+        return cls(service.stored_name if isinstance(service, TableService) else service.value)
+
+    @classmethod
+    def _missing_(cls, value: object) -> OperationKind | None:
+        """The kind of the table service that goes by this name today."""
+        named = (one for one in all_services() if one.name == value and one.stored_name != value)
+        return next((cls(one.stored_name) for one in named), None)
 
     @property
-    def service(self) -> Service | IcebergService | None:
+    def service(self) -> TableService | IcebergService | None:
         """The table service an operation of this kind runs, if it runs one."""
         return _SERVICE_OF.get(self)
 
     def __str__(self) -> str:
-        return self.value
+        service = self.service
+        return service.name if isinstance(service, TableService) else self.value
 
 
-_SERVICE_OF: Mapping[OperationKind, Service | IcebergService] = {
-    **{OperationKind(item.value): item for item in Service if item is not Service.ROLLBACK},
-    **{OperationKind(item.value): item for item in IcebergService},
+_SERVICE_OF: Mapping[OperationKind, TableService | IcebergService] = {
+    **{OperationKind.of(one): one for one in all_services() if one != ROLLBACK},
+    **{OperationKind.of(one): one for one in IcebergService},
 }
 
 
@@ -155,7 +162,7 @@ class RunService:
     `rerun` is the number of the run a person asked for, None when the trigger did.
     """
 
-    service: Service
+    service: TableService
     basis: str
     settings: Mapping[str, str] = field(default_factory=dict)
     resumes: tuple[str, ...] = ()
@@ -277,7 +284,8 @@ def operation_id(table_name: str, kind: OperationKind, *basis: object) -> str:
         digest.update(len(text).to_bytes(8, "big") + text)
     words = "".join(letter if letter.isalnum() else "-" for letter in table_name.lower())
     readable = words.encode("ascii", "ignore").decode()[:_NAME_CHARACTERS].strip("-") or "table"
-    return f"{readable}-{kind.value}-{digest.hexdigest()}"
+    what = kind.value.replace("_", "-")
+    return f"{readable}-{what}-{digest.hexdigest()}"
 
 
 def writer_name(operation_id: str, pod_uid: str) -> str:
@@ -343,7 +351,7 @@ def _work_object(work: Work) -> dict[str, Any]:
             return {"instants": list(work.instants), "gone": list(work.gone)}
         case RunService():
             return {
-                "service": work.service.value,
+                "service": work.service.stored_name,
                 "basis": work.basis,
                 "settings": dict(work.settings),
                 "resumes": list(work.resumes),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tideline.errors import ConfigError, ConflictError, CorruptTableError
-from tideline.hudi.services.cleaning.history import read_cleaning_plan
+from tideline.hudi.services.cleaning.stored_plan import read_cleaning_plan
 from tideline.hudi.table.file_group import FileGroupId, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable

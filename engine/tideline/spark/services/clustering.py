@@ -20,8 +20,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tideline.hudi.services.clustering.plan import ClusteringPlan
-from tideline.hudi.services.engine import ServiceWork
+from tideline.hudi.services.engine import RowArrangement, ServiceWork
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import WriteStat
@@ -55,18 +54,20 @@ def cluster_groups(
     spark: SparkSession,
     table: HoodieTable,
     work: ServiceWork,
-    plan: ClusteringPlan,
+    arrangement: RowArrangement,
     *,
     part_bytes_max: int = PART_BYTES_MAX,
 ) -> tuple[WriteStat, ...]:
-    """Write the plan's groups anew; raises what a task raised."""
+    """Write the groups anew; raises what a task raised."""
     context = RewriteContext.of(table, work.timeline, work.instant, work.schema_json, work.config)
-    if plan.target_file_bytes is not None:
-        context = context.with_file_size(plan.target_file_bytes)
-    order = RowOrder(plan.sort_columns, plan.layout) if plan.sort_columns else None
+    if arrangement.target_file_bytes is not None:
+        context = context.with_file_size(arrangement.target_file_bytes)
+    order = (
+        RowOrder(arrangement.sort_columns, arrangement.layout) if arrangement.sort_columns else None
+    )
     whole: list[tuple[WholePiece, RowOrder | None]] = []
     split: list[SplitGroup] = []
-    for number, group in enumerate(plan.groups):
+    for number, group in enumerate(arrangement.groups):
         cut = cut_group(
             group.slices,
             group.output_groups,

@@ -1,4 +1,4 @@
-"""Compaction and log compaction on Spark: one task per operation, rows in Arrow."""
+"""Compaction and log compaction on Spark: one task per file slice, rows in Arrow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tideline.hudi.services.compaction.operation import CompactionOperation
 from tideline.hudi.services.engine import ServiceWork
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -20,19 +19,19 @@ from tideline.spark.write.tasks import SPARK_STAT_SCHEMA
 from tideline.storage.object_store import ObjectStore
 
 
-def compact_operations(
+def compact_slices(
     spark: SparkSession,
     table: HoodieTable,
     work: ServiceWork,
-    operations: Sequence[CompactionOperation],
+    slices: Sequence[FileSlice],
     *,
     only_logs: bool,
 ) -> tuple[WriteStat, ...]:
-    """Run the operations, the largest first; raises what a task raised."""
-    slices = sorted((item.slice for item in operations), key=_size_bytes, reverse=True)
+    """Merge the slices, the largest first; raises what a task raised."""
+    largest_first = sorted(slices, key=_size_bytes, reverse=True)
     context = RewriteContext.of(table, work.timeline, work.instant, work.schema_json, work.config)
     return run_rewrites(
-        spark, table, work, context, slices, _compact_log if only_logs else _compact
+        spark, table, work, context, largest_first, _compact_log if only_logs else _compact
     )
 
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from tideline.hudi.services.clustering.plan import ClusteringPlan
-from tideline.hudi.services.compaction.operation import CompactionOperation
-from tideline.hudi.services.engine import ServiceWork
+from tideline.hudi.services.engine import RowArrangement, ServiceWork
+from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.spark.services.clustering import cluster_groups
-from tideline.spark.services.compaction import compact_operations
+from tideline.spark.services.compaction import compact_slices
 from tideline.spark.session.spark_session import spark_session
 
 
@@ -24,18 +23,14 @@ class SparkServiceEngine:
     spark: SparkSession
     table: HoodieTable
 
-    def compact(
-        self, work: ServiceWork, operations: Sequence[CompactionOperation]
-    ) -> Sequence[WriteStat]:
-        return compact_operations(self.spark, self.table, work, operations, only_logs=False)
+    def compact(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
+        return compact_slices(self.spark, self.table, work, slices, only_logs=False)
 
-    def compact_logs(
-        self, work: ServiceWork, operations: Sequence[CompactionOperation]
-    ) -> Sequence[WriteStat]:
-        return compact_operations(self.spark, self.table, work, operations, only_logs=True)
+    def compact_logs(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
+        return compact_slices(self.spark, self.table, work, slices, only_logs=True)
 
-    def cluster(self, work: ServiceWork, plan: ClusteringPlan) -> Sequence[WriteStat]:
-        return cluster_groups(self.spark, self.table, work, plan)
+    def cluster(self, work: ServiceWork, arrangement: RowArrangement) -> Sequence[WriteStat]:
+        return cluster_groups(self.spark, self.table, work, arrangement)
 
 
 def open_service_engine(

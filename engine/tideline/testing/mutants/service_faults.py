@@ -187,4 +187,25 @@ SERVICE_FAULTS = (
         "        return self._moments_ms(time)[0]\n",
         _ZONE_TESTS,
     ),
+    Fault(
+        "a trigger takes the time of a delta commit for that of its completion",
+        f"{_SERVICES}/compaction/plan.py",
+        "        completed_at=completion_times(facts.timeline, facts.zone.zone),\n",
+        "        completed_at={},\n",
+        ("operator/tests/test_due_answers_agree.py",),
+    ),
+    Fault(
+        "a service is missing from the registry",
+        f"{_SERVICES}/registry.py",
+        "    COMPACTION,\n    LOG_COMPACTION,\n",
+        "    COMPACTION,\n",
+        (f"{_TESTS}/test_service_registry.py",),
+    ),
+    Fault(
+        "the operator does not see what keeps instants from being archived",
+        "operator/tideline_operator/observe/observation.py",
+        "        return replace(seen, history=replace(seen.history, archival_holds=holds))\n",
+        "        return seen\n",
+        ("operator/tests/test_due_answers_agree.py",),
+    ),
 )

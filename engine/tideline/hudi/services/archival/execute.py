@@ -27,36 +27,34 @@ from uuid import uuid4
 
 from tideline.errors import ConflictError
 from tideline.formats.archive_block import encode_archive_block
-from tideline.formats.avro import decode_container
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.entry import archive_entry
 from tideline.hudi.services.archival.merge import MergedArchives, execute_merge, recover_merge
 from tideline.hudi.services.archival.plan import (
     ArchivalFacts,
     ArchivalPlan,
-    LastClean,
     plan_archival,
 )
 from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.report import ServiceReport
+from tideline.hudi.services.stored_facts import StoredFacts
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import delete_markers, marked_names
-from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.archived import ArchivedTimeline
 from tideline.hudi.timeline.carried import read_carried
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
-from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
-from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
+from tideline.hudi.timeline.instant import Action, Instant
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
 from tideline.lock_timing import LockTiming
-from tideline.storage.heartbeat import list_heartbeats
 from tideline.storage.object_store import AlreadyExists, ObjectInfo
+from tideline.wording import counted
 
 PAUSE_S = 1.5
 """How long the lock is free between two portions; who waits for it looks at least every second."""
-_METADATA_TIMELINE = ".hoodie/metadata/.hoodie"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +96,16 @@ class ArchivalDone:
             portion.left,
         )
 
+    def report(self) -> ServiceReport:
+        """What was done, summed up."""
+        archived = len(self.instants) + len(self.resumed)
+        return ServiceReport(
+            f"moved {counted(archived, 'instant')} to the archive",
+            files_written=len(self.archives),
+            bytes_written=sum(file.size_bytes for file in self.archives),
+            files_deleted=self.objects_deleted,
+        )
+
     def to_json_object(self) -> dict[str, Any]:
         """The audit: every archive file and what it took in."""
         return {
@@ -135,7 +143,7 @@ def plan_table_archival(
     would be archived, lists the partitions it replaced something in; but looks no further than
     the oldest `instants_max` of the plan, which then are those that may be archived.
     """
-    facts = _read_facts(table, timeline)
+    facts = ArchivalFacts.of(StoredFacts(table, timeline))
     plan = plan_archival(timeline, config, facts)
     if isinstance(plan, NotDue):
         return plan
@@ -198,66 +206,6 @@ def finish_archival(table: HoodieTable) -> tuple[tuple[Instant, ...], int]:
     states = _list_states(table)
     resumed = _still_active(archived, states)
     return resumed, _remove(table, resumed, states)
-
-
-def _read_facts(table: HoodieTable, timeline: ActiveTimeline) -> ArchivalFacts:
-    has_metadata_table = bool(table.config.metadata_partitions)
-    return ArchivalFacts(
-        is_merge_on_read=table.config.table_type is TableType.MERGE_ON_READ,
-        last_clean=_last_clean(table, timeline),
-        has_metadata_table=has_metadata_table,
-        metadata_compaction=_metadata_compaction(table) if has_metadata_table else None,
-        undone=_undone(table, timeline),
-        schema_commit=_schema_commit(table, timeline),
-    )
-
-
-def _schema_commit(table: HoodieTable, timeline: ActiveTimeline) -> InstantTime | None:
-    """The newest commit of no service, where it tells the version of a schema history."""
-    for instant in reversed(timeline.of(*COMMIT_ACTIONS).completed().instants):
-        note = table.commit_note(instant)
-        if not note.is_service:
-            return instant.time if note.latest_schema is not None else None
-    return None
-
-
-def _undone(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[InstantTime]:
-    """Instants that left markers or a heartbeat, and that the timeline lacks where it would be."""
-    traces = marked_names(table.store) | list_heartbeats(table.store)
-    times = (InstantTime(name) for name in traces if is_instant_time(name))
-    start = timeline.start
-    return frozenset(
-        time for time in times if start is not None and start < time and timeline.find(time) is None
-    )
-
-
-def _last_clean(table: HoodieTable, timeline: ActiveTimeline) -> LastClean | None:
-    """The newest completed clean; None for an empty one, of which nothing is known."""
-    newest = timeline.of(Action.CLEAN).completed().last()
-    if newest is None:
-        return None
-    body = table.timelines.read(newest)
-    if not body:
-        return None
-    metadata = decode_container(body, path=table.timelines.path(newest))
-    retained = metadata.get("earliestCommitToRetain") or ""
-    known = InstantTime(retained) if is_instant_time(retained) else None
-    return LastClean(newest.time, known)
-
-
-def _metadata_compaction(table: HoodieTable) -> InstantTime | None:
-    """The latest completed compaction of the metadata table, a table of its own."""
-    names = (
-        info.path.rpartition("/")[2]
-        for info in table.store.list_directory(_METADATA_TIMELINE).objects
-    )
-    parsed = (LAYOUT_V1.parse(name) for name in names)
-    compactions = [
-        instant.time
-        for instant in parsed
-        if instant is not None and instant.is_completed and instant.action is Action.COMMIT
-    ]
-    return max(compactions, default=None)
 
 
 def _not_cleaned(table: HoodieTable, instants: Iterable[Instant]) -> frozenset[InstantTime]:

@@ -25,31 +25,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideline.hudi.services.archival.config import ArchivalConfig
+from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.explanation import Explanation, NotDue
+from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 
 
 @dataclass(frozen=True, slots=True)
-class LastClean:
-    """The newest completed clean; `earliest_retained` is the oldest commit whose files it kept.
-
-    None where it retains by file versions.
-    """
-
-    time: InstantTime
-    earliest_retained: InstantTime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ArchivalFacts:
-    """What the timeline alone does not tell.
+    """What the timeline alone does not show; see `ArchivalHolds`.
 
-    `metadata_compaction` is the latest compaction of the metadata table where one is in use.
-    `not_cleaned` are completed replacecommits whose replaced files are still there. `undone` are
-    instants that somebody else rolled back and whose writers have not tidied up yet.
-    `schema_commit` is the newest write, if it tells the version of a schema history.
+    `not_cleaned` are completed replacecommits whose replaced files are still there.
     """
 
     is_merge_on_read: bool = False
@@ -59,6 +47,19 @@ class ArchivalFacts:
     not_cleaned: frozenset[InstantTime] = frozenset()
     undone: frozenset[InstantTime] = frozenset()
     schema_commit: InstantTime | None = None
+
+    @classmethod
+    def of(cls, facts: DueFacts) -> ArchivalFacts:
+        """What is known before any file is listed."""
+        holds = facts.archival_holds
+        return cls(
+            facts.is_merge_on_read,
+            facts.last_clean,
+            holds.has_metadata_table,
+            holds.metadata_compaction,
+            undone=holds.undone,
+            schema_commit=holds.schema_commit,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from tideline.errors import ConflictError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
 from tideline.hudi.metadata.disable import disable_metadata_table
 from tideline.hudi.services.cleaning.config import CleaningConfig
-from tideline.hudi.services.cleaning.history import read_cleaning_plan, read_last_clean
 from tideline.hudi.services.cleaning.plan import (
     PLAN_VERSION,
     CleaningPlan,
@@ -40,7 +39,10 @@ from tideline.hudi.services.cleaning.retention import (
     plan_retention,
 )
 from tideline.hudi.services.cleaning.standing import StandingFiles
+from tideline.hudi.services.cleaning.stored_plan import read_cleaning_plan
 from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.past_cleans import read_last_clean
+from tideline.hudi.services.report import ServiceReport
 from tideline.hudi.services.savepoint.record import savepointed_files
 from tideline.hudi.table.file_group import FileGroupId, join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
@@ -53,6 +55,7 @@ from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMet
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.heartbeat import Heartbeat, is_heartbeat_dead
+from tideline.wording import counted
 
 BYTES_DELETED = "tideline.clean.bytes.deleted"
 ELAPSED_MS = "tideline.clean.elapsed.ms"
@@ -86,6 +89,15 @@ class CleaningDone:
     @property
     def bytes_deleted(self) -> int:
         return sum(file.size_bytes or 0 for file in self.files)
+
+    def report(self) -> ServiceReport:
+        """What was done, summed up."""
+        return ServiceReport(
+            f"deleted {counted(len(self.files), 'file')} that nobody needs any more",
+            self.instant,
+            files_deleted=len(self.files),
+            bytes_deleted=self.bytes_deleted,
+        )
 
     def to_json_object(self) -> dict[str, Any]:
         """The audit: every file with its bytes."""

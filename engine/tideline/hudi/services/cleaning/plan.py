@@ -29,6 +29,7 @@ from tideline.formats.bounded import parser
 from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolicy
 from tideline.hudi.services.cleaning.retention import Retention
 from tideline.hudi.services.explanation import Explanation
+from tideline.hudi.services.last_clean import SAVEPOINTED
 from tideline.hudi.table.file_group import (
     FileGroup,
     FileGroupId,
@@ -42,7 +43,6 @@ from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 
 PLAN_VERSION = 2
-SAVEPOINTED = "savepointed_timestamps"
 
 PartitionListing = tuple[str, Sequence[tuple[str, int]]]
 """A partition and the names and sizes in bytes of its files."""

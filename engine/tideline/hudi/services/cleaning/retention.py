@@ -17,28 +17,17 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolicy
-from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.due_facts import DueFacts
+from tideline.hudi.services.explanation import Due, NotDue
+from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import AGE_UNKNOWN, KNOWN_UTC, KnownZone
+from tideline.wording import counted
 
 _HOUR_MS = 3_600_000
 _CONSIDERED = (*COMMIT_ACTIONS, Action.CLUSTERING, Action.COMPACTION)
-
-
-@dataclass(frozen=True, slots=True)
-class LastClean:
-    """What the newest completed clean says of itself (HoodieCleanMetadata).
-
-    `earliest_retained` is None when it retained by file versions; `savepointed` are the savepoints
-    of its time, whose files it left.
-    """
-
-    time: InstantTime
-    earliest_retained: InstantTime | None
-    last_completed: InstantTime | None
-    savepointed: frozenset[InstantTime] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +48,22 @@ class Retention:
     def since(self) -> InstantTime | None:
         """The time of the oldest of `written`."""
         return self.written[0].time if self.written else None
+
+
+def find_due(facts: DueFacts, config: CleaningConfig) -> Due | NotDue:
+    """Whether a clean may find something to delete."""
+    timeline, last, known = facts.timeline, facts.last_clean, facts.zone
+    now_ms = facts.now_ms
+    retention = plan_retention(timeline, last, config, now_ms, known)
+    if isinstance(retention, NotDue):
+        return retention
+    if retention.written == () and not is_empty_clean_due(timeline, last, config, now_ms, known):
+        return NotDue("what is older than the commits to keep has been cleaned")
+    old = f"what was replaced before {retention.earliest.time}" if retention.earliest else ""
+    since = f" since clean {last.time}" if last else ""
+    written = retention.written
+    commits = "all commits" if written is None else counted(len(written), "commit")
+    return Due(f"nobody needs {old or 'old file versions'}; {commits} to look at{since}")
 
 
 def plan_retention(

@@ -9,7 +9,7 @@ Source: Hudi's ClusteringPlanActionExecutor, RunClusteringTable, SparkRDDTableSe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tideline.errors import ConflictError, ObjectNotFoundError, UnsupportedTableError
@@ -17,25 +17,24 @@ from tideline.formats.avro import encode_container
 from tideline.hudi.index.bucket_layout import HAS_BUCKETS
 from tideline.hudi.nature.guard import refused_by_properties, require_by_properties
 from tideline.hudi.nature.operation import Operation
-from tideline.hudi.services.audit import ServiceDone
+from tideline.hudi.services.audit import FileDone, ServiceDone
 from tideline.hudi.services.clustering.config import ClusteringConfig
 from tideline.hudi.services.clustering.conflict import find_update
 from tideline.hudi.services.clustering.plan import (
     ClusteringPlan,
-    find_due,
+    clustering_due,
     partitions_to_cluster,
     plan_clustering,
 )
 from tideline.hudi.services.config import ServiceConfig
+from tideline.hudi.services.due_facts import completion_times
 from tideline.hudi.services.engine import ServiceEngine, ServiceWork
 from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.planned_files import files_read, with_sizes
 from tideline.hudi.services.planned_run import MovedRows, PlannedRun, execute_planned_run
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.stored_facts import StoredFacts
 from tideline.hudi.services.table_history import (
     CLUSTER,
-    clusterings,
-    completion_times,
     partitions_left_over,
     requested_plan,
     written_partitions,
@@ -46,7 +45,9 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import WriteConfig
+from tideline.wording import counted
 
+NAME = "clustering"
 CLOCK_MARGIN_MS = 10 * 60 * 1000
 """How far the store's clock, which stamps completed instants, may be from the writers'."""
 
@@ -67,12 +68,11 @@ def plan_due_clustering(
 
     `commits_max`: commits that make it due, else those of an inline clustering.
     """
-    known = clusterings(table, timeline)
-    commits_max = commits_max or config.inline_commits_max
-    reason = find_due(timeline, config, clusterings=known, commits_max=commits_max)
+    facts = StoredFacts(table, timeline)
+    reason = clustering_due(facts, config, commits_max)
     if isinstance(reason, NotDue):
         return reason
-    changed = _changed_partitions(table, timeline, config, known)
+    changed = _changed_partitions(table, timeline, config, facts.clusterings)
     wanted = partitions_to_cluster(changed, config, now)
     if not wanted:
         return NotDue("the filters leave no partition to cluster")
@@ -141,9 +141,11 @@ def execute_clustering(
         return MovedRows(stats, used, bytes_read, sized.replaced())
 
     run = PlannedRun(
-        Service.CLUSTERING,
+        NAME,
+        Operation.CLUSTERING,
         CLUSTER,
         move,
+        _describe,
         check=lambda now: _refuse_updated(table, plan, instant, now),
         gives_up=lambda error: isinstance(error, UpdatedMeanwhileError),
     )
@@ -174,7 +176,8 @@ def _completed_since(
     table: HoodieTable, timeline: ActiveTimeline, since: InstantTime
 ) -> Iterator[Instant]:
     """Commits that may have completed after `since`, the store's clock being what it is."""
-    times, zone = completion_times(table), table.zone
+    zone = table.zone
+    times = completion_times(timeline, zone)
     for instant in timeline.of(*COMMIT_ACTIONS).completed():
         done_ms = zone.epoch_ms(times.get(instant.time, instant.time))
         is_later = done_ms + CLOCK_MARGIN_MS >= zone.earliest_ms(since)
@@ -210,3 +213,7 @@ def _refuse_updated(
             instant=instant.in_state(State.REQUESTED),
             value=group,
         )
+
+
+def _describe(used: Sequence[FileDone], written: Sequence[FileDone]) -> str:
+    return f"rewrote {counted(len(used), 'file')} as {len(written)}"

@@ -29,6 +29,7 @@ from tideline.hudi.services.clustering.config import (
     ClusteringConfig,
     PartitionFilter,
 )
+from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.explanation import Explanation, NotDue
 from tideline.hudi.services.slice_metrics import slice_metrics
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
@@ -165,6 +166,21 @@ class ClusteringPlan:
             target_bytes,
             tuple(plan.get("missingSchedulePartitions") or ()),
         )
+
+
+def clustering_due(
+    facts: DueFacts, config: ClusteringConfig, commits_max: int | None = None
+) -> str | NotDue:
+    """Why clustering is due, or why not, by the facts of the table.
+
+    `commits_max`: commits that make it due, else those of an inline clustering.
+    """
+    return find_due(
+        facts.timeline,
+        config,
+        clusterings=facts.clusterings,
+        commits_max=commits_max or config.inline_commits_max,
+    )
 
 
 def find_due(

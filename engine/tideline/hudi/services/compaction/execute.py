@@ -8,40 +8,41 @@ Source: Hudi's RunCompactionActionExecutor, HoodieCompactor.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tideline.errors import CorruptTableError
 from tideline.formats.avro import encode_container
-from tideline.hudi.services.audit import ServiceDone
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.services.audit import FileDone, ServiceDone
 from tideline.hudi.services.compaction.config import CompactionConfig
-from tideline.hudi.services.compaction.operation import CompactionOperation
 from tideline.hudi.services.compaction.plan import (
     CompactionDue,
     CompactionPlan,
-    find_due,
+    compaction_due,
     instants_to_look_at,
     plan_compaction,
 )
 from tideline.hudi.services.config import ServiceConfig
+from tideline.hudi.services.due_facts import completion_times
 from tideline.hudi.services.engine import ServiceEngine, ServiceWork
 from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.planned_files import files_read, with_sizes
 from tideline.hudi.services.planned_run import MovedRows, PlannedRun, execute_planned_run
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.stored_facts import StoredFacts
 from tideline.hudi.services.table_history import (
-    clusterings,
-    completion_times,
     partitions_left_over,
     requested_plan,
     written_partitions,
 )
+from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import WriteConfig
+from tideline.wording import counted
 
+NAME = "compaction"
 OPERATION_TYPE = "COMPACT"
 
 
@@ -49,20 +50,11 @@ def plan_due_compaction(
     table: HoodieTable, timeline: ActiveTimeline, config: CompactionConfig, now: InstantTime
 ) -> CompactionPlan | NotDue:
     """The plan of a compaction scheduled at `now`, read from the store; changes nothing."""
-    if table.config.table_type is not TableType.MERGE_ON_READ:
-        return NotDue("only merge-on-read tables have log files to merge")
-    times = completion_times(table)
-    due = find_due(
-        timeline,
-        config,
-        now,
-        completed_at=times,
-        clusterings=clusterings(table, timeline.pending()),
-        is_single_writer=table.config.single_writer,
-        known=table.known_zone(timeline),
-    )
+    facts = StoredFacts(table, timeline)
+    due = compaction_due(facts, config, now)
     if isinstance(due, NotDue):
         return due
+    times = completion_times(timeline, facts.zone.zone)
     partitions = _partitions(table, timeline, config, due, times)
     if partitions is not None and not partitions:
         return NotDue(f"nothing was written {due.reason}")
@@ -107,18 +99,14 @@ def execute_compaction(
     plan = read_compaction_plan(table, instant)
     # Before anything is begun: a plan that cannot be run leaves no trace each time it is tried.
     slices = with_sizes(table, (item.slice for item in plan.operations), instant.time)
-    operations = tuple(
-        CompactionOperation(piece, item.metrics)
-        for piece, item in zip(slices, plan.operations, strict=True)
-    )
 
     def move(work: ServiceWork) -> MovedRows:
-        stats = tuple(engine.compact(work, operations))
-        _check_complete(table, instant, operations, {stat.file_id for stat in stats})
+        stats = tuple(engine.compact(work, slices))
+        _check_complete(table, instant, slices, {stat.file_id for stat in stats})
         bytes_read = sum(piece.size_bytes for piece in slices)
         return MovedRows(stats, files_read(slices), bytes_read)
 
-    run = PlannedRun(Service.COMPACTION, OPERATION_TYPE, move)
+    run = PlannedRun(NAME, Operation.COMPACTION, OPERATION_TYPE, move, _describe)
     return execute_planned_run(table, instant, run, config=config, write_config=write_config)
 
 
@@ -142,15 +130,20 @@ def _partitions(
 def _check_complete(
     table: HoodieTable,
     instant: Instant,
-    operations: tuple[CompactionOperation, ...],
+    slices: tuple[FileSlice, ...],
     written: set[str | None],
 ) -> None:
     """A file group without its new base file would lose its rows once the commit is visible."""
-    for item in operations:
-        if item.group.file_id not in written:
+    for piece in slices:
+        if piece.group.file_id not in written:
             raise CorruptTableError(
                 "the compaction wrote no base file for a file group of its plan",
                 table=table.location.uri,
                 instant=instant,
-                value=item.group,
+                value=piece.group,
             )
+
+
+def _describe(used: Sequence[FileDone], written: Sequence[FileDone]) -> str:
+    logs = sum(file.is_log for file in used)
+    return f"merged {counted(logs, 'log file')} into {counted(len(written), 'base file')}"

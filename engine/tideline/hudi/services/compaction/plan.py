@@ -21,6 +21,7 @@ from tideline.formats.bounded import parser
 from tideline.hudi.services.compaction.config import CompactionConfig, CompactionTrigger
 from tideline.hudi.services.compaction.operation import CompactionOperation
 from tideline.hudi.services.compaction.strategy import keep_partitions, take_operations
+from tideline.hudi.services.due_facts import DueFacts, completion_times
 from tideline.hudi.services.explanation import Explanation, NotDue
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -98,6 +99,23 @@ class CompactionDue:
 
     reason: str
     since: Instant | None
+
+
+def compaction_due(
+    facts: DueFacts, config: CompactionConfig, now: InstantTime
+) -> CompactionDue | NotDue:
+    """Whether a compaction at `now` is due by its trigger, by the facts of the table."""
+    if not facts.is_merge_on_read:
+        return NotDue("only merge-on-read tables have log files to merge")
+    return find_due(
+        facts.timeline,
+        config,
+        now,
+        completed_at=completion_times(facts.timeline, facts.zone.zone),
+        clusterings=facts.pending_clusterings,
+        is_single_writer=facts.is_single_writer,
+        known=facts.zone,
+    )
 
 
 def find_due(

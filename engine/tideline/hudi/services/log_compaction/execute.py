@@ -8,41 +8,43 @@ Source: Hudi's RunCompactionActionExecutor, LogCompactionExecutionHelper.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tideline.errors import ConflictError
 from tideline.formats.avro import encode_container
 from tideline.hudi.log.log_files import LogFiles
-from tideline.hudi.services.audit import ServiceDone
-from tideline.hudi.services.compaction.operation import CompactionOperation
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.services.audit import FileDone, ServiceDone
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.engine import ServiceEngine, ServiceWork
 from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.log_compaction.config import LogCompactionConfig
 from tideline.hudi.services.log_compaction.plan import (
-    LogCompactionConfig,
     LogCompactionPlan,
-    find_due,
+    log_compaction_due,
     plan_log_compaction,
 )
 from tideline.hudi.services.planned_files import files_read, with_sizes
 from tideline.hudi.services.planned_run import MovedRows, PlannedRun, execute_planned_run
-from tideline.hudi.services.service import Service
-from tideline.hudi.services.table_history import LOG_COMPACT, log_compactions, requested_plan
+from tideline.hudi.services.stored_facts import StoredFacts
+from tideline.hudi.services.table_history import LOG_COMPACT, requested_plan
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.committed import CommittedInstants
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.write.config import WriteConfig
+from tideline.wording import counted
+
+NAME = "log_compaction"
 
 
 def plan_due_log_compaction(
     table: HoodieTable, timeline: ActiveTimeline, config: LogCompactionConfig
 ) -> LogCompactionPlan | NotDue:
     """The plan of a log compaction now, read from the store; changes nothing."""
-    if table.config.table_type is not TableType.MERGE_ON_READ:
-        return NotDue("only merge-on-read tables have log files to merge")
-    reason = find_due(timeline, config, done=log_compactions(table, timeline))
+    reason = log_compaction_due(StoredFacts(table, timeline), config)
     if isinstance(reason, NotDue):
         return reason
     view = table.file_system_view(timeline)
@@ -93,18 +95,16 @@ def execute_log_compaction(
 
     def move(work: ServiceWork) -> MovedRows:
         slices = with_sizes(table, (item.slice for item in plan.operations), instant.time)
-        operations = tuple(
-            CompactionOperation(piece, item.metrics)
-            for piece, item in zip(slices, plan.operations, strict=True)
-        )
-        stats = tuple(engine.compact_logs(work, operations))
+        stats = tuple(engine.compact_logs(work, slices))
         bytes_read = sum(log.size_bytes for piece in slices for log in piece.log_files)
         return MovedRows(stats, files_read(slices), bytes_read)
 
     run = PlannedRun(
-        Service.LOG_COMPACTION,
+        NAME,
+        Operation.LOG_COMPACTION,
         LOG_COMPACT,
         move,
+        _describe,
         keeps_plan=False,
         check=lambda now: _refuse_compacted(table, instant, now),
         gives_up=lambda _: True,
@@ -137,3 +137,7 @@ def _refuse_compacted(table: HoodieTable, instant: Instant, now: ActiveTimeline)
             table=table.location.uri,
             instant=instant.in_state(State.REQUESTED),
         )
+
+
+def _describe(used: Sequence[FileDone], written: Sequence[FileDone]) -> str:
+    return f"merged {counted(sum(file.is_log for file in used), 'log file')} into {len(written)}"

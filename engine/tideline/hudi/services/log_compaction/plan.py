@@ -16,32 +16,17 @@ from typing import Any
 
 from tideline.formats.bounded import parser
 from tideline.hudi.services.compaction.operation import CompactionOperation
+from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.explanation import Explanation, NotDue
+from tideline.hudi.services.log_compaction.config import LogCompactionConfig
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
-from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
 
 PLAN_VERSION = 2
 _EXECUTION_CLASS = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
-
-
-@dataclass(frozen=True, slots=True)
-class LogCompactionConfig:
-    """When it is due: log files or blocks of a slice, and delta commits since the last one."""
-
-    blocks_min: int = 5
-    file_size_bytes_max: int = 125_829_120
-
-    @classmethod
-    def from_settings(cls, read: Settings) -> LogCompactionConfig:
-        """Raises ConfigError naming the setting that cannot be read."""
-        return cls(
-            read.integer("hoodie.log.compaction.blocks.threshold"),
-            read.integer("hoodie.parquet.max.file.size"),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +73,13 @@ class LogCompactionPlan:
         """Read a plan of ours or of Hudi's. Raises CorruptTableError naming `path`."""
         operations = record.get("operations") or ()
         return cls(tuple(CompactionOperation.from_avro(item, path=path) for item in operations))
+
+
+def log_compaction_due(facts: DueFacts, config: LogCompactionConfig) -> str | NotDue:
+    """Why a log compaction is due, or why not, by the facts of the table."""
+    if not facts.is_merge_on_read:
+        return NotDue("only merge-on-read tables have log files to merge")
+    return find_due(facts.timeline, config, done=facts.log_compactions)
 
 
 def find_due(

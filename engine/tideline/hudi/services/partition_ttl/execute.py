@@ -18,17 +18,21 @@ from tideline.hudi.services.audit import FileDone
 from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig, TtlStrategy
 from tideline.hudi.services.partition_ttl.plan import (
+    NO_PARTITIONS,
     PartitionAge,
     PartitionTtlPlan,
     plan_partition_ttl,
 )
-from tideline.hudi.services.service import Service
+from tideline.hudi.services.report import ServiceReport
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partition_metadata import read_creation_time
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.wording import counted
+
+NAME = "partition_ttl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +44,15 @@ class PartitionsExpired:
     files: tuple[FileDone, ...]
     file_groups: int
 
+    def report(self) -> ServiceReport:
+        """What was done, summed up."""
+        groups = counted(self.file_groups, "file group")
+        return ServiceReport(f"dropped partitions of {groups}", self.instant)
+
     def to_json_object(self) -> dict[str, Any]:
         """The audit of the run."""
         return {
-            "service": Service.TTL.value,
+            "service": NAME,
             "instant": str(self.instant),
             "file_groups": self.file_groups,
             "partitions": list(self.partitions),
@@ -79,7 +88,7 @@ def plan_table_partition_ttl(
     """The partitions to drop now; lists those concerned unless partitions are kept forever."""
     if config.days_retained is None or not table.config.partition_fields:
         outcome = plan_partition_ttl((), config, table.clock.now_ms())
-        return NotDue("the table has no partitions") if config.days_retained else outcome
+        return NotDue(NO_PARTITIONS) if config.days_retained else outcome
     timeline = table.timeline() if timeline is None else timeline
     known = table.known_zone(timeline)
     if not known.tells_age:

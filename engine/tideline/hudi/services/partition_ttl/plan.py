@@ -11,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tideline.hudi.services.explanation import Explanation, NotDue
+from tideline.hudi.services.due_facts import DueFacts
+from tideline.hudi.services.explanation import Due, Explanation, NotDue
 from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import AGE_UNKNOWN, KNOWN_UTC, KnownZone
 
+NO_PARTITIONS = "the table has no partitions"
+_KEPT_FOREVER = "partitions are kept forever (hoodie.partition.ttl.strategy.days.retain)"
 _DAY_MS = 86_400_000
 
 
@@ -60,6 +64,19 @@ class PartitionTtlPlan:
         )
 
 
+def find_due(facts: DueFacts, config: PartitionTtlConfig) -> Due | NotDue:
+    """Whether it is worth looking for partitions that have expired; how old they are, files say."""
+    if config.days_retained is None:
+        return NotDue(_KEPT_FOREVER)
+    if not facts.is_partitioned:
+        return NotDue(NO_PARTITIONS)
+    if not facts.zone.tells_age:
+        return NotDue(AGE_UNKNOWN)
+    if not len(facts.timeline.of(*COMMIT_ACTIONS).completed()):
+        return NotDue("nothing has been written yet")
+    return Due("partitions are looked over once a day")
+
+
 def plan_partition_ttl(
     ages: Iterable[PartitionAge],
     config: PartitionTtlConfig,
@@ -68,7 +85,7 @@ def plan_partition_ttl(
 ) -> PartitionTtlPlan | NotDue:
     """The partitions to drop now, or why there are none; `known` is the zone of the instants."""
     if config.days_retained is None:
-        return NotDue("partitions are kept forever (hoodie.partition.ttl.strategy.days.retain)")
+        return NotDue(_KEPT_FOREVER)
     if not known.tells_age:
         return NotDue(AGE_UNKNOWN)
     oldest_ms = now_ms - config.days_retained * _DAY_MS

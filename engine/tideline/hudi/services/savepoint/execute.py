@@ -18,7 +18,7 @@ from __future__ import annotations
 from tideline.errors import ConfigError
 from tideline.hudi.nature.guard import admit
 from tideline.hudi.nature.operation import Operation
-from tideline.hudi.services.cleaning.history import read_cleaning_plan, read_last_clean
+from tideline.hudi.services.past_cleans import planned_earliest, read_last_clean, read_planned_clean
 from tideline.hudi.services.savepoint.record import Savepoint, read_savepoint
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -128,8 +128,8 @@ def _oldest_whole(table: HoodieTable, timeline: ActiveTimeline) -> InstantTime |
         earliest = last.earliest_retained or _last_write(timeline, last.time)
         found += [earliest] if earliest else []
     for clean in timeline.of(Action.CLEAN).pending():
-        plan = read_cleaning_plan(table, clean)
-        earliest = plan.earliest.time if plan.earliest else _last_write(timeline, clean.time)
+        planned = read_planned_clean(table, clean, planned_earliest)
+        earliest = planned or _last_write(timeline, clean.time)
         found += [earliest] if earliest else []
     return max(found, default=None)
 

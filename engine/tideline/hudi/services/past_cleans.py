@@ -1,22 +1,27 @@
-"""What the timeline says of past cleans: the last completed one, and the plans still to execute."""
+"""What the timeline says of cleans: the newest completed one, and what pending ones will keep."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container
-from tideline.hudi.services.cleaning.plan import SAVEPOINTED, CleaningPlan
-from tideline.hudi.services.cleaning.retention import LastClean
+from tideline.formats.bounded import parser
+from tideline.hudi.services.last_clean import SAVEPOINTED, LastClean
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+
+T = TypeVar("T")
 
 
 def read_last_clean(table: HoodieTable, timeline: ActiveTimeline) -> LastClean | None:
     """The newest completed clean that can be read; None when there is none.
 
     An empty object is that of a writer that died, or of a store that lost the body: it is passed
-    over here, and done again by whoever cleans next.
+    over here, and done again by the next process that cleans.
     """
     for instant in reversed(timeline.of(Action.CLEAN).completed().instants):
         try:
@@ -35,14 +40,16 @@ def read_last_clean(table: HoodieTable, timeline: ActiveTimeline) -> LastClean |
     return None
 
 
-def read_cleaning_plan(table: HoodieTable, instant: Instant) -> CleaningPlan:
-    """The plan of a clean.
+def read_planned_clean(
+    table: HoodieTable, instant: Instant, parse: Callable[[Mapping[str, Any]], T]
+) -> T:
+    """What `parse` makes of the plan of a clean.
 
     Raises CorruptTableError naming instant and path when it is cut short.
     """
     path = table.timelines.path(instant.in_state(State.REQUESTED))
     try:
-        return CleaningPlan.from_avro(decode_container(table.store.get(path), path=path))
+        return parse(decode_container(table.store.get(path), path=path))
     except (CorruptTableError, ObjectNotFoundError) as error:
         raise CorruptTableError(
             f"the plan of this clean cannot be read ({error.message}); "
@@ -52,6 +59,13 @@ def read_cleaning_plan(table: HoodieTable, instant: Instant) -> CleaningPlan:
             path=path,
             value=error.value,
         ) from error
+
+
+@parser("a clean plan lacks a field, or one is wrong")
+def planned_earliest(record: Mapping[str, Any]) -> InstantTime | None:
+    """The earliest instant that a planned clean keeps; None when only file versions count."""
+    earliest = record.get("earliestInstantToRetain")
+    return None if earliest is None else InstantTime.parse(earliest["timestamp"])
 
 
 def _time(text: str | None) -> InstantTime | None:

@@ -9,17 +9,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.hudi.services.service import Service
-
 _PREFIX = "tideline.service."
 _NAME_KEY = _PREFIX + "name"
 
 
 @dataclass(frozen=True, slots=True)
-class RunFigures:
-    """Bytes and rows of one run, and its seconds."""
+class RunMetrics:
+    """Bytes and rows of one run, and its seconds. `service` is a name, of any release."""
 
-    service: Service
+    service: str
     bytes_read: int = 0
     bytes_written: int = 0
     rows_written: int = 0
@@ -28,7 +26,7 @@ class RunFigures:
     def to_extra_metadata(self) -> dict[str, str]:
         """The entries for a commit's extra metadata."""
         return {
-            _NAME_KEY: self.service.value,
+            _NAME_KEY: self.service,
             _PREFIX + "bytes_read": str(self.bytes_read),
             _PREFIX + "bytes_written": str(self.bytes_written),
             _PREFIX + "rows_written": str(self.rows_written),
@@ -36,11 +34,11 @@ class RunFigures:
         }
 
     @classmethod
-    def from_extra_metadata(cls, extra: Mapping[str, str]) -> RunFigures | None:
-        """The figures in a commit's extra metadata; None when there are none to be read."""
+    def from_extra_metadata(cls, extra: Mapping[str, str]) -> RunMetrics | None:
+        """The metrics in a commit's extra metadata; None when there are none to be read."""
         try:
             return cls(
-                Service(extra[_NAME_KEY]),
+                extra[_NAME_KEY],
                 int(extra[_PREFIX + "bytes_read"]),
                 int(extra[_PREFIX + "bytes_written"]),
                 int(extra[_PREFIX + "rows_written"]),
@@ -50,7 +48,7 @@ class RunFigures:
             return None
 
     def to_json_object(self) -> dict[str, Any]:
-        """The figures for machines."""
+        """The metrics for machines."""
         return {
             "bytes_read": self.bytes_read,
             "bytes_written": self.bytes_written,
@@ -59,7 +57,7 @@ class RunFigures:
         }
 
 
-def estimate_seconds(past: Iterable[RunFigures], bytes_read: int) -> float | None:
+def estimate_seconds(past: Iterable[RunMetrics], bytes_read: int) -> float | None:
     """How long reading so many bytes takes, going by past runs; None without any.
 
     Runs over few bytes say little about throughput and much about starting up, so the estimate is

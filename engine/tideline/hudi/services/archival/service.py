@@ -1,0 +1,44 @@
+"""The service `archival`: old instants move from the active timeline to the archive."""
+
+from __future__ import annotations
+
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.services.archival.config import ArchivalConfig
+from tideline.hudi.services.archival.execute import archive_table, plan_table_archival
+from tideline.hudi.services.archival.plan import ArchivalFacts, plan_archival
+from tideline.hudi.services.context import ServiceContext
+from tideline.hudi.services.due_facts import DueFacts
+from tideline.hudi.services.explanation import Due, Explanation, NotDue
+from tideline.hudi.services.service import ServiceRun, TableService
+from tideline.hudi.table.settings import Settings
+from tideline.hudi.timeline.active import ActiveTimeline
+
+
+class Archival(TableService):
+    """Archives old instants; on after every commit unless switched off."""
+
+    name = "archival"
+    permission = Operation.ARCHIVAL
+    inline_settings = ("hoodie.archive.automatic",)
+
+    def settings(self, read: Settings) -> ArchivalConfig:
+        return ArchivalConfig.from_settings(read)
+
+    def due(self, facts: DueFacts, read: Settings) -> Due | NotDue:
+        found = plan_archival(facts.timeline, self.settings(read), ArchivalFacts.of(facts))
+        return found if isinstance(found, NotDue) else Due(found.explain().reason)
+
+    def plan(self, context: ServiceContext, timeline: ActiveTimeline) -> Explanation | NotDue:
+        plan = plan_table_archival(context.table, timeline, self.settings(context.settings))
+        return plan if isinstance(plan, NotDue) else plan.explain()
+
+    def execute(self, context: ServiceContext) -> ServiceRun:
+        config, timing = self.settings(context.settings), context.config.lock_timing
+        done = archive_table(context.table, config, lock_timing=timing)
+        did_something = bool(done.archives or done.resumed or done.merged)
+        if not did_something and done.not_due is not None:
+            return ServiceRun(self, not_due=done.not_due)
+        return ServiceRun(self, (done,))
+
+
+ARCHIVAL = Archival()

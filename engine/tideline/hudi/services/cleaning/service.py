@@ -1,0 +1,63 @@
+"""The service `cleaning`: files that nobody needs any more are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.services.cleaning.config import CleaningConfig
+from tideline.hudi.services.cleaning.execute import (
+    clean_table,
+    plan_table_cleaning,
+    schedule_cleaning,
+)
+from tideline.hudi.services.cleaning.retention import find_due
+from tideline.hudi.services.context import ServiceContext
+from tideline.hudi.services.due_facts import DueFacts
+from tideline.hudi.services.explanation import Due, Explanation, NotDue
+from tideline.hudi.services.run_metrics import estimate_by_amount
+from tideline.hudi.services.service import ServiceRun, TableService
+from tideline.hudi.services.table_history import past_cleans
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.settings import Settings
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Action, Instant
+
+
+class Cleaning(TableService):
+    """Deletes old file versions; on after every commit unless switched off."""
+
+    name = "cleaning"
+    permission = Operation.CLEANING
+    pending_action = Action.CLEAN
+    inline_settings = ("hoodie.clean.automatic",)
+    whenever_asked: ClassVar[Mapping[str, str]] = {"hoodie.clean.trigger.max.commits": "1"}
+
+    def settings(self, read: Settings) -> CleaningConfig:
+        return CleaningConfig.from_settings(read)
+
+    def due(self, facts: DueFacts, read: Settings) -> Due | NotDue:
+        return find_due(facts, self.settings(read))
+
+    def plan(self, context: ServiceContext, timeline: ActiveTimeline) -> Explanation | NotDue:
+        plan = plan_table_cleaning(context.table, self.settings(context.settings), timeline)
+        return plan if isinstance(plan, NotDue) else plan.explain()
+
+    def schedule(self, context: ServiceContext, *, is_async: bool = False) -> Instant | NotDue:
+        with context.planning(self.permission):
+            return schedule_cleaning(context.table, self.settings(context.settings))
+
+    def execute(self, context: ServiceContext) -> ServiceRun:
+        done = clean_table(context.table, self.settings(context.settings))
+        if isinstance(done, NotDue):
+            return ServiceRun(self, not_due=done)
+        return ServiceRun(self, done)
+
+    def estimate_s(
+        self, table: HoodieTable, timeline: ActiveTimeline, due: Explanation
+    ) -> float | None:
+        return estimate_by_amount(past_cleans(table, timeline), len(due.paths))
+
+
+CLEANING = Cleaning()

@@ -1,0 +1,70 @@
+"""What a service is given to work with: one table under one set of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from tideline.hudi.nature.guard import require
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.recovery.execute import (
+    FailedWrites,
+    RolledBack,
+    execute_failed_writes_rollback,
+)
+from tideline.hudi.recovery.sweep import sweep_leftovers
+from tideline.hudi.services.config import ServiceConfig
+from tideline.hudi.services.engine import OpenEngine
+from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.report import Done
+from tideline.hudi.services.stored_facts import StoredFacts
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.settings import Settings
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Instant
+from tideline.hudi.write.config import WriteConfig
+from tideline.storage.heartbeat import is_heartbeat_dead
+
+ExpirePartitions = Callable[[], Done | NotDue]
+"""Drops the partitions that outlived their time: a write, so it comes from above."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceContext:
+    """A table, settings over its own, and what comes from above: an engine, a way to write."""
+
+    table: HoodieTable
+    settings: Settings
+    config: ServiceConfig
+    write_config: WriteConfig
+    policy: FailedWrites
+    open_engine: OpenEngine
+    expire_partitions: ExpirePartitions
+
+    def facts(self, timeline: ActiveTimeline) -> StoredFacts:
+        """What triggers go by, read when asked for."""
+        return StoredFacts(self.table, timeline, self.policy)
+
+    def is_alive(self, instant: Instant) -> bool:
+        """Whether a process is running this pending instant, by its heartbeat."""
+        table, limits = self.table, self.config.heartbeat
+        return not is_heartbeat_dead(table.store, str(instant.time), table.clock, limits)
+
+    @contextmanager
+    def planning(self, permission: Operation) -> Iterator[None]:
+        """Holds the lock while a plan is made and written; failed writes are rolled back first."""
+        with self.table.lock(self.config.lock_timing).acquire():
+            require(self.table, permission)
+            self.roll_back_failed_writes()
+            yield
+
+    def roll_back_failed_writes(
+        self, *, gives_up_unreadable: bool = False
+    ) -> tuple[RolledBack, ...]:
+        """Undo what dead writers left. Call under the lock."""
+        timeline = self.table.timeline()
+        policy = replace(self.policy, gives_up_unreadable=gives_up_unreadable)
+        done = execute_failed_writes_rollback(self.table, timeline, policy)
+        sweep_leftovers(self.table, timeline, self.policy)
+        return done

@@ -1,0 +1,45 @@
+"""The service `partition_ttl`: partitions that nobody wrote to for long enough are dropped."""
+
+from __future__ import annotations
+
+from tideline.hudi.nature.operation import Operation
+from tideline.hudi.services.context import ServiceContext
+from tideline.hudi.services.due_facts import DueFacts
+from tideline.hudi.services.explanation import Due, Explanation, NotDue
+from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig
+from tideline.hudi.services.partition_ttl.execute import NAME, plan_table_partition_ttl
+from tideline.hudi.services.partition_ttl.plan import find_due
+from tideline.hudi.services.service import Pace, ServiceRun, TableService
+from tideline.hudi.table.settings import Settings
+from tideline.hudi.timeline.active import ActiveTimeline
+
+
+class PartitionTtl(TableService):
+    """Drops partitions past their time, by a write like any other: the context knows how."""
+
+    name = NAME
+    former_name = "ttl"
+    permission = Operation.TTL
+    asks_for_buckets = True
+    inline_settings = ("hoodie.partition.ttl.inline",)
+    pace = Pace(86_400_000, "partitions were looked over within a day")
+    """Partitions do not grow old faster than days pass."""
+
+    def settings(self, read: Settings) -> PartitionTtlConfig:
+        return PartitionTtlConfig.from_settings(read)
+
+    def due(self, facts: DueFacts, read: Settings) -> Due | NotDue:
+        return find_due(facts, self.settings(read))
+
+    def plan(self, context: ServiceContext, timeline: ActiveTimeline) -> Explanation | NotDue:
+        plan = plan_table_partition_ttl(context.table, self.settings(context.settings), timeline)
+        return plan if isinstance(plan, NotDue) else plan.explain()
+
+    def execute(self, context: ServiceContext) -> ServiceRun:
+        expired = context.expire_partitions()
+        if isinstance(expired, NotDue):
+            return ServiceRun(self, not_due=expired)
+        return ServiceRun(self, (expired,))
+
+
+PARTITION_TTL = PartitionTtl()

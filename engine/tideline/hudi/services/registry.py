@@ -1,0 +1,53 @@
+"""The table services there are, a line each: what else runs, lists or plans services asks here.
+
+In the order in which Hudi runs them after a commit: failed writes are rolled back before it, then
+clean, archive, compact, compact logs, cluster, and partitions expire.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from tideline.errors import ConfigError
+from tideline.hudi.services.archival.service import ARCHIVAL
+from tideline.hudi.services.cleaning.service import CLEANING
+from tideline.hudi.services.clustering.service import CLUSTERING
+from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
+from tideline.hudi.services.partition_ttl.service import PARTITION_TTL
+from tideline.hudi.services.rollback.service import ROLLBACK
+from tideline.hudi.services.service import TableService
+
+__all__ = ["ROLLBACK", "SERVICES", "TableService", "all_services", "service_named"]
+
+SERVICES: tuple[TableService, ...] = (
+    ROLLBACK,
+    CLEANING,
+    ARCHIVAL,
+    COMPACTION,
+    LOG_COMPACTION,
+    CLUSTERING,
+    PARTITION_TTL,
+)
+
+
+def all_services() -> tuple[TableService, ...]:
+    """Every service, in the order in which they run."""
+    return SERVICES
+
+
+def service_named(text: str) -> TableService:
+    """The service of this name. Raises ConfigError naming the known ones.
+
+    What the release before called it is taken as well, with a DeprecationWarning.
+    """
+    wanted = text.strip().lower().replace("-", "_")
+    for service in all_services():
+        if wanted == service.name:
+            return service
+        if wanted == service.former_name:
+            message = f"the service {service.former_name} is called {service.name}"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            return service
+    known = ", ".join(service.name for service in all_services())
+    raise ConfigError(f"unknown service; there are {known}", value=text)

@@ -1,0 +1,1 @@
+"""Rolling back what dead writers left, as a service: the first to run."""
