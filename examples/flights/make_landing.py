@@ -73,7 +73,8 @@ def load_flights() -> pd.DataFrame:
 
 def is_cancelled(flights: pd.DataFrame) -> np.ndarray:
     """Flights that never left."""
-    return flights["dep_time"].isna().to_numpy(bool)
+    never_left: np.ndarray = flights["dep_time"].isna().to_numpy(bool)
+    return never_left
 
 
 def is_sent_again(flights: pd.DataFrame) -> np.ndarray:
@@ -82,8 +83,9 @@ def is_sent_again(flights: pd.DataFrame) -> np.ndarray:
     Once a compaction has merged a delete nothing is left of it, and the table compacts more often
     than that, so these rows are inserted again.
     """
-    early_enough = flights["scheduled_departure"] < pd.Timestamp("2013-11-01", tz="UTC")
-    return is_cancelled(flights) & early_enough.to_numpy(bool) & _one_in(100, flights, salt=1)
+    departures = flights["scheduled_departure"]
+    early_enough: np.ndarray = (departures < pd.Timestamp("2013-11-01", tz="UTC")).to_numpy(bool)
+    return is_cancelled(flights) & early_enough & _one_in(100, flights, salt=1)
 
 
 def final_status(flights: pd.DataFrame) -> np.ndarray:
@@ -244,13 +246,14 @@ def _minutes(count: np.ndarray) -> pd.TimedeltaIndex:
 
 
 def _one_in(share: int, rows: pd.DataFrame, *, salt: int) -> np.ndarray:
-    return _mix(rows, salt=salt) % share == 0
+    chosen: np.ndarray = _mix(rows, salt=salt) % share == 0
+    return chosen
 
 
 def _mix(rows: pd.DataFrame, *, salt: int) -> np.ndarray:
     """A well-spread number per flight, from its position in the input (splitmix64)."""
     start = np.uint64(salt * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF)
-    mixed = rows.index.to_numpy(np.uint64) + start
+    mixed: np.ndarray = rows.index.to_numpy(np.uint64) + start
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     return ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(1)).astype(np.int64)

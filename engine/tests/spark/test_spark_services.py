@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import tideline
 from tideline.errors import ConflictError
@@ -28,7 +28,7 @@ QUIET = {"hoodie.compact.inline": "false", "hoodie.parquet.small.file.limit": "0
 DUE = {"hoodie.compact.inline.max.delta.commits": "1", "hoodie.clustering.inline.max.commits": "1"}
 
 
-def frame(spark: SparkSession, numbers: range, version: int) -> object:
+def frame(spark: SparkSession, numbers: range, version: int) -> DataFrame:
     rows = {
         "id": list(numbers),
         "region": [f"r{number % 2}" for number in numbers],
@@ -159,8 +159,8 @@ def test_a_large_group_is_sorted_in_parts_over_several_files(
             rows = pq.read_table(stream)
         ids += rows.column("id").to_pylist()
         if layout == "LINEAR":
-            values = rows.column("v").to_pylist()
-            assert values == sorted(values, key=lambda value: (value is not None, value))
+            values: list[str | None] = rows.column("v").to_pylist()
+            assert values == sorted(values, key=lambda value: (value is not None, value or ""))
     assert sorted(ids) == sorted(before)
 
 

@@ -28,7 +28,7 @@ class LocalServiceEngine:
     """
 
     table: HoodieTable
-    after_files: Callable[[], None] | None = None
+    after_files: Callable[[], object] | None = None
 
     def compact(
         self, work: ServiceWork, operations: Sequence[CompactionOperation]
