@@ -157,7 +157,7 @@ def test_pods_that_are_refused_one_after_the_other_are_one_event(
     assert job_left is not None
 
 
-def took_turns_after(case: ControllerCase, turns: int) -> bool:
+def took_turns_after(case: ControllerCase, turns: float) -> bool:
     return case.turns() > turns
 
 
