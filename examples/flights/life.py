@@ -17,6 +17,7 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from rich.console import Console
 from rich.table import Table
@@ -188,7 +189,7 @@ def draw_life(moments: tuple[Moment, ...], path: Path) -> None:
     handles, labels = sizes.get_legend_handles_labels()
     for panel in (counts, ratio):
         panel.legend(loc="upper left", frameon=False)
-    marks = [plt.Line2D([], [], color=colour, linewidth=1) for colour in COLOURS.values()]
+    marks = [Line2D([], [], color=colour, linewidth=1) for colour in COLOURS.values()]
     sizes.legend(handles + marks, [*labels, *COLOURS], loc="upper left", frameon=False, ncols=2)
     figure.suptitle("A year of flights: what ingests and services made of the table")
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

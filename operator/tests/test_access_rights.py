@@ -6,6 +6,8 @@ for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from tideline_operator.kube import (
@@ -51,7 +53,7 @@ ENGINE_RIGHTS = dict.fromkeys(
 )
 
 
-def pairs(rights: dict[str, tuple[str, ...]]) -> set[Right]:
+def pairs(rights: Mapping[str, tuple[str, ...]]) -> set[Right]:
     return {(resource, verb) for resource, verbs in rights.items() for verb in verbs}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,10 @@ def assert_calm(case: ControllerCase) -> None:
 
 def files_below(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def speaks_of_a_hudi_table(case: ControllerCase, name: str) -> bool:
+    return "Hudi table" in case.condition("Ready", name).get("message", "")
 
 
 def place_of_twin_is_taken(case: ControllerCase) -> bool:
@@ -232,7 +237,7 @@ def test_a_table_is_not_created_in_or_around_one_of_others(case: ControllerCase)
         case.declare(name, location=location, ingest=None)
         # Until the controller has seen its LakeTable go, the place is that LakeTable's.
         case.until(
-            lambda name=name: "Hudi table" in case.condition("Ready", name).get("message", ""),
+            partial(speaks_of_a_hudi_table, case, name),
             "it is refused for the table that lies there",
         )
         assert case.condition("Ready", name)["reason"] == "LocationTaken"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +40,7 @@ def events(server: ApiServer, namespace: str, reason: str) -> list[Manifest]:
     return [item for item in found if item["reason"] == reason]
 
 
-def attempt(number: int, **given: object) -> OperationStatus:
+def attempt(number: int, **given: Any) -> OperationStatus:
     entry = OperationStatus(
         id="people-x",
         kind="ingest",
@@ -48,7 +50,7 @@ def attempt(number: int, **given: object) -> OperationStatus:
         failures=number - 1,
         started_at=Timestamp(0),
     )
-    return replace(entry, **given)  # type: ignore[arg-type]
+    return replace(entry, **given)
 
 
 def failures(*entries: OperationStatus, good: tuple[OperationStatus, ...] = ()) -> set[str]:
@@ -147,13 +149,16 @@ def test_pods_that_are_refused_one_after_the_other_are_one_event(
     for number in range(3):
         refuse_pod(case, job, number)
         case.until(lambda: case.condition("Ready").get("reason") == "OperationStuck", "it is said")
-        seen = case.turns()
-        case.until(lambda seen=seen: case.turns() > seen + 1, "it was looked at again")
+        case.until(partial(took_turns_after, case, case.turns() + 1), "it was looked at again")
     assert case.turns() > turns + 3
     assert case.event_reasons().count("OperationStuck") == 1
     assert "exceeded quota" in case.event_notes()
     job_left = case.api.get(JOBS, job["metadata"]["name"], case.namespace)
     assert job_left is not None
+
+
+def took_turns_after(case: ControllerCase, turns: float) -> bool:
+    return case.turns() > turns
 
 
 def refuse_pod(case: ControllerCase, job: Manifest, number: int) -> None:

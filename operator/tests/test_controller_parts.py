@@ -27,9 +27,14 @@ from tideline_operator.resources.status import LakeTableStatus, OperationPhase, 
 
 
 def thing(name: str, version: int, *, uid: str = "u", table: str = "") -> dict[str, Any]:
-    metadata = {"name": name, "namespace": "lake", "uid": uid, "resourceVersion": str(version)}
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": "lake",
+        "uid": uid,
+        "resourceVersion": str(version),
+    }
     if table:
-        metadata["labels"] = {"table": table}  # type: ignore[assignment]
+        metadata["labels"] = {"table": table}
     return {"metadata": {**metadata, "managedFields": ["long"]}}
 
 

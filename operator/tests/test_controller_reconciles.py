@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,11 +52,11 @@ def commit_of_another(case: ControllerCase, name: str = "people") -> str:
     return str(instant_time)
 
 
-def failed(job: Manifest, **given: object) -> OperationResult:
+def failed(job: Manifest, **given: Any) -> OperationResult:
     """A failure, as the engine reports one."""
     operation_id = job["metadata"]["labels"]["tideline.dev/operation"]
-    fields = {"message": "no luck", "exit_code": 1, **given}
-    return OperationResult(operation_id, Outcome.FAILED, **fields)  # type: ignore[arg-type]
+    fields: dict[str, Any] = {"message": "no luck", "exit_code": 1, **given}
+    return OperationResult(operation_id, Outcome.FAILED, **fields)
 
 
 def test_gauges_of_tables_that_stay_as_they_are_survive_the_operator(case: ControllerCase) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.clock import SystemClock
+from tideline.clock import Clock, SystemClock
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.api_objects import EVENTS, LEASES, LeadershipLostError, Manifest
 from tideline_operator.controller import election as election_module
@@ -39,13 +39,15 @@ def server() -> Iterator[ScriptedServer]:
     server.stop()
 
 
-def contender(api: KubeApi, name: str, namespace: str = "n", clock: object = None) -> Election:
+def contender(
+    api: KubeApi, name: str, namespace: str = "n", clock: Clock | None = None
+) -> Election:
     return Election(
         api,
         namespace=namespace,
         name="lease",
         identity=name,
-        clock=clock or SystemClock(),  # type: ignore[arg-type]
+        clock=clock or SystemClock(),
         lease_s=LEASE_S,
         renew_deadline_s=DEADLINE_S,
         retry_s=0.2,

@@ -99,7 +99,11 @@ STATUS = LakeTableStatus(
 
 
 def values_in(text: str, file: str = "test.yaml") -> list[dict[str, Any]]:
-    return [dict(item.value) for item in read_documents(text, file=file)]  # type: ignore[call-overload]
+    values: list[dict[str, Any]] = []
+    for item in read_documents(text, file=file):
+        assert isinstance(item.value, dict)
+        values.append(dict(item.value))
+    return values
 
 
 def value_in(text: str) -> dict[str, Any]:

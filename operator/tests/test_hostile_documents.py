@@ -10,7 +10,7 @@ from tideline_operator.resources.documents import read_documents
 
 def laughs(brackets: str, levels: int = 9) -> str:
     """Each name ten times the one before: of ten to the tenth values in all."""
-    begin, end = brackets
+    begin, end = tuple(brackets)
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     for number in range(1, levels):
         items = ",".join([f"*a{number - 1}"] * 10)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tideline.formats.avro import MAGIC, encode_long
+from tideline.formats.avro import encode_long
+from tideline.formats.avro_blocks import MAGIC
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.snapshot_producer import commit_snapshot, new_snapshot_id
 from tideline.read_limits import SETTING

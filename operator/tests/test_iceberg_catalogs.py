@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -187,6 +188,6 @@ def test_two_resources_do_not_look_after_one_table_of_a_catalog(
                      **shop.spec(uri=shop.uri))  # fmt: skip
         if case.controller is None:
             case.start()
-        case.until(lambda name=name: case.condition("Ready", name), f"{name} was looked at")
+        case.until(partial(case.condition, "Ready", name), f"{name} was looked at")
     case.until_ready("first")
     assert case.condition("Ready", "second")["reason"] == "LocationTaken"

@@ -171,7 +171,7 @@ def test_another_spec_is_looked_at_anew() -> None:
     assert one.needs()["rewriteDataFiles"].is_due
 
 
-def test_counting_that_takes_long_is_put_off() -> None:
+def test_counting_that_takes_long_is_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
     one = onlooker(appends=6)
     clock = one.model.clock
     inner = one.store.get
@@ -180,7 +180,7 @@ def test_counting_that_takes_long_is_put_off() -> None:
         clock.sleep(2 * COUNTING_FREE_MS / 1000)
         return inner(path)
 
-    one.store.get = slow  # type: ignore[method-assign]
+    monkeypatch.setattr(one.store, "get", slow)
     assert one.seen().files is not None
     one.model.append([1])
     later = one.seen()

@@ -119,7 +119,7 @@ def test_snapshots_and_orphan_files_have_their_days() -> None:
     actions = planned(table(), now_ms=later)
     assert kinds(actions) == [OperationKind.EXPIRE_SNAPSHOTS, OperationKind.REMOVE_ORPHAN_FILES]
     assert "2 of 3 snapshots are past their age" in starts(actions)[0].reason
-    often = {"services": {"removeOrphanFiles": {"every": "1h"}}}
+    often: dict[str, Any] = {"services": {"removeOrphanFiles": {"every": "1h"}}}
     assert kinds(planned(table(), now_ms=NOW_MS + DAY_MS // 24, **often)) == [
         OperationKind.REMOVE_ORPHAN_FILES
     ]
@@ -129,7 +129,7 @@ def test_orphan_files_are_only_counted_until_their_deletion_is_asked_for() -> No
     actions = planned(table(), EMPTY)
     assert kinds(actions) == [OperationKind.REMOVE_ORPHAN_FILES]
     assert work(actions).is_dry
-    auto = {"services": {"removeOrphanFiles": {"mode": "Auto", "olderThan": "4d"}}}
+    auto: dict[str, Any] = {"services": {"removeOrphanFiles": {"mode": "Auto", "olderThan": "4d"}}}
     deleting = work(planned(table(), EMPTY, **auto))
     assert not deleting.is_dry
     assert deleting.arguments == {"older_than_age_ms": str(4 * DAY_MS)}
@@ -137,7 +137,7 @@ def test_orphan_files_are_only_counted_until_their_deletion_is_asked_for() -> No
 
 @pytest.mark.parametrize("name", ["rewriteDataFiles", "rewritePositionDeletes", "rewriteManifests"])
 def test_a_service_that_is_off_does_not_run(name: str) -> None:
-    without = {"services": {name: {"enabled": False}}}
+    without: dict[str, Any] = {"services": {name: {"enabled": False}}}
     assert len(kinds(planned(table(SEVERAL), **without))) == 2
 
 
@@ -148,7 +148,7 @@ def test_services_that_are_off_or_suspended_do_nothing() -> None:
 
 
 def test_advice_is_published_and_nothing_runs() -> None:
-    spec = {"services": {"mode": "Advise"}}
+    spec: dict[str, Any] = {"services": {"mode": "Advise"}}
     actions = planned(table(SEVERAL), **spec)
     assert [type(action) for action in actions] == [Advise] * 3
     advice = "24 data files (1.2 MB) would become 3: enough files"
@@ -221,7 +221,7 @@ def test_a_catalogs_table_is_named_in_the_operation() -> None:
 
 
 def test_a_rerun_runs_once_more_and_takes_what_little_there_is() -> None:
-    spec = {"rerun": {"rewriteDataFiles": 2}}
+    spec: dict[str, Any] = {"rerun": {"rewriteDataFiles": 2}}
     actions = planned(table(), **spec)
     assert work(actions).options["min-input-files"] == "2"
     status = ran(actions, OperationResult("", Outcome.NOTHING, "nothing"))

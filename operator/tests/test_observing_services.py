@@ -151,10 +151,11 @@ def test_a_plan_that_nobody_runs_is_resumed_and_one_with_a_heartbeat_is_not(
 
 
 def test_commits_after_a_restore_are_told_by_who_made_them(tmp_path: Path) -> None:
+    ingest: dict[str, Any] = {INGEST_KEY: "landing"}
     lake = Lake(tmp_path, restoreTo="a")
-    lake.commit(**{INGEST_KEY: "landing"})
+    lake.commit(**ingest)
     lake.add(Action.RESTORE, b"")
-    ours = lake.commit(**{INGEST_KEY: "landing"})
+    ours = lake.commit(**ingest)
     lake.commit()
     assert lake.see().history.ingests == {ours}
 

@@ -46,7 +46,7 @@ from tideline_operator.testing.table_states import (
     starts,
 )
 
-MOR = {"type": "MERGE_ON_READ"}
+MOR: dict[str, Any] = {"type": "MERGE_ON_READ"}
 NO_INGEST: dict[str, Any] = {"ingest": []}
 
 
@@ -176,10 +176,15 @@ def test_files_that_wait_go_before_services_unless_those_waited_long(
 
 
 def test_several_services_run_in_a_fixed_order_one_at_a_time() -> None:
-    spec = {**MOR, "services": {"compaction": {"trigger": {"deltaCommits": 3}},
-                                "clustering": {"enabled": True, "everyCommits": 3},
-                                "cleaning": {"retain": 2},
-                                "archiving": {"minCommits": 3, "maxCommits": 4}}}  # fmt: skip
+    spec: dict[str, Any] = {
+        **MOR,
+        "services": {
+            "compaction": {"trigger": {"deltaCommits": 3}},
+            "clustering": {"enabled": True, "everyCommits": 3},
+            "cleaning": {"retain": 2},
+            "archiving": {"minCommits": 3, "maxCommits": 4},
+        },
+    }
     observed = Observed(table("delta " * 12))
     actions = plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS)
     assert services(actions) == ["cleaning", "archival", "compaction", "clustering"]
@@ -341,8 +346,10 @@ def test_a_fence_keeps_writers_out_and_lets_services_run(spec: dict[str, Any]) -
 
 
 def test_settings_that_cannot_be_are_said_and_the_others_go_on() -> None:
-    spec = {"services": {"clustering": {"enabled": True}, "cleaning": {"retain": 2}},
-            "properties": {"hoodie.keep.max.commits": "1"}}  # fmt: skip
+    spec: dict[str, Any] = {
+        "services": {"clustering": {"enabled": True}, "cleaning": {"retain": 2}},
+        "properties": {"hoodie.keep.max.commits": "1"},
+    }
     observed = Observed(table("commit " * 4))
     actions = plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS)
     assert services(actions) == ["cleaning", "clustering"]

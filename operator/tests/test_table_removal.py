@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_what_names_the_table_goes_last_so_that_any_turn_can_be_the_last(
     turns, left = 0, [len(paths(store))]
     while True:
         answers = iter([True])
-        if removal(store, lambda answers=answers: next(answers, False)).run():
+        if removal(store, partial(next, answers, False)).run():
             break
         turns += 1
         found = paths(store)

@@ -82,7 +82,7 @@ def test_declared_in_the_spec_it_is_looked_after(see: See, spec: dict[str, Any])
 
 
 def test_operations_declare_the_zone_to_the_engine() -> None:
-    spec = {"timezone": KOLKATA.name, **BY_HOURS}
+    spec: dict[str, Any] = {"timezone": KOLKATA.name, **BY_HOURS}
     table = resolved(ingest=[], **spec)
     now_ms = CLOCK.now_ms()
     seen = Observed(replace(TABLE, history=written_at(now_ms, 9, 1, zone=KOLKATA)))

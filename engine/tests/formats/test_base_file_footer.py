@@ -92,7 +92,8 @@ BROKEN_FOOTER = b"PAR1" + b"\xff" * 40 + (40).to_bytes(4, "little") + b"PAR1"
 def with_undecodable_column_name() -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"a_column": ["x"]}), sink, store_schema=False)
-    return sink.getvalue().to_pybytes().replace(b"a_column", b"\xff" * 8)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written.replace(b"a_column", b"\xff" * 8)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

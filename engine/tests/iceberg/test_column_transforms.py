@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tideline.iceberg.data.arrow_schema import arrow_type, as_arrow, as_internal
 from tideline.iceberg.data.transforms import transformed
-from tideline.iceberg.metadata.field_type import FieldType, parse_type
+from tideline.iceberg.metadata.field_type import FieldType, PrimitiveType, parse_type
 from tideline.iceberg.metadata.partition_spec import Transform
 from tideline.iceberg.scan.partition_value import partition_value
 
@@ -61,6 +61,7 @@ def test_a_column_is_transformed_like_each_of_its_values(
     kind: str, transform: str, data: st.DataObject
 ) -> None:
     parsed, source = Transform.parse(transform), parse_type(kind)
+    assert isinstance(source, PrimitiveType)
     values = data.draw(st.lists(st.none() | VALUES[kind], max_size=12))
     column = column_of(values, source)
     result = parsed.result_type(source)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import pytest
 
@@ -22,6 +23,7 @@ from tideline.testing.iceberg_model import IcebergModel
 from tideline.testing.interrupted_store import InterruptedStore
 from tideline.testing.stepping_store import Step, SteppingStore
 
+T = TypeVar("T")
 HIT, MISSED = 2, 13
 """A row of a rewritten file, and a row of another."""
 
@@ -352,7 +354,7 @@ class RandomLife:
         if isinstance(outcome, Committed):
             apply(numbers)
 
-    def sample(self, values: list[int] | list[str]) -> list:  # type: ignore[type-arg]
+    def sample(self, values: list[T]) -> list[T]:
         return self.chance.sample(values, min(len(values), self.chance.randrange(1, 5)))
 
 

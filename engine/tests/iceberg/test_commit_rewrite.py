@@ -144,6 +144,7 @@ def test_new_files_take_over_the_sequence_number_they_were_read_at() -> None:
     }
     assert {numbers[file.file_path] for file in rewrite.added_data} == {(1, 3)}
     head = model.metadata().snapshot()
+    assert head is not None
     manifests = manifests_of(model.operations().io, head)
     assert {
         (one.sequence_number, one.min_sequence_number)

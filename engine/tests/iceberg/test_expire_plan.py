@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -39,14 +40,14 @@ def table(
     )
 
 
-def linear(properties: dict[str, str] | None = None, **refs: SnapshotRef) -> TableMetadata:
+def linear(properties: dict[str, str] | None = None, /, **refs: SnapshotRef) -> TableMetadata:
     """Snapshots 1 to 5 of 20, 15, 10, 3 and 1 days ago."""
     days = dict(zip(range(1, 6), (80.0, 85.0, 90.0, 97.0, 99.0), strict=True))
     return table(days, {}, {MAIN: SnapshotRef(5), **refs}, properties)
 
 
-def kept(metadata: TableMetadata, **options: object) -> list[int]:
-    plan = plan_expire(metadata, ExpireOptions(**options), now_ms=NOW_MS)  # type: ignore[arg-type]
+def kept(metadata: TableMetadata, **options: Any) -> list[int]:
+    plan = plan_expire(metadata, ExpireOptions(**options), now_ms=NOW_MS)
     ids = {one.snapshot_id for one in metadata.snapshots}
     assert sorted((*plan.kept_ids, *plan.snapshot_ids)) == sorted(ids)
     return list(plan.kept_ids)

@@ -18,7 +18,6 @@ from tideline.iceberg.table.table_operations import Committed
 pytest.importorskip("pyiceberg")
 
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.expressions import EqualTo
 
 from tideline.iceberg.table.catalog_table import CatalogTable
 
@@ -41,7 +40,7 @@ class Lake:
         current = table.metadata.current_snapshot_id
         assert current is not None
         table.manage_snapshots().create_tag(current, "kept").commit()
-        table.delete(EqualTo("id", 3))
+        table.delete("id = 3")
         table.append(pa.table({"id": [20]}))
 
     def open(self) -> CatalogTable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -47,8 +48,8 @@ def manifest(
     return ManifestFile(name, size, spec_id, content, 1, 1, 1, 1, 0, 0, partitions=summaries)
 
 
-def planned(*manifests: ManifestFile, **options: object) -> list[tuple[str, int]]:
-    groups = plan_manifests(manifests, table(), ManifestOptions(**options))  # type: ignore[arg-type]
+def planned(*manifests: ManifestFile, **options: Any) -> list[tuple[str, int]]:
+    groups = plan_manifests(manifests, table(), ManifestOptions(**options))
     return [("".join(one.path for one in group.manifests), group.outputs) for group in groups]
 
 

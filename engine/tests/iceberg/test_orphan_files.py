@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -55,8 +56,8 @@ def put(model: IcebergModel, *paths: str) -> None:
         model.location.open().put(path, b"12345")
 
 
-def plan(model: IcebergModel, clock: FakeClock | None = None, **options: object) -> OrphanPlan:
-    chosen = OrphanOptions(**options)  # type: ignore[arg-type]
+def plan(model: IcebergModel, clock: FakeClock | None = None, **options: Any) -> OrphanPlan:
+    chosen = OrphanOptions(**options)
     return plan_orphans(model.operations(), chosen, clock=clock or later())
 
 

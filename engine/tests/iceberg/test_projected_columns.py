@@ -44,7 +44,10 @@ def source(folder: Path, table: pa.Table, **options: Any) -> ParquetSource:
 def read(found: ParquetSource, wanted: Sequence[NestedField]) -> list[dict[str, Any]]:
     batches = [batch.rows for batch in found.batches(wanted)]
     assert all(batch.schema.equals(arrow_schema(wanted), check_metadata=True) for batch in batches)
-    return pa.Table.from_batches(batches, schema=arrow_schema(wanted)).to_pylist()
+    rows: list[dict[str, Any]] = pa.Table.from_batches(
+        batches, schema=arrow_schema(wanted)
+    ).to_pylist()
+    return rows
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -144,7 +146,7 @@ def test_output_files_never_exceed_the_write_limit_and_splits_lie_between(
 
 
 def test_a_compression_factor_counts_only_where_rows_move() -> None:
-    half = {"target_size_bytes": 100, "size_bytes_min": 75, "size_bytes_max": 180}
+    half: dict[str, Any] = {"target_size_bytes": 100, "size_bytes_min": 75, "size_bytes_max": 180}
     sort = RewriteOptions(strategy=RewriteStrategy.SORT, compression_factor=0.5, **half)
     assert sort.outputs_expected(400) == 2
     assert RewriteOptions(compression_factor=0.5, **half).outputs_expected(400) == 4

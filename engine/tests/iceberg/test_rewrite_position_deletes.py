@@ -13,10 +13,10 @@ from tideline.iceberg.maintenance.position_delete_plan import (
     delete_rewrite_options,
     plan_position_deletes,
 )
+from tideline.iceberg.maintenance.position_delete_search import prepare_position_deletes
 from tideline.iceberg.maintenance.rewrite_position_deletes import (
     DeleteRewriteRun,
     execute_position_deletes,
-    prepare_position_deletes,
 )
 from tideline.iceberg.scan.delete_index import referenced_data_file
 from tideline.iceberg.table.table_operations import Committed, Conflicted

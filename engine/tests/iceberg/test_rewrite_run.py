@@ -205,7 +205,10 @@ def test_with_partial_progress_a_failed_group_spoils_no_other(lake: Lake) -> Non
 
 
 def test_partial_progress_commits_as_often_as_told(lake: Lake) -> None:
-    options = {"partial_progress__enabled": "true", "partial_progress__max_commits": "2"}
+    options: dict[str, Any] = {
+        "partial_progress__enabled": "true",
+        "partial_progress__max_commits": "2",
+    }
     report = lake.rewrite(**options)
     assert len(report.snapshot_ids) == 2
     assert report.files_added == 3

@@ -10,6 +10,7 @@ from tideline.iceberg.service import IcebergService
 from tideline.ingest.execute.operation import execute_operation
 from tideline.ingest.operation.operation import MaintainIceberg, Operation, Place, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.testing.fake_clock import FakeClock
 from tideline.testing.iceberg_model import IcebergModel
 
 DAY_MS = 86_400_000
@@ -84,8 +85,9 @@ def test_orphan_files_are_counted_and_then_deleted() -> None:
     table = model(1)
     store = table.location.open()
     store.put("data/left-behind.parquet", b"12345")
-    table.clock.step_wall(4 * 86_400 + (store.head("data/left-behind.parquet").modified_ms  # type: ignore[union-attr]
-                                        - table.clock.now_ms()) / 1000)  # fmt: skip
+    left, clock = store.head("data/left-behind.parquet"), table.clock
+    assert left is not None and isinstance(clock, FakeClock)
+    clock.step_wall(4 * 86_400 + (left.modified_ms - clock.now_ms()) / 1000)
     aged = {"older_than_age_ms": str(3 * DAY_MS)}
     counted = run(table, IcebergService.REMOVE_ORPHAN_FILES, arguments=aged, is_dry=True)
     assert counted.message == "found 1 orphan file of 5 bytes that could be deleted"

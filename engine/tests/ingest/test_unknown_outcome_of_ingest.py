@@ -8,9 +8,9 @@ import pytest
 
 from tideline.errors import ConflictError, UnknownOutcomeError
 from tideline.hudi.write.operation import WriteOperation
-from tideline.ingest.execute.ingest_files import INGEST_KEY, current_checkpoints, require_generation
 from tideline.ingest.execute.operation import failed_result
-from tideline.ingest.landing.checkpoint import Checkpoint, advance, checkpoint_metadata
+from tideline.ingest.execute.table_checkpoints import current_checkpoints, require_generation
+from tideline.ingest.landing.checkpoint import INGEST_KEY, Checkpoint, advance, checkpoint_metadata
 from tideline.ingest.landing.landed_file import FileFormat, Landing, LandingFile
 from tideline.ingest.operation.operation import IngestFiles, Place
 from tideline.storage.object_store import ObjectStore

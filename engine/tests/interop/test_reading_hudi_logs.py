@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.formats.log_block import read_frames
 from tideline.lake_table import LakeTable
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.interop_rows import typed_rows
 from tideline.testing.interop_table import METADATA_TABLE_OFF, InteropLayout
+from tideline.testing.log_blocks import frames_of
 from tideline.testing.table_model import canonical_with_meta
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]
@@ -61,7 +61,7 @@ class HudiTable:
         return sum(
             frame.is_rollback
             for body in (path.read_bytes() for path in self.log_paths())
-            for frame in read_frames(lambda at, length, b=body: b[at : at + length], len(body))
+            for frame in frames_of(body)
         )
 
     def check(self) -> None:

@@ -17,6 +17,7 @@ from tideline.testing.altered_table import (
     MERGE_ON_READ,
     SETTINGS,
     AlteredTable,
+    Row,
     renamed,
 )
 from tideline.testing.hudi_peer import HudiPeer
@@ -96,7 +97,7 @@ def test_a_restore_takes_the_columns_back_with_the_rows(
 def insert(table: AlteredTable, *numbers: int) -> None:
     rows = []
     for n in numbers:
-        row = {"id": f"k{n}", "a": n, "b": f"b{n}", "ts": 1, "region": "north"}
+        row: Row = {"id": f"k{n}", "a": n, "b": f"b{n}", "ts": 1, "region": "north"}
         table.model[row["id"]] = row
         rows.append(f"('k{n}', {n}, 'b{n}', 1, 'north')")
     table.sql(f"insert into {{t}} values {', '.join(rows)}")

@@ -30,8 +30,8 @@ class Retyped:
     name: str
     old: str
     new: str
-    literals: tuple[str, str, str]
-    values: tuple[Any, Any, Any]
+    literals: tuple[str, ...]
+    values: tuple[Any, ...]
     ours: Any
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import tideline
 from tideline.testing.mutants.fault import Fault
-from tideline.testing.mutants.run import Fate, try_faults
+from tideline.testing.mutants.run import Fate, Verdict, try_faults
 from tideline.testing.mutants.table import FAULTS
 
 ROOT = Path(tideline.__file__).resolve().parents[2]
@@ -66,7 +66,7 @@ def test_caught_survived_and_unproven_are_told_apart(project: Path) -> None:
         fault_in_adding("a * b", "a - b"),
         fault_in_adding("def add(a, b):", "def add(a, b:"),
     )
-    reported = []
+    reported: list[Verdict] = []
     verdicts = try_faults(faults, project, workers=1, report=reported.append)
     assert [verdict.fate for verdict in verdicts] == [
         Fate.CAUGHT,

@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol, Self
 
 import pytest
 
@@ -43,6 +44,13 @@ NOT_SETTINGS = re.compile(
 )
 READ_BY_PREFIX = re.compile(r"hoodie\.(deltastreamer\.)?keygen\.timebased\..*")
 """The key generator puts these together; its own tests read every one of them."""
+
+
+class Config(Protocol):
+    """Typed settings of one service."""
+
+    @classmethod
+    def from_settings(cls, read: Settings) -> Self: ...
 
 
 def literals(path: Path) -> Iterator[str]:
@@ -92,7 +100,7 @@ def test_what_is_honoured_is_read() -> None:
         ServiceConfig,
     ],
 )
-def test_defaults_are_the_same_in_code_and_registry(config: type) -> None:
+def test_defaults_are_the_same_in_code_and_registry(config: type[Config]) -> None:
     assert config.from_settings(Settings({})) == config()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -75,7 +76,7 @@ def schedule_compaction(table: SmallTable, partition: str = "p0") -> InstantTime
 def schedule_clustering(table: SmallTable, partition: str = "p0") -> InstantTime:
     """A pending clustering of the partition's only file group, somebody at work on it."""
     piece, opened = slice_of(table, partition), hoodie(table)
-    info = {"dataFilePath": "x", "deltaFilePaths": [], "fileId": piece.file_id}
+    info: dict[str, Any] = {"dataFilePath": "x", "deltaFilePaths": [], "fileId": piece.file_id}
     info |= {"partitionPath": partition, "bootstrapFilePath": "", "version": 1}
     group = {"slices": [info], "metrics": {}, "numOutputFileGroups": 1, "version": 1}
     plan = {"inputGroups": [group], "strategy": None, "version": 1}

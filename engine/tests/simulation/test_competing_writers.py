@@ -16,6 +16,7 @@ import pytest
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
 from tideline.testing import writer_process
+from tideline.testing.faulty_store import FaultPlan
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import missing_files, open_fresh, unexplained_objects
 from tideline.testing.writer_process import write_until_done
@@ -98,9 +99,7 @@ def test_a_process_that_is_killed_among_competing_ones_loses_only_its_own_write(
     location = StoreLocation.of(str(tmp_path / "table"))
     SmallTable.create(location).write("insert", batch(range(8), 1))
     ready = tmp_path / "ready"
-    task = writer_process.WriterTask(
-        location, "upsert", batch([700, 701], 7), writer_process.FaultPlan()
-    )
+    task = writer_process.WriterTask(location, "upsert", batch([700, 701], 7), FaultPlan())
     victim = writer_process.start(writer_process.hold_a_write_open, task, str(ready))
     others = [
         writer_process.start(write_until_done, location, batches_of(number, 2))

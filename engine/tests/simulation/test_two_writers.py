@@ -6,6 +6,8 @@ One writer runs to its end while the other stands between its files and its comm
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -146,7 +148,7 @@ def test_with_a_bucket_index_only_the_same_bucket_conflicts() -> None:
             copy.write(
                 "upsert",
                 batch([0], 2),
-                after_files=lambda copy=copy, key=key: copy.write("upsert", batch([key], 3)),
+                after_files=partial(copy.write, "upsert", batch([key], 3)),
             )
         except ConflictError:
             same += 1
@@ -323,9 +325,9 @@ def test_a_writer_rolled_back_in_its_sleep_gives_up_and_leaves_nothing(
         report = table.write("upsert", batch([1], 3))
         assert report.rolled_back == tuple(map(str, asleep))
 
-    hook = {"before_files" if wakes == "before its files" else "after_files": sleep}
+    hook: dict[str, Any] = {"before_files" if wakes == "before its files" else "after_files": sleep}
     with pytest.raises(ConflictError, match="heartbeat expired"):
-        table.write("upsert", batch([0, 20], 2), options=NEW_FILES, **hook)  # type: ignore[arg-type]
+        table.write("upsert", batch([0, 20], 2), options=NEW_FILES, **hook)
     assert_holds(table, OLD | {"k001": 3})
     assert traces_of(table.store(), asleep[0]) == []
 
@@ -374,7 +376,7 @@ def test_a_rollback_of_us_that_is_only_planned_makes_us_give_up(table: SmallTabl
     def die_rolling_back() -> None:
         store = stepping(table, lambda step: step.path.endswith(".rollback.inflight"), crash)
         with pytest.raises(SimulatedCrash):
-            table.write("upsert", batch([1], 3), options=eager, store=store)  # type: ignore[arg-type]
+            table.write("upsert", batch([1], 3), options=eager, store=store)
         table.fake_clock.advance(400)  # until the lock of the dead one is free
 
     def crash() -> None:

@@ -6,6 +6,7 @@ import json
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -185,7 +186,7 @@ def test_logs_on_a_pending_compaction_go_on_top_of_the_slice_before(
 ) -> None:
     table = updated_table(tmp_path)
     group = ("d1", file_id("d1"))
-    operation = {
+    operation: dict[str, Any] = {
         "baseInstantTime": str(instant_time("1")),
         "deltaFilePaths": [],
         "dataFilePath": None,

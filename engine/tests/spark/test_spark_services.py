@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import tideline
 from tideline.errors import ConflictError
@@ -28,7 +29,7 @@ QUIET = {"hoodie.compact.inline": "false", "hoodie.parquet.small.file.limit": "0
 DUE = {"hoodie.compact.inline.max.delta.commits": "1", "hoodie.clustering.inline.max.commits": "1"}
 
 
-def frame(spark: SparkSession, numbers: range, version: int) -> object:
+def frame(spark: SparkSession, numbers: range, version: int) -> DataFrame:
     rows = {
         "id": list(numbers),
         "region": [f"r{number % 2}" for number in numbers],
@@ -51,7 +52,7 @@ def create(spark: SparkSession, folder: Path, table_type: str) -> LakeTable:
     return table
 
 
-def stored(table: LakeTable) -> list[dict[str, object]]:
+def stored(table: LakeTable) -> list[dict[str, Any]]:
     hoodie = table.hoodie_table
     timeline = hoodie.timeline()
     schema = hoodie.table_schema(timeline)

@@ -96,7 +96,7 @@ def test_buckets_of_keys_are_those_of_the_reference(spark: SparkSession) -> None
     keys += list(hudi)
     frame = spark.createDataFrame(pa.table({"_hoodie_record_key": keys}))
     for fields in (("f1", "f2"), ("f2",)):
-        frame = with_bucket_id(frame, fields[0], fields, 256)
+        frame = with_bucket_id(frame, fields[0], fields, F.lit(256))
     rows = frame.collect()
     assert [row["f1"] for row in rows[-len(hudi) :]] == list(hudi.values())
     for row in rows:

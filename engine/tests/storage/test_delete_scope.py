@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,10 +24,10 @@ def store() -> Iterator[ObjectStore]:
     MemoryStore.forget("delete-scope")
 
 
-def scope(store: ObjectStore, **settings: object) -> DeleteScope:
+def scope(store: ObjectStore, **settings: Any) -> DeleteScope:
     needed = {"a/needed": "the newest version of a file group"}
     nested = {"inner": HUDI}
-    return DeleteScope(store, "clean 7", needed.get, nested=nested, **settings)  # type: ignore[arg-type]
+    return DeleteScope(store, "clean 7", needed.get, nested=nested, **settings)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from tideline.errors import StorageUnavailableError
 from tideline.storage.location import StoreLocation
+from tideline.storage.s3 import S3Store
 from tideline.storage.s3_client import S3Connection, S3Credentials
 from tideline.testing.minio_server import MinioServer
 
@@ -44,8 +45,9 @@ def test_each_connection_uses_its_own_credentials(
 
 def test_stores_of_one_bucket_share_their_client() -> None:
     connection = S3Connection(S3Credentials("key", "secret"))
-    options = {"endpoint": "http://127.0.0.1:9", "allow_http": True}
+    options: dict[str, str | bool] = {"endpoint": "http://127.0.0.1:9", "allow_http": True}
     first, second = (
         StoreLocation.of(f"s3://lake/{name}", options).open(connection) for name in "ab"
     )
-    assert first._client() is second._client()  # type: ignore[attr-defined]
+    assert isinstance(first, S3Store) and isinstance(second, S3Store)
+    assert first._client() is second._client()

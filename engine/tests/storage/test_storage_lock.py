@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -281,11 +282,13 @@ def test_a_short_outage_is_waited_out(lock: StorageLock, store: FaultyStore) -> 
 def test_the_lease_is_renewed_in_the_background(
     store: FaultyStore, memory: MemoryStore, clock: FakeClock
 ) -> None:
+    def is_valid_until(time_ms: int) -> bool:
+        return stored(memory)["validUntil"] == time_ms
+
     lease = StorageLock(store, clock, LockTiming(300, renew_interval_s=0.2)).acquire(timeout_s=0)
     for round_number in range(1, 4):
         clock.advance(100)
-        expected = 1_300_000 + round_number * 100_000
-        wait_until(lambda expected=expected: stored(memory)["validUntil"] == expected)
+        wait_until(partial(is_valid_until, 1_300_000 + round_number * 100_000))
     assert lease.is_held()
     lease.release()
     clock.advance(1000)

@@ -27,7 +27,7 @@ class LocalServiceEngine:
     """
 
     table: HoodieTable
-    after_files: Callable[[], None] | None = None
+    after_files: Callable[[], object] | None = None
 
     def compact(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
         context = self._context(work)

@@ -38,7 +38,7 @@ def local_services(
     options: Mapping[str, str],
     store: ObjectStore | None = None,
     *,
-    after_files: Callable[[], None] | None = None,
+    after_files: Callable[[], object] | None = None,
 ) -> TableServices:
     """The table's services, run by the in-process engine, over `store` if given."""
     lake = table.lake(store)

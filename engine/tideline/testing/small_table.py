@@ -54,8 +54,8 @@ def batch(keys: Iterable[int], v: int, *, partitions: int = 2) -> pa.Table:
 class MeanwhileEngine(LocalEngine):
     """A `LocalEngine` that lets others act before or after it has written its files."""
 
-    before_files: Callable[[], None] | None = None
-    after_files: Callable[[], None] | None = None
+    before_files: Callable[[], object] | None = None
+    after_files: Callable[[], object] | None = None
 
     def write(
         self,
@@ -151,8 +151,8 @@ class SmallTable:
         *,
         store: ObjectStore | None = None,
         options: Mapping[str, str] | None = None,
-        before_files: Callable[[], None] | None = None,
-        after_files: Callable[[], None] | None = None,
+        before_files: Callable[[], object] | None = None,
+        after_files: Callable[[], object] | None = None,
         token: str | None = None,
     ) -> CommitReport:
         """One write; `delete_partition` takes the partitions of the rows."""

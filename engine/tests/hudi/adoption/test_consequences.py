@@ -75,7 +75,7 @@ def test_an_index_that_nothing_names_is_asked_for_by_who_writes() -> None:
 
 def test_a_flink_job_that_knows_only_its_own_keys_is_named() -> None:
     commit = CommitMetadata(
-        {"": [WriteStat(file_id="0b9d8e3a-7c1f-4a52-9e0d-5f6a7b8c9d0e")]}, "UPSERT"
+        {"": (WriteStat(file_id="0b9d8e3a-7c1f-4a52-9e0d-5f6a7b8c9d0e"),)}, "UPSERT"
     )
     here = nature(hoodie__table__type="MERGE_ON_READ")
     done = Instant(T, Action.DELTACOMMIT, State.COMPLETED)

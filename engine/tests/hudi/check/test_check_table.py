@@ -18,6 +18,7 @@ from tideline.hudi.table.markers import Marker, MarkerKind, create_marker
 from tideline.hudi.table.partition_metadata import PARTITION_METADATA
 from tideline.hudi.table.properties import BACKUP_PATH, PROPERTIES_PATH, update_table_properties
 from tideline.hudi.table.table_config import INDEX_TYPE, METADATA_PARTITIONS
+from tideline.hudi.timeline.archived import ArchivedEntry
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
 from tideline.storage.heartbeat import heartbeat_path
@@ -244,7 +245,7 @@ def phantom(table: SmallTable) -> str:
     return copy_of_a_file(table, f"{int(archived[0].value) + 1}")
 
 
-def table_archive(table: SmallTable) -> list[object]:
+def table_archive(table: SmallTable) -> list[ArchivedEntry]:
     return list(open_fresh(table.location, clock=table.clock).archived().commits())
 
 
@@ -495,8 +496,8 @@ def test_a_key_in_two_partitions_is_an_error_where_keys_are_unique() -> None:
     across = [
         ("warning", "key 'k001' is stored 2 times in the table", None),
     ]
-    doubled = ("error", "key 'k000' is stored 2 times in partition 'p0'", "p0")
-    assert key_findings(table) == [doubled]
+    within = ("error", "key 'k000' is stored 2 times in partition 'p0'", "p0")
+    assert key_findings(table) == [within]
     doubled = ("error", "key 'k000' is stored 2 times in the table", None)
     assert key_findings(table, across_partitions=True) == [doubled, *across]
     table.lake().hoodie_table.update_properties({INDEX_TYPE: "GLOBAL_SIMPLE"})

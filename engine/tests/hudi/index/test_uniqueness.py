@@ -143,12 +143,8 @@ def test_a_write_that_began_before_it_was_known_conflicts(operation: str) -> Non
     table = SmallTable.in_memory()
     table.write("insert", batch(range(4), 1))
     if operation == "insert":
-        table.write(
-            operation, batch([9], 2), before_files=lambda: with_record_index(table) and None
-        )
+        table.write(operation, batch([9], 2), before_files=lambda: with_record_index(table))
         return
     with pytest.raises(ConflictError, match="became unique in the whole table"):
-        table.write(
-            operation, batch([0], 2), before_files=lambda: with_record_index(table) and None
-        )
+        table.write(operation, batch([0], 2), before_files=lambda: with_record_index(table))
     assert table.values() == [(f"k00{number}", 1) for number in range(4)]

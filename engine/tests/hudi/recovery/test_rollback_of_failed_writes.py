@@ -115,7 +115,7 @@ def test_a_file_that_a_task_publishes_just_before_its_marker_goes_is_deleted(
     if has_instant:
         leave_inflight(store)
     leave_marker(store)
-    published = []
+    published: list[str] = []
 
     def before(step: Step) -> None:
         if step.method == "delete" and ".marker." in step.path and not published:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -252,7 +253,7 @@ def test_a_completed_delta_commit_is_undone_by_its_metadata(table: SmallTable) -
 
 def leave_compaction(store: ObjectStore, piece: FileSlice) -> tuple[str, str]:
     """A compaction that died while it wrote, and a log that a later writer put on top of it."""
-    operation = {
+    operation: dict[str, Any] = {
         "baseInstantTime": str(piece.base_instant),
         "deltaFilePaths": [log.name for log in piece.log_files],
         "dataFilePath": piece.base_file.name if piece.base_file else None,
@@ -338,7 +339,7 @@ def test_a_rollback_of_a_compaction_that_died_is_taken_up_by_the_next_attempt(
 
 def leave_clustering(store: ObjectStore, piece: FileSlice) -> str:
     """A clustering that died while it wrote its first file."""
-    info = {"dataFilePath": "x", "deltaFilePaths": [], "fileId": piece.file_id}
+    info: dict[str, Any] = {"dataFilePath": "x", "deltaFilePaths": [], "fileId": piece.file_id}
     info |= {"partitionPath": piece.partition, "bootstrapFilePath": "", "version": 1}
     group = {"slices": [info], "metrics": {}, "numOutputFileGroups": 1, "version": 1}
     plan = {"inputGroups": [group], "strategy": None, "version": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -144,8 +145,8 @@ def test_groups_of_a_pending_plan_are_left_alone() -> None:
         ({"partition_regex": "d[13]"}, ["d1", "d3"]),
     ],
 )
-def test_filters_choose_partitions(settings: dict[str, object], expected: list[str]) -> None:
-    config = replace(ClusteringConfig(), **settings)  # type: ignore[arg-type]
+def test_filters_choose_partitions(settings: dict[str, Any], expected: list[str]) -> None:
+    config = replace(ClusteringConfig(), **settings)
     assert list(partitions_to_cluster(["d3", "d1", "d2"], config, NOW)) == expected
 
 

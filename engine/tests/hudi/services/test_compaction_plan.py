@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -160,8 +161,8 @@ def taken(config: CompactionConfig, *operations: CompactionOperation) -> list[st
     return [item.group.partition for item in take_operations(operations, config, NOW)]
 
 
-def with_strategy(kind: StrategyKind, **settings: int) -> CompactionConfig:
-    return CompactionConfig(strategies=(kind,), **settings)  # type: ignore[arg-type]
+def with_strategy(kind: StrategyKind, **settings: Any) -> CompactionConfig:
+    return CompactionConfig(strategies=(kind,), **settings)
 
 
 def test_by_log_size_the_largest_come_first_within_the_bound() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableError
 from tideline.formats.avro import decode_container, encode_container
-from tideline.formats.log_block import HeaderKey, read_frames
+from tideline.formats.log_block import HeaderKey
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import archive_table
 from tideline.hudi.services.cleaning.config import CleaningConfig
@@ -31,6 +31,7 @@ from tideline.hudi.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
+from tideline.testing.log_blocks import frames_of
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh, unexplained_objects
@@ -104,7 +105,7 @@ def state(table: SmallTable, as_of: InstantTime | None = None) -> dict[str, tupl
             applied: list[str] = []
             for log in piece.log_files:
                 body = table_now.store.get(log.path)
-                for frame in read_frames(lambda o, n, b=body: b[o : o + n], len(body)):
+                for frame in frames_of(body):
                     if frame.is_rollback:
                         target = frame.headers[HeaderKey.TARGET_INSTANT_TIME]
                         applied = [time for time in applied if time != target]

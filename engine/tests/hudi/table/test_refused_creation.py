@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -59,9 +60,9 @@ def test_a_text_is_one_column_or_several_with_commas(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a`b", "a b", "a-b", "1a", 'a"b', "a..b", "a'b", "`a`"])
 def test_names_that_no_column_can_have_are_refused_at_creation(name: str, tmp_path: Path) -> None:
     for role in ("record_key", "partition_by", "ordering"):
-        definition = {"record_key": "id", role: [name]}
+        definition: dict[str, Any] = {"record_key": "id", role: [name]}
         with pytest.raises(ConfigError, match="column names start with a letter"):
-            LakeTable.create(f"{tmp_path}/table", **definition)  # type: ignore[arg-type]
+            LakeTable.create(f"{tmp_path}/table", **definition)
     with pytest.raises(ConfigError, match="column names start with a letter"):
         schema = pa.schema([("id", pa.string()), (name, pa.string())])
         LakeTable.create(f"{tmp_path}/table", record_key="id", schema=schema)

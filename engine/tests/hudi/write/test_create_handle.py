@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def test_the_time_it_took_is_in_the_statistics(case: HandleCase) -> None:
     clock = FakeClock()
     batches = handle_input(rows(2)).to_batches(1)
 
-    def slowly():  # type: ignore[no-untyped-def]
+    def slowly() -> Iterator[pa.RecordBatch]:
         yield batches[0]
         clock.advance(1.5)
         yield batches[1]
@@ -218,7 +219,7 @@ def test_a_null_in_a_required_column_is_refused_and_leaves_no_file() -> None:
 
 
 def test_a_failing_source_leaves_no_file(case: HandleCase) -> None:
-    def broken():  # type: ignore[no-untyped-def]
+    def broken() -> Iterator[pa.RecordBatch]:
         yield from handle_input(rows(10)).to_batches()
         raise RuntimeError("source died")
 

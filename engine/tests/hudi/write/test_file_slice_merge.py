@@ -133,7 +133,10 @@ class Slice:
 
     def rows(self, columns: list[str] | None = None) -> list[dict[str, Any]]:
         merge = self.merge(columns or self.schema.names)
-        return pa.Table.from_batches(merge.batches(), merge.schema).to_pylist()
+        found: list[dict[str, Any]] = pa.Table.from_batches(
+            merge.batches(), merge.schema
+        ).to_pylist()
+        return found
 
 
 def row(key: str, ts: int | None, v: str = "") -> dict[str, Any]:

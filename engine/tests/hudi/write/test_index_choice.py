@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -116,7 +117,7 @@ def test_another_index_or_number_is_refused() -> None:
         (EXPRESSIONS, "p1,8", "is not where 8 buckets would have it"),
     ):
         settings = {"hoodie.index.type": "BUCKET", option: value}
-        assert words in refused(lambda s=settings: table.write("upsert", batch([1], 2), options=s))
+        assert words in refused(partial(table.write, "upsert", batch([1], 2), options=settings))
     assert len(table.rows()) == 200
 
 
@@ -172,7 +173,8 @@ def test_buckets_are_known_when_the_partitions_written_last_are_gone() -> None:
 
 
 def test_rules_of_a_hashing_config_are_honoured() -> None:
-    table = as_of_hudi(300, **{EXPRESSIONS: "p1,8"})
+    rules: dict[str, Any] = {EXPRESSIONS: "p1,8"}
+    table = as_of_hudi(300, **rules)
     message = refused(lambda: table.write("upsert", batch([1], 2)))
     assert "p0: 4; p1: 8" in message and EXPRESSIONS in message
     put_hashing_config(table.store(), "00000000000000", ".*,3")
@@ -185,7 +187,7 @@ def test_rules_of_a_hashing_config_are_honoured() -> None:
     view = hoodie.read_view(hoodie.timeline())
     assert [len(view.latest_slices(name)) for name in view.partitions] == [4, 8]
     for option in ({COUNT: "5"}, {EXPRESSIONS: "p1,16"}):
-        assert "hashing config fixes" in refused(lambda o=option: table.lake().write_config(o))
+        assert "hashing config fixes" in refused(partial(table.lake().write_config, option))
 
 
 def test_a_partition_with_more_buckets_than_known_is_not_written() -> None:
@@ -287,7 +289,7 @@ def test_what_breaks_rings_is_refused() -> None:
         )
     )
     for operation in ("insert_overwrite", "insert_overwrite_table", "delete_partition"):
-        message = refused(lambda o=operation: table.write(o, batch([1], 2)))
+        message = refused(partial(table.write, operation, batch([1], 2)))
         assert "CONSISTENT_HASHING" in message
     outcome = table.lake().run("clustering", options={"hoodie.clustering.inline.max.commits": "1"})
     assert outcome.not_due is not None and "resizing" in outcome.not_due.reason

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import BinaryIO
 
 import pyarrow as pa
 import pytest
 
 from tideline.errors import ConflictError
 from tideline.hudi.table.markers import delete_markers
+from tideline.storage.object_store import ObjectStore
 from tideline.testing.handle_case import FILE_ID_PREFIX, FIRST, HandleCase, handle_input
 
 SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64())])
@@ -47,9 +50,9 @@ def test_a_task_whose_write_was_undone_removes_its_merged_file_only(
 ) -> None:
     (base,) = case.create(ROWS)
     before = data_files(case)
-    published: Callable[[object, str], object] = type(case.store).open_writer
+    published = type(case.store).open_writer
 
-    def open_writer(store: object, path: str) -> object:
+    def open_writer(store: ObjectStore, path: str) -> AbstractContextManager[BinaryIO]:
         delete_markers(case.store, case.instants[-1])
         return published(store, path)
 

@@ -21,7 +21,10 @@ from tideline.storage.local import LocalStore
 from tideline.testing.handle_case import FIRST, HandleCase, base_file, handle_input
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("v", pa.string())])
-EVENT_TIME = {"merge_mode": MergeMode.EVENT_TIME_ORDERING, "ordering_fields": ("ts",)}
+EVENT_TIME: dict[str, Any] = {
+    "merge_mode": MergeMode.EVENT_TIME_ORDERING,
+    "ordering_fields": ("ts",),
+}
 
 
 def rows(*values: tuple[str, int | None, str | None]) -> pa.Table:

@@ -18,7 +18,7 @@ SCHEMA = pa.schema(
 Row = dict[str, Any]
 
 ids = st.sampled_from([f"k{number}" for number in range(12)] + ["é", "😀"])
-row_values = st.fixed_dictionaries(
+row_values: st.SearchStrategy[Row] = st.fixed_dictionaries(
     {
         "id": ids,
         "a": st.none() | st.integers(0, 3),

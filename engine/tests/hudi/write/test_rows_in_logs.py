@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -55,8 +57,8 @@ def run_compaction(table: SmallTable) -> None:
 def write_as_hudi(table: SmallTable, monkeypatch: pytest.MonkeyPatch, v: int) -> None:
     """An upsert of k000 by an index that looks into base files alone."""
 
-    def bases(*arguments: object, **more: object) -> tuple[LookupCandidate, ...]:
-        found = lookup_candidates(*arguments, **more)  # type: ignore[arg-type]
+    def bases(*arguments: Any, **more: Any) -> tuple[LookupCandidate, ...]:
+        found = lookup_candidates(*arguments, **more)
         pieces = [candidate.piece for candidate in found]
         return tuple(
             LookupCandidate(FileSlice(piece.group, piece.base_instant, piece.base_file))

@@ -119,7 +119,7 @@ def clustering_plan(*groups: tuple[str, str]) -> bytes:
 
 
 def compaction_plan(*groups: tuple[str, str]) -> bytes:
-    operations = [
+    operations: list[dict[str, Any]] = [
         {
             "baseInstantTime": str(time(5)),
             "deltaFilePaths": [],
