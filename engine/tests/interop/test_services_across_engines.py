@@ -14,11 +14,11 @@ from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.execute import execute_compaction, schedule_compaction
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.log_compaction.config import LogCompactionConfig
 from tideline.hudi.services.log_compaction.execute import (
     execute_log_compaction,
     schedule_log_compaction,
 )
-from tideline.hudi.services.log_compaction.plan import LogCompactionConfig
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Action, Instant

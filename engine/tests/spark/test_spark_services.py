@@ -191,7 +191,7 @@ def test_a_batch_compacts_cleans_and_archives_by_itself(
                     "hoodie.clean.commits.retained": "1"},
     )  # fmt: skip
     told = [table.write(frame(spark, range(50), turn), "upsert").services for turn in range(5)]
-    happened = [[outcome.service.value for outcome in outcomes] for outcomes in told]
+    happened = [[outcome.service.name for outcome in outcomes] for outcomes in told]
     assert ["compaction"] in happened
     assert any("cleaning" in services for services in happened)
     assert not [outcome for outcomes in told for outcome in outcomes if outcome.failure]

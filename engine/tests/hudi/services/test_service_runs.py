@@ -30,12 +30,13 @@ from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.execute import execute_compaction, schedule_compaction
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.log_compaction.config import LogCompactionConfig
 from tideline.hudi.services.log_compaction.execute import (
     execute_log_compaction,
     plan_due_log_compaction,
     schedule_log_compaction,
 )
-from tideline.hudi.services.log_compaction.plan import LogCompactionConfig, LogCompactionPlan
+from tideline.hudi.services.log_compaction.plan import LogCompactionPlan
 from tideline.hudi.services.service_transaction import ServiceTransaction
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import Marker, MarkerKind, create_marker

@@ -127,7 +127,7 @@ def test_a_typo_that_is_stored_is_told_and_keeps_nobody_out(tmp_path: Path) -> N
     assert [str(one.severity) for one in findings] == ["warning", "warning"]
     assert "did you mean hoodie.clean.commits.retained?" in findings[0].message
     assert read_nature(lake.hoodie_table).refusals == {}
-    assert lake.plan("cleaning").service.value == "cleaning"
+    assert lake.plan("cleaning").service.name == "cleaning"
 
 
 def test_what_only_others_can_honour_stops_writers_but_not_readers(tmp_path: Path) -> None:

@@ -110,5 +110,5 @@ def test_rows_that_fill_each_other_up_are_merged_by_nobody_here() -> None:
     assert config.merge_mode is MergeMode.COMMIT_TIME_ORDERING
     filled = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
     with pytest.raises(UnsupportedTableError, match="filled up"):
-        _ = TableConfig(config.properties | filled).merge_mode
-    assert TableConfig(config.properties | filled).known_merge_mode is None
+        _ = TableConfig({**config.properties, **filled}).merge_mode
+    assert TableConfig({**config.properties, **filled}).known_merge_mode is None

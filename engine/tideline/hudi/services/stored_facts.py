@@ -17,10 +17,9 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.hudi.timeline.known_zone import KnownZone
-from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
 from tideline.storage.heartbeat import list_heartbeats
 
-_METADATA_TIMELINE = ".hoodie/metadata/.hoodie"
+_METADATA_TABLE = ".hoodie/metadata"
 
 
 @dataclass(frozen=True)
@@ -114,12 +113,11 @@ def _undone(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[InstantTi
 
 
 def _metadata_compaction(table: HoodieTable) -> InstantTime | None:
-    """The latest completed compaction of the metadata table, a table of its own."""
-    names = (
-        info.path.rpartition("/")[2]
-        for info in table.store.list_directory(_METADATA_TIMELINE).objects
-    )
-    parsed = (LAYOUT_V1.parse(name) for name in names)
+    """The latest completed compaction of the metadata table, a table of its own with one layout."""
+    layout = table.timelines.layout
+    directory = f"{_METADATA_TABLE}/{layout.directory}"
+    names = (info.path.rpartition("/")[2] for info in table.store.list_directory(directory).objects)
+    parsed = (layout.parse(name) for name in names)
     compactions = [
         instant.time
         for instant in parsed
