@@ -12,11 +12,11 @@ from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.plan import (
     ArchivalFacts,
     ArchivalPlan,
-    LastClean,
     find_holds,
     plan_archival,
 )
 from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State

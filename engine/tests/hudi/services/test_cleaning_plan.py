@@ -10,13 +10,9 @@ import pytest
 from tideline.errors import ConfigError
 from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolicy
 from tideline.hudi.services.cleaning.plan import CleaningPlan, TableFacts, plan_cleaning
-from tideline.hudi.services.cleaning.retention import (
-    LastClean,
-    Retention,
-    is_empty_clean_due,
-    plan_retention,
-)
+from tideline.hudi.services.cleaning.retention import Retention, is_empty_clean_due, plan_retention
 from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
