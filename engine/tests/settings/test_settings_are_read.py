@@ -13,13 +13,11 @@ from typing import Protocol, Self
 
 import pytest
 
-from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.cleaning.config import CleaningConfig
-from tideline.hudi.services.clustering.config import ClusteringConfig
-from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.config import ServiceConfig
-from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig
+from tideline.hudi.services.registry import ROLLBACK, TableService, all_services
 from tideline.hudi.services.scheduler import SchedulerConfig
+from tideline.hudi.services.service import Turn
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.config import FailedWritesPolicy, WriteConfig
@@ -88,20 +86,21 @@ def test_what_is_honoured_is_read() -> None:
             assert any(name in read for name in setting.names), f"nothing reads {setting.name}"
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        ArchivalConfig,
-        CleaningConfig,
-        ClusteringConfig,
-        CompactionConfig,
-        PartitionTtlConfig,
-        SchedulerConfig,
-        ServiceConfig,
-    ],
-)
-def test_defaults_are_the_same_in_code_and_registry(config: type[Config]) -> None:
-    assert config.from_settings(Settings({})) == config()
+@pytest.mark.parametrize("service", [one for one in all_services() if one != ROLLBACK], ids=str)
+def test_defaults_are_the_same_in_code_and_registry(service: TableService) -> None:
+    found = service.settings(Settings({}))
+    assert found == type(found)()
+
+
+def test_defaults_of_all_services_are_the_same_in_code_and_registry() -> None:
+    assert ServiceConfig.from_settings(Settings({})) == ServiceConfig()
+
+
+def test_unless_told_otherwise_a_commit_is_followed_by_cleaning_and_archival() -> None:
+    config = SchedulerConfig.from_settings(Settings({}))
+    wanted = {str(service): turns for service, turns in config.turns.items() if turns}
+    assert wanted == dict.fromkeys(("cleaning", "archival"), frozenset({Turn.RUN}))
+    assert not config.raises_failures
 
 
 def test_defaults_of_writes_are_the_same_in_code_and_registry() -> None:
