@@ -1,5 +1,7 @@
 """What commands print: rich tables on a terminal, plain aligned lines in a pipe, or one JSON value.
 
+Words are never broken, so that instants and paths can be copied: text goes on in the next line of
+its cell after a space, and lines of a table whose words do not fit are longer than the terminal.
 Only results go to stdout; progress, warnings and errors go to stderr.
 """
 
@@ -14,15 +16,19 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from tideline.cli.progress import end_progress
 
 _PIPE_WIDTH = 100_000
 
 
 def print_json(document: object) -> None:
     """Print one JSON document on one line."""
+    end_progress()
     print(json.dumps(json_value(document), ensure_ascii=False))
 
 
@@ -33,7 +39,8 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     table = Table(box=None, pad_edge=False, header_style="bold" if on_terminal else "")
     for position, header in enumerate(headers):
         numeric = all(_is_number(row[position]) for row in cells) and bool(cells)
-        table.add_column(header, justify="right" if numeric else "left", overflow="fold")
+        longest = _longest_word((header, *(cell_text(row[position]) for row in cells)))
+        table.add_column(header, justify="right" if numeric else "left", min_width=longest)
     for row in cells:
         table.add_row(*(Text(cell_text(value)) for value in row))
     _print(table)
@@ -42,19 +49,22 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 def print_facts(facts: Mapping[str, object]) -> None:
     """Print `name  value` lines; None is left out, a list takes one line per item."""
     grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold" if sys.stdout.isatty() else "")
-    grid.add_column(overflow="fold")
-    for name, value in facts.items():
-        if value is None:
-            continue
-        items = list(value) if isinstance(value, (list, tuple)) else [value]
-        for position, item in enumerate(items):
-            grid.add_row("" if position else name, Text(cell_text(item)))
+    rows = [
+        ("" if position else name, cell_text(item))
+        for name, value in facts.items()
+        if value is not None
+        for position, item in enumerate(value if isinstance(value, (list, tuple)) else [value])
+    ]
+    grid.add_column(style="bold" if sys.stdout.isatty() else "", no_wrap=True)
+    grid.add_column(min_width=_longest_word(text for _, text in rows))
+    for name, text in rows:
+        grid.add_row(name, Text(text))
     _print(grid)
 
 
 def print_line(text: str = "") -> None:
     """Print one line, as it is."""
+    end_progress()
     print(text)
 
 
@@ -95,12 +105,28 @@ def json_value(value: Any) -> Any:
 
 
 def _print(renderable: Table) -> None:
-    width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    console = Console(width=width, highlight=False)
+    end_progress()
+    console = Console(highlight=False)
+    if not sys.stdout.isatty():
+        console.width = _PIPE_WIDTH
+    else:
+        console.width = max(console.width, _least_width(renderable))
     # Through print(): rich's own handling of a closed pipe ends the process.
     with console.capture() as capture:
         console.print(renderable)
     print(capture.get(), end="")
+
+
+def _longest_word(texts: Iterable[str]) -> int:
+    return max((cell_len(word) for text in texts for word in text.split()), default=0)
+
+
+def _least_width(table: Table) -> int:
+    """What the table takes with every cell broken at each space."""
+    names = [column for column in table.columns if column.no_wrap]
+    widths = sum(column.min_width or 0 for column in table.columns)
+    widths += sum(max((cell_len(str(cell)) for cell in one.cells), default=0) for one in names)
+    return widths + table.padding[1] * len(table.columns) + 1
 
 
 def _is_number(value: object) -> bool:
