@@ -89,7 +89,7 @@ def test_an_iceberg_table_shows_its_schema_and_snapshots(
     iceberg_table: tideline.IcebergLakeTable,
 ) -> None:
     assert isinstance(iceberg_table.schema, pa.Schema)
-    assert "id" in iceberg_table.schema.names
+    assert iceberg_table.schema.names == ["number", "parity"]
     times = [one.timestamp_ms for one in iceberg_table.snapshots]
     assert (len(times), times) == (3, sorted(times))
     assert iceberg_table.current_snapshot == iceberg_table.snapshots[-1]

@@ -228,9 +228,8 @@ def test_a_person_is_asked_before_a_savepoint_is_given_up_and_a_restore(
 def test_a_person_is_asked_before_a_repair(
     uri: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    leftover = Path(uri.removeprefix("file://"), ".hoodie/.temp/20200101000000000/x.marker.CREATE")
-    leftover.parent.mkdir(parents=True)
-    leftover.touch()
+    leftover = Path(uri.removeprefix("file://"), "p0", ".tmp-1")
+    leftover.write_bytes(b"half")
     answer(monkeypatch, "n\n")
     assert run(["check", uri, "--repair", "--apply"]) == 130
     assert "would repair: " in capsys.readouterr().err

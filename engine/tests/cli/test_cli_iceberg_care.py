@@ -1,4 +1,4 @@
-"""`tideline iceberg expire`, `orphans`, `rewrite-manifests` and `rewrite-deletes`."""
+"""`tideline iceberg expire`, `remove-orphans`, `rewrite-manifests` and `rewrite-deletes`."""
 
 from __future__ import annotations
 

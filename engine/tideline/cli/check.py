@@ -12,7 +12,7 @@ from tideline.cli.command import command
 from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
-from tideline.cli.progress import progress
+from tideline.cli.progress import end_progress, progress
 from tideline.errors import ConfigError
 from tideline.hudi.check.finding import Finding, Repair, Severity
 from tideline.hudi.check.repair import plan_repairs
@@ -90,6 +90,7 @@ def _ask_about_repairs(table: LakeTable, *, keys: bool, yes: bool) -> None:
         return
     with progress("checking the table"):
         repairs = plan_repairs(table.check(keys=keys))
+    end_progress()
     for one in repairs:
         click.echo(f"would repair: {one}", err=True)
     if repairs:

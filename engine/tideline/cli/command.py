@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
+from tideline.cli.progress import progress
+
 _HYPHEN, _UNBREAKABLE = "-", "\N{NON-BREAKING HYPHEN}"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -45,7 +47,7 @@ class SharedOption(click.Option):
 
 
 class TidelineCommand(click.Command):
-    """A command whose help has its own options first."""
+    """A command whose help has its own options first, and that says when it takes long."""
 
     context_class = WholeWordContext
 
@@ -56,6 +58,11 @@ class TidelineCommand(click.Command):
     def shared_options(self, context: click.Context) -> list[click.Parameter]:
         """The options of most commands, `--help` among them."""
         return [one for one in _options(self, context) if _is_shared(one)]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        # What takes long says so, also where a command has nothing better to say.
+        with progress(f"at work on {self.name}"):
+            return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, options in (

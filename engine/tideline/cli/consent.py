@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import click
 
+from tideline.cli.progress import end_progress
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -40,5 +42,6 @@ def is_asked(*, yes: bool) -> bool:
 
 def ask(question: str, *, yes: bool) -> None:
     """Ask on a terminal, with "no" as the answer of a bare Enter. Raises Declined."""
+    end_progress()
     if is_asked(yes=yes) and not click.confirm(question, default=False, err=True):
         raise Declined

@@ -126,7 +126,8 @@ def _least_width(table: Table) -> int:
     names = [column for column in table.columns if column.no_wrap]
     widths = sum(column.min_width or 0 for column in table.columns)
     widths += sum(max((cell_len(str(cell)) for cell in one.cells), default=0) for one in names)
-    return widths + table.padding[1] * len(table.columns) + 1
+    _, right, _, left = table.padding
+    return widths + (left + right) * len(table.columns)
 
 
 def _is_number(value: object) -> bool:

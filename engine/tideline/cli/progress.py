@@ -76,8 +76,10 @@ def progress(
 
 def end_progress() -> None:
     """Take the line back, where one is shown: something else is to be printed."""
-    while _shown:
-        _shown.pop().end()
+    # Operations report from several threads.
+    with suppress(IndexError):
+        while True:
+            _shown.pop().end()
 
 
 def _say(text: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +26,10 @@ Everything else in the package may change from one release to the next. Names lo
 `import tideline` needs neither Spark nor Arrow.
 """
 _WIDTH = 96
+_STARS: dict[object, str] = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
 
 
 def api_page() -> str:
@@ -48,12 +52,13 @@ def api_page() -> str:
         if name not in enums and name not in errors and name not in tables
     }
     parts = [_INTRODUCTION]
-    for title, members, section in (
+    sections: tuple[tuple[str, dict[str, Any], Callable[[str, Any], Iterator[str]]], ...] = (
         ("Functions", functions, _function),
         ("Tables", tables, _class),
         ("Results and values", values, _class),
         ("Enumerations", enums, _enum),
-    ):
+    )
+    for title, members, section in sections:
         parts.append(f"\n## {title}\n")
         for name, one in members.items():
             parts += section(f"tideline.{name}", one)
@@ -73,9 +78,8 @@ def _class(name: str, kind: type) -> Iterator[str]:
     if dataclasses.is_dataclass(kind):
         yield "\n| field | type |\n|---|---|\n"
         for field in dataclasses.fields(kind):
-            yield f"| `{field.name}` | `{_annotation(field.type)}` |\n".replace(
-                " | None", " \\| None"
-            )
+            typed = _annotation(field.type).replace("|", "\\|")
+            yield f"| `{field.name}` | `{typed}` |\n"
     yield from _members(kind)
 
 
@@ -88,9 +92,8 @@ def _enum(name: str, kind: type[Enum]) -> Iterator[str]:
 
 def _members(kind: type) -> Iterator[str]:
     """The public methods and properties that the class itself has."""
-    fields = (
-        {one.name for one in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else ()
-    )
+    is_value = dataclasses.is_dataclass(kind)
+    fields = {one.name for one in dataclasses.fields(kind)} if is_value else ()
     for name, member in vars(kind).items():
         if name.startswith("_") or name in fields:
             continue
@@ -143,7 +146,7 @@ def _signature(name: str, function: Any) -> str:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    star = _STARS.get(parameter.kind, "")
     text = f"{star}{parameter.name}: {_annotation(parameter.annotation)}"
     if parameter.default is parameter.empty:
         return text
@@ -155,11 +158,9 @@ def _parameter(parameter: inspect.Parameter) -> str:
 def _annotation(annotation: object) -> str:
     if annotation is inspect.Signature.empty:
         return "Any"
-    return (
-        annotation
-        if isinstance(annotation, str)
-        else getattr(annotation, "__name__", str(annotation))
-    )
+    if isinstance(annotation, str):
+        return annotation
+    return str(getattr(annotation, "__name__", annotation))
 
 
 def _docstring(documented: Any) -> str:
