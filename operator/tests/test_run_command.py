@@ -290,8 +290,8 @@ def test_a_dry_run_says_what_would_start_and_changes_nothing(workspace: Workspac
         assert (process.returncode, err) == (0, "")
         if options:
             (event,) = [json.loads(line) for line in out.splitlines()]
-            assert (event["event"], event["table"]) == ("planned", "people")
+            assert (event["event"], event["table"]) == ("planned", "default/people")
             assert [one["kind"] for one in event["would_start"]] == ["create"]
         else:
-            assert "people  would start: " in out
+            assert "default/people  would start: create" in out
     assert sorted(path for path in workspace.folder.rglob("*")) == before
