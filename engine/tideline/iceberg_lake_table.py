@@ -26,15 +26,15 @@ from tideline.iceberg.maintenance.remove_orphan_files import (
     execute_orphans,
     plan_orphans,
 )
+from tideline.iceberg.metadata.snapshot import MAIN, Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import RewritePlan
 from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
 from tideline.iceberg.scan.filter import ALL_ROWS, Filter
 from tideline.iceberg.scan.filter_parser import parse_filter
-from tideline.iceberg.snapshot import MAIN, Snapshot
-from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_metadata import TableMetadata
-from tideline.iceberg.table_operations import committed_location
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.table.table_operations import committed_location
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,8 +16,8 @@ from tideline.clock import SystemClock
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions, ExpirePlan
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire, preview_expire
 from tideline.iceberg.maintenance.reachable_file import FileTally
-from tideline.iceberg.table import IcebergTable
-from tideline.iceberg.table_operations import committed_location
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.table.table_operations import committed_location
 from tideline.wording import counted, size_text
 
 

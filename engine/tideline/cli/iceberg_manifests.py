@@ -14,7 +14,7 @@ from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
 from tideline.iceberg.maintenance.manifest_plan import ManifestGroup, ManifestOptions
 from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests, preview_manifests
-from tideline.iceberg.table_operations import committed_location
+from tideline.iceberg.table.table_operations import committed_location
 from tideline.wording import size_text
 
 
