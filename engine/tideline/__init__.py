@@ -17,12 +17,19 @@ from tideline.errors import TableExistsError, TableNotFoundError
 if TYPE_CHECKING:
     from tideline.commit_report import CommitReport
     from tideline.hudi.check.finding import Finding, Repair, Severity
+    from tideline.hudi.nature.table_nature import TableNature
+    from tideline.hudi.recovery.execute import RolledBack
     from tideline.hudi.services.explanation import Explanation, NotDue
     from tideline.hudi.services.runs import ServicePlan
     from tideline.hudi.services.service import ServiceRun, TableService
+    from tideline.hudi.services.restore.execute import RestoreDone
+    from tideline.hudi.services.savepoint.record import Savepoint
     from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode, TableType
     from tideline.hudi.timeline.instant_time import InstantTime
     from tideline.hudi.write.operation import WriteOperation
+    from tideline.iceberg.maintenance.expire_snapshots import ExpireRun
+    from tideline.iceberg.maintenance.remove_orphan_files import OrphanRun
+    from tideline.iceberg.rewrite.run import RewriteReport
     from tideline.iceberg_lake_table import IcebergLakeTable, open_iceberg
     from tideline.lake_table import LakeTable
     from tideline.spark.read.data_source import register
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CommitReport",
+    "ExpireRun",
     "Explanation",
     "Finding",
     "IcebergLakeTable",
@@ -42,11 +50,17 @@ __all__ = [
     "LakeTable",
     "MergeMode",
     "NotDue",
+    "OrphanRun",
     "Repair",
+    "RestoreDone",
+    "RewriteReport",
+    "RolledBack",
+    "Savepoint",
     "ServicePlan",
     "ServiceRun",
     "Severity",
     "TableExistsError",
+    "TableNature",
     "TableNotFoundError",
     "TableService",
     "TableType",
@@ -62,6 +76,7 @@ __all__ = [
 
 _LOADED_ON_FIRST_USE = {
     "CommitReport": ("tideline.commit_report", "CommitReport"),
+    "ExpireRun": ("tideline.iceberg.maintenance.expire_snapshots", "ExpireRun"),
     "Explanation": ("tideline.hudi.services.explanation", "Explanation"),
     "Finding": ("tideline.hudi.check.finding", "Finding"),
     "IcebergLakeTable": ("tideline.iceberg_lake_table", "IcebergLakeTable"),
@@ -70,10 +85,16 @@ _LOADED_ON_FIRST_USE = {
     "LakeTable": ("tideline.lake_table", "LakeTable"),
     "MergeMode": ("tideline.hudi.table.table_config", "MergeMode"),
     "NotDue": ("tideline.hudi.services.explanation", "NotDue"),
+    "OrphanRun": ("tideline.iceberg.maintenance.remove_orphan_files", "OrphanRun"),
     "Repair": ("tideline.hudi.check.finding", "Repair"),
+    "RestoreDone": ("tideline.hudi.services.restore.execute", "RestoreDone"),
+    "RewriteReport": ("tideline.iceberg.rewrite.run", "RewriteReport"),
+    "RolledBack": ("tideline.hudi.recovery.execute", "RolledBack"),
+    "Savepoint": ("tideline.hudi.services.savepoint.record", "Savepoint"),
     "ServicePlan": ("tideline.hudi.services.runs", "ServicePlan"),
     "ServiceRun": ("tideline.hudi.services.service", "ServiceRun"),
     "Severity": ("tideline.hudi.check.finding", "Severity"),
+    "TableNature": ("tideline.hudi.nature.table_nature", "TableNature"),
     "TableService": ("tideline.hudi.services.service", "TableService"),
     "TableType": ("tideline.hudi.table.table_config", "TableType"),
     "WriteOperation": ("tideline.hudi.write.operation", "WriteOperation"),
