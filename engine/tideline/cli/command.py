@@ -61,7 +61,7 @@ class TidelineCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         # What takes long says so, also where a command has nothing better to say.
-        with progress(f"at work on {self.name}"):
+        with progress(f"{self.name} is running"):
             return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
