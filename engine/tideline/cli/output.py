@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
+from textwrap import wrap
 from typing import Any
 
 from rich.cells import cell_len
@@ -24,6 +26,7 @@ from rich.text import Text
 from tideline.cli.progress import end_progress
 
 _PIPE_WIDTH = 100_000
+_GAP = 2
 
 
 def print_json(document: object) -> None:
@@ -35,30 +38,29 @@ def print_json(document: object) -> None:
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print rows under headers; numbers are aligned to the right."""
     cells = [tuple(row) for row in rows]
-    on_terminal = sys.stdout.isatty()
-    table = Table(box=None, pad_edge=False, header_style="bold" if on_terminal else "")
+    table = Table(box=None, pad_edge=False, header_style="bold" if sys.stdout.isatty() else "")
     for position, header in enumerate(headers):
         numeric = all(_is_number(row[position]) for row in cells) and bool(cells)
-        longest = _longest_word((header, *(cell_text(row[position]) for row in cells)))
-        table.add_column(header, justify="right" if numeric else "left", min_width=longest)
-    for row in cells:
-        table.add_row(*(Text(cell_text(value)) for value in row))
+        table.add_column(header, justify="right" if numeric else "left", no_wrap=True)
+    texts = [tuple(cell_text(value) for value in row) for row in cells]
+    for row in _wrapped(texts, headers):
+        table.add_row(*map(Text, row))
     _print(table)
 
 
 def print_facts(facts: Mapping[str, object]) -> None:
     """Print `name  value` lines; None is left out, a list takes one line per item."""
     grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold" if sys.stdout.isatty() else "", no_wrap=True)
+    grid.add_column(no_wrap=True)
     rows = [
         ("" if position else name, cell_text(item))
         for name, value in facts.items()
         if value is not None
         for position, item in enumerate(value if isinstance(value, (list, tuple)) else [value])
     ]
-    grid.add_column(style="bold" if sys.stdout.isatty() else "", no_wrap=True)
-    grid.add_column(min_width=_longest_word(text for _, text in rows))
-    for name, text in rows:
-        grid.add_row(name, Text(text))
+    for row in _wrapped(rows, ("", "")):
+        grid.add_row(*map(Text, row))
     _print(grid)
 
 
@@ -104,30 +106,43 @@ def json_value(value: Any) -> Any:
     return str(value)
 
 
-def _print(renderable: Table) -> None:
+def _print(table: Table) -> None:
     end_progress()
-    console = Console(highlight=False)
-    if not sys.stdout.isatty():
-        console.width = _PIPE_WIDTH
-    else:
-        console.width = max(console.width, _least_width(renderable))
+    # As wide as it comes out: what fits has been settled.
+    console = Console(width=_PIPE_WIDTH, highlight=False)
     # Through print(): rich's own handling of a closed pipe ends the process.
     with console.capture() as capture:
-        console.print(renderable)
+        console.print(table)
     print(capture.get(), end="")
 
 
-def _longest_word(texts: Iterable[str]) -> int:
-    return max((cell_len(word) for text in texts for word in text.split()), default=0)
+def _wrapped(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The cells with line breaks at spaces, as far as the terminal's width asks for them.
+
+    The widest columns give way first, and none becomes narrower than its longest word.
+    """
+    if not sys.stdout.isatty() or not rows:
+        yield from map(tuple, rows)
+        return
+    columns = list(zip(headers, *rows, strict=True))
+    widths = [max(map(cell_len, column)) for column in columns]
+    excess = sum(widths) + _GAP * (len(widths) - 1) - shutil.get_terminal_size().columns
+    for position in sorted(range(len(widths)), key=lambda one: -widths[one]):
+        words = (word for text in columns[position] for word in text.split())
+        least = max((cell_len(word) for word in words), default=0)
+        given = max(min(excess, widths[position] - least), 0)
+        widths[position] -= given
+        excess -= given
+    for row in rows:
+        yield tuple(_broken(text, width) for text, width in zip(row, widths, strict=True))
 
 
-def _least_width(table: Table) -> int:
-    """What the table takes with every cell broken at each space."""
-    names = [column for column in table.columns if column.no_wrap]
-    widths = sum(column.min_width or 0 for column in table.columns)
-    widths += sum(max((cell_len(str(cell)) for cell in one.cells), default=0) for one in names)
-    _, right, _, left = table.padding
-    return widths + (left + right) * len(table.columns)
+def _broken(text: str, width: int) -> str:
+    lines = (
+        wrap(line, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
+        for line in text.splitlines()
+    )
+    return "\n".join(line for found in lines for line in found)
 
 
 def _is_number(value: object) -> bool:
