@@ -12,6 +12,7 @@ import pytest
 
 import tideline
 from tideline.errors import ConfigError, ObjectNotFoundError
+from tideline.hudi.services.registry import all_services
 from tideline.testing.iceberg_delete_table import DeleteTable
 
 
@@ -24,7 +25,7 @@ def test_every_exported_name_is_there_and_has_a_docstring() -> None:
 
 def test_importing_tideline_loads_neither_spark_nor_arrow() -> None:
     code = (
-        "import sys, tideline; tideline.TableNotFoundError; tideline.Service; "
+        "import sys, tideline; tideline.TableNotFoundError; tideline.TableService; "
         "tideline.TableType; tideline.open_iceberg; "
         "sys.exit(any(name in sys.modules for name in ('pyspark', 'pyarrow', 'kubernetes')))"
     )
@@ -34,7 +35,6 @@ def test_importing_tideline_loads_neither_spark_nor_arrow() -> None:
 
 def test_enumerations_and_results_read_as_they_are_typed() -> None:
     assert repr(tideline.TableType.MERGE_ON_READ) == "TableType.MERGE_ON_READ"
-    assert repr(tideline.Service.CLEANING) == "Service.CLEANING"
     assert repr(tideline.WriteOperation.UPSERT) == "WriteOperation.UPSERT"
     assert repr(tideline.MergeMode.EVENT_TIME_ORDERING) == "MergeMode.EVENT_TIME_ORDERING"
     assert repr(tideline.KeyGeneratorKind.SIMPLE) == "KeyGeneratorKind.SIMPLE"
@@ -54,7 +54,9 @@ def test_enumerations_are_taken_where_their_names_are(tmp_path: Path) -> None:
         merge_mode=tideline.MergeMode.COMMIT_TIME_ORDERING,
     )
     assert table.hoodie_table.config.table_type is tideline.TableType.MERGE_ON_READ
-    assert table.plan(tideline.Service.CLEANING) == table.plan("cleaning")
+    (cleaning,) = (one for one in all_services() if one.name == "cleaning")
+    assert isinstance(cleaning, tideline.TableService)
+    assert table.services().plan(cleaning) == table.plan("cleaning")
     operation, _ = table.planned_write(tideline.WriteOperation.INSERT, None)
     assert operation is tideline.WriteOperation.INSERT
 

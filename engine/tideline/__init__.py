@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from tideline.hudi.nature.table_nature import TableNature
     from tideline.hudi.recovery.execute import RolledBack
     from tideline.hudi.services.explanation import Explanation, NotDue
-    from tideline.hudi.services.runs import ServicePlan
-    from tideline.hudi.services.service import ServiceRun, TableService
     from tideline.hudi.services.restore.execute import RestoreDone
+    from tideline.hudi.services.runs import ServicePlan
     from tideline.hudi.services.savepoint.record import Savepoint
+    from tideline.hudi.services.service import ServiceRun, TableService
     from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode, TableType
     from tideline.hudi.timeline.instant_time import InstantTime
     from tideline.hudi.write.operation import WriteOperation
