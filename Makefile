@@ -166,6 +166,11 @@ crds: setup ## Write the CustomResourceDefinitions and docs/reference.md from th
 settings: setup ## Write the tables of docs/configuration.md and docs/settings.md from the settings.
 	@$(BIN)/python -m tideline.settings.page docs/configuration.md docs/settings.md
 
+.PHONY: reference
+reference: setup ## Write docs/cli.md from the commands and docs/api.md from the exported names.
+	@$(BIN)/python -m tideline.cli.reference_page docs/cli.md
+	@$(BIN)/python -m tideline.testing.api_page docs/api.md
+
 .PHONY: install-yaml
 install-yaml: crds tools ## Render install.yaml, crds.yaml and operator.yaml from the Helm chart.
 	@$(BIN)/python -m tideline_operator.testing.helm_chart charts/tideline

@@ -1,9 +1,9 @@
 """Tideline: keeps Apache Hudi and Apache Iceberg tables healthy.
 
-What people hold is here: `create` and `open` a table, a `spark_session` to write and read
-with, `register` the Spark data source, `LakeTable` itself, and `errors`. Names load on first use,
-so `import tideline` alone brings in neither Spark nor Arrow nor the Kubernetes client: work that
-moves no rows runs without them.
+What people hold is here: `create` and `open` a table, `open_iceberg`, a `spark_session` to write
+and read with, `register` the Spark data source, the tables themselves, what their methods take and
+return, and `errors`. Names load on first use, so `import tideline` alone brings in neither Spark
+nor Arrow nor the Kubernetes client: work that moves no rows runs without them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tideline import errors
+from tideline.errors import TableExistsError, TableNotFoundError
 
 if TYPE_CHECKING:
     from tideline.commit_report import CommitReport
+    from tideline.hudi.check.finding import Finding, Repair, Severity
+    from tideline.hudi.nature.table_nature import TableNature
+    from tideline.hudi.recovery.execute import RolledBack
+    from tideline.hudi.services.explanation import Explanation, NotDue
+    from tideline.hudi.services.restore.execute import RestoreDone
+    from tideline.hudi.services.runs import ServicePlan
+    from tideline.hudi.services.savepoint.record import Savepoint
+    from tideline.hudi.services.service import ServiceRun, TableService
+    from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode, TableType
+    from tideline.hudi.timeline.instant_time import InstantTime
+    from tideline.hudi.write.operation import WriteOperation
+    from tideline.iceberg.maintenance.expire_snapshots import ExpireRun
+    from tideline.iceberg.maintenance.remove_orphan_files import OrphanRun
+    from tideline.iceberg.rewrite.run import RewriteReport
+    from tideline.iceberg_lake_table import IcebergLakeTable, open_iceberg
     from tideline.lake_table import LakeTable
     from tideline.spark.read.data_source import register
     from tideline.spark.session.spark_session import spark_session
@@ -25,20 +41,66 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CommitReport",
+    "ExpireRun",
+    "Explanation",
+    "Finding",
+    "IcebergLakeTable",
+    "InstantTime",
+    "KeyGeneratorKind",
     "LakeTable",
+    "MergeMode",
+    "NotDue",
+    "OrphanRun",
+    "Repair",
+    "RestoreDone",
+    "RewriteReport",
+    "RolledBack",
+    "Savepoint",
+    "ServicePlan",
+    "ServiceRun",
+    "Severity",
+    "TableExistsError",
+    "TableNature",
+    "TableNotFoundError",
+    "TableService",
+    "TableType",
+    "WriteOperation",
     "__version__",
     "create",
     "errors",
     "open",
+    "open_iceberg",
     "register",
     "spark_session",
 ]
 
 _LOADED_ON_FIRST_USE = {
     "CommitReport": ("tideline.commit_report", "CommitReport"),
+    "ExpireRun": ("tideline.iceberg.maintenance.expire_snapshots", "ExpireRun"),
+    "Explanation": ("tideline.hudi.services.explanation", "Explanation"),
+    "Finding": ("tideline.hudi.check.finding", "Finding"),
+    "IcebergLakeTable": ("tideline.iceberg_lake_table", "IcebergLakeTable"),
+    "InstantTime": ("tideline.hudi.timeline.instant_time", "InstantTime"),
+    "KeyGeneratorKind": ("tideline.hudi.table.table_config", "KeyGeneratorKind"),
     "LakeTable": ("tideline.lake_table", "LakeTable"),
+    "MergeMode": ("tideline.hudi.table.table_config", "MergeMode"),
+    "NotDue": ("tideline.hudi.services.explanation", "NotDue"),
+    "OrphanRun": ("tideline.iceberg.maintenance.remove_orphan_files", "OrphanRun"),
+    "Repair": ("tideline.hudi.check.finding", "Repair"),
+    "RestoreDone": ("tideline.hudi.services.restore.execute", "RestoreDone"),
+    "RewriteReport": ("tideline.iceberg.rewrite.run", "RewriteReport"),
+    "RolledBack": ("tideline.hudi.recovery.execute", "RolledBack"),
+    "Savepoint": ("tideline.hudi.services.savepoint.record", "Savepoint"),
+    "ServicePlan": ("tideline.hudi.services.runs", "ServicePlan"),
+    "ServiceRun": ("tideline.hudi.services.service", "ServiceRun"),
+    "Severity": ("tideline.hudi.check.finding", "Severity"),
+    "TableNature": ("tideline.hudi.nature.table_nature", "TableNature"),
+    "TableService": ("tideline.hudi.services.service", "TableService"),
+    "TableType": ("tideline.hudi.table.table_config", "TableType"),
+    "WriteOperation": ("tideline.hudi.write.operation", "WriteOperation"),
     "create": ("tideline.lake_table", "LakeTable.create"),
     "open": ("tideline.lake_table", "LakeTable.open"),
+    "open_iceberg": ("tideline.iceberg_lake_table", "open_iceberg"),
     "register": ("tideline.spark.read.data_source", "register"),
     "spark_session": ("tideline.spark.session.spark_session", "spark_session"),
 }

@@ -1,4 +1,4 @@
-"""What a write tells its caller: the commit, summed up over its files."""
+"""What a write reports to its caller: the commit, summed up over its files."""
 
 from __future__ import annotations
 

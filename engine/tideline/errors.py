@@ -59,6 +59,10 @@ class ConfigError(TidelineError):
     kind = "ConfigError"
 
 
+class TableExistsError(ConfigError):
+    """A table is where one was to be created: open it, or choose another location."""
+
+
 class InvalidDataError(TidelineError):
     """Rows or source files are at fault: correct the data. The table is unchanged."""
 
@@ -73,6 +77,10 @@ class CorruptTableError(TidelineError):
 
 class ObjectNotFoundError(TidelineError):
     """A named object does not exist in the store."""
+
+
+class TableNotFoundError(ObjectNotFoundError):
+    """There is no table here: create it, or correct the location or name."""
 
 
 class ConflictError(TidelineError):

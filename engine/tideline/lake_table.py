@@ -91,13 +91,13 @@ class LakeTable:
         schema: Any = None,
         partition_by: str | Sequence[str] = (),
         ordering: str | Sequence[str] = (),
-        table_type: str = "COPY_ON_WRITE",
+        table_type: TableType | str = TableType.COPY_ON_WRITE,
         table_version: int = TABLE_VERSION,
         name: str | None = None,
-        key_generator: str | None = None,
+        key_generator: KeyGeneratorKind | str | None = None,
         hive_style: bool = False,
         url_encode: bool = False,
-        merge_mode: str | None = None,
+        merge_mode: MergeMode | str | None = None,
         properties: Mapping[str, str] | None = None,
         storage_options: Mapping[str, str] | None = None,
         clock: Clock = _SYSTEM_CLOCK,
@@ -108,8 +108,8 @@ class LakeTable:
         `schema` is a pyarrow schema of the user columns, or None to take that of the first write.
         `key_generator` (SIMPLE, COMPLEX, NON_PARTITION, TIMESTAMP, CUSTOM) and `merge_mode`
         (EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING) follow from the columns when left out.
-        Raises ConfigError for a definition that cannot be, and when a table is there already, or a
-        Hudi or Iceberg table above or below it.
+        Raises TableExistsError when a Hudi table is there already, ConfigError for a definition
+        that cannot be and for another table at, above or below the location.
         """
         from tideline.hudi.table.create import TableDefinition, create_table, table_properties
 
@@ -143,7 +143,10 @@ class LakeTable:
         storage_options: Mapping[str, str] | None = None,
         clock: Clock = _SYSTEM_CLOCK,
     ) -> LakeTable:
-        """Open the table at `uri`. Raises as HoodieTable.open does."""
+        """Open the table at `uri`.
+
+        Raises TableNotFoundError when there is none, CorruptTableError and UnsupportedTableError.
+        """
         return cls(HoodieTable.open(StoreLocation.of(uri, storage_options), clock))
 
     @property
@@ -167,7 +170,7 @@ class LakeTable:
     def write(
         self,
         frame: DataFrame,
-        operation: str | None = None,
+        operation: WriteOperation | str | None = None,
         *,
         extra_metadata: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
@@ -410,7 +413,7 @@ class LakeTable:
         return self._writer.index.layout()
 
     def planned_write(
-        self, operation: str | None, options: Mapping[str, str] | None
+        self, operation: WriteOperation | str | None, options: Mapping[str, str] | None
     ) -> tuple[WriteOperation, WriteConfig]:
         """The operation that a write with these options is, and its settings; see `write`."""
         return self._writer.planned(operation, self._writer.given(options, Place.WRITE))

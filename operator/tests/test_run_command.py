@@ -279,3 +279,19 @@ def test_an_iceberg_table_that_others_have_yet_to_create_is_said(workspace: Work
     ready = next(one for one in status["status"]["conditions"] if one["type"] == "Ready")
     assert (ready["status"], ready["reason"]) == ("False", "TableMissing")
     assert not (workspace.folder / ".tideline/worker.log").exists()
+
+
+def test_a_dry_run_says_what_would_start_and_changes_nothing(workspace: Workspace) -> None:
+    workspace.land(2)
+    before = sorted(path for path in workspace.folder.rglob("*"))
+    for options in ((), ("--json",)):
+        process = workspace.start("--dry-run", *options)
+        out, err = process.communicate(timeout=WAIT_S)
+        assert (process.returncode, err) == (0, "")
+        if options:
+            (event,) = [json.loads(line) for line in out.splitlines()]
+            assert (event["event"], event["table"]) == ("planned", "default/people")
+            assert [one["kind"] for one in event["would_start"]] == ["create"]
+        else:
+            assert "default/people  would start: create" in out
+    assert sorted(path for path in workspace.folder.rglob("*")) == before

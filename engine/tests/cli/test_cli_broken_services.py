@@ -129,7 +129,7 @@ def test_what_nobody_can_run_is_given_up_by_the_command_that_check_names(
             table.write("upsert", batch([0], 9))
         assert (caught.value.table, caught.value.instant) == (table.location.uri, instant)
         assert table.values() == table.merged_values() == before
-        assert run(["files", table.location.uri]) == run(["show", table.location.uri]) == 0
+        assert run(["list-files", table.location.uri]) == run(["show", table.location.uri]) == 0
         capsys.readouterr()
     assert run(["execute", "rollback", table.location.uri]) == 0
     assert f"rollback {instant.time}" in capsys.readouterr().out

@@ -51,7 +51,7 @@ def test_declared_once_every_command_knows_it(table: SmallTable, capsys: Capture
     assert run(["show", uri]) == 0
     assert run(["check", uri]) == 0
     assert "tideline declare" in capsys.readouterr().out
-    assert run(["timeline", uri]) == 0
+    assert run(["list-instants", uri]) == 0
     assert " 60m " in capsys.readouterr().out
     assert run(["declare", uri, "--timezone", "Asia/Kolkata"]) == 0
     assert capsys.readouterr().out == (
@@ -102,7 +102,7 @@ def test_a_global_index_is_declared_once(capsys: Captured) -> None:
     assert run(["declare", uri, "--index", "global_bloom"]) == 0
     assert capsys.readouterr().out == (
         f"Writers of {uri} use GLOBAL_BLOOM; its keys are unique in the whole table.\n"
-        "Whether they are so now, `tideline check --keys` tells.\n"
+        "Whether they are so now: `tideline check --keys`.\n"
     )
     assert index_type(uri) == "GLOBAL_BLOOM"
     assert run(["plan", uri]) == 0

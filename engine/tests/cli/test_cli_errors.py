@@ -59,7 +59,7 @@ def test_a_table_version_we_do_not_know_is_refused_by_number(
         ["show"],
         ["show", "x", "--bogus"],
         ["create", "x"],
-        ["timeline", "x", "--limit", "many"],
+        ["list-instants", "x", "--limit", "many"],
         ["plan", "bogus", "x"],
         ["execute"],
         ["execute", "rollback"],
@@ -120,7 +120,7 @@ def test_json_callers_get_the_error_as_json(
     captured = capsys.readouterr()
     assert captured.out == ""
     error = json.loads(captured.err)
-    assert error["error"] == "ObjectNotFound"
+    assert error["error"] == "TableNotFound"
     assert error["exit_code"] == 1
     assert str(tmp_path) in error["message"]
 
@@ -160,7 +160,7 @@ def test_help_lists_every_command_without_loading_spark() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for command in ("run", "create", "show", "timeline", "files", "write", "read", "plan",
+    for command in ("run", "create", "show", "list-instants", "list-files", "write", "read", "plan",
                     "execute"):  # fmt: skip
         assert f"  {command} " in done.stdout
     assert "not installed" not in done.stdout

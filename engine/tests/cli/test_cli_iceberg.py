@@ -100,7 +100,7 @@ def test_show_describes_the_table(uri: str, capsys: pytest.CaptureFixture[str]) 
     assert (shown["format_version"], shown["snapshot"], shown["operation"]) == (2, "7", "append")
     assert shown["committed"] == "2026-01-01T00:00:00"
     assert (shown["data_files"], shown["delete_files"], shown["size_bytes"]) == (10, 1, 1008 * MB)
-    assert shown["partition_by"] == "region"
+    assert shown["partition_by"] == ["region"]
     assert [one["name"] for one in shown["refs"]] == ["audit", "kept", "main"]
     assert [(one["id"], one["name"], one["type"]) for one in shown["columns"]] == [
         (1, "id", "long"),

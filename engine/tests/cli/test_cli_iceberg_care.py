@@ -1,4 +1,4 @@
-"""`tideline iceberg expire`, `orphans`, `rewrite-manifests` and `rewrite-deletes`."""
+"""`tideline iceberg expire`, `remove-orphans`, `rewrite-manifests` and `rewrite-deletes`."""
 
 from __future__ import annotations
 
@@ -70,23 +70,23 @@ def test_expire_says_what_would_go_and_does_it(
     assert done["expired_snapshots"] == dry["expired_snapshots"]
     assert done["metadata"].endswith("v8.metadata.json")
     assert snapshots(uri) == 1
-    assert said(capsys, "expire", uri) == "Nothing to expire; 1 snapshots stay.\n"
+    assert said(capsys, "expire", uri) == "Nothing to expire; 1 snapshot stays.\n"
 
 
 def test_orphans_are_listed_with_bytes_before_they_go(
     uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dry = told(capsys, "orphans", uri, "--dry-run")
+    dry = told(capsys, "remove-orphans", uri, "--dry-run")
     assert [Path(one["path"]).name for one in dry["orphan_files"]] == ["stray.parquet"]
     assert dry["bytes"] == 5
     assert (Path(uri) / "data/stray.parquet").exists()
-    text = said(capsys, "orphans", uri, "--dry-run")
-    assert "Would delete 1 files, 5 B." in text
+    text = said(capsys, "remove-orphans", uri, "--dry-run")
+    assert "Would delete 1 file, 5 B." in text
     assert "Left alone: " in text
-    assert said(capsys, "orphans", uri, "--older-than", "20d").startswith("Deleted 0 files")
-    assert len(told(capsys, "orphans", uri)["orphan_files"]) == 1
+    assert said(capsys, "remove-orphans", uri, "--older-than", "20d").startswith("Deleted 0 files")
+    assert len(told(capsys, "remove-orphans", uri)["orphan_files"]) == 1
     assert not (Path(uri) / "data/stray.parquet").exists()
-    assert run(["iceberg", "orphans", uri, "--older-than", "1h"]) == 2
+    assert run(["iceberg", "remove-orphans", uri, "--older-than", "1h"]) == 2
     assert "24 hours" in capsys.readouterr().err
 
 

@@ -53,11 +53,11 @@ def test_reading_only_base_files_of_the_past_is_a_usage_error(uri: str) -> None:
 def test_files_names_the_logs_of_every_file_group(
     uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (group,) = answer(capsys, "files", uri)["files"]
+    (group,) = answer(capsys, "list-files", uri)["files"]
     assert group["base_file"].endswith(".parquet")
     assert [Path(path).suffixes[-2:] for path in group["log_files"]] == [
         [".log", ".1_0-1-0"],
         [".log", ".2_0-1-0"],
     ]
-    assert run(["files", uri]) == 0
+    assert run(["list-files", uri]) == 0
     assert "1 file groups" in capsys.readouterr().out

@@ -101,7 +101,8 @@ def test_a_limit_is_announced_and_meta_columns_come_on_request(
     output = capsys.readouterr().out
     assert "the first 3 rows" in output
     assert "_hoodie" not in output
-    assert len(read_rows(capsys, uri, "--limit", "0")) == 5
+    assert len(read_rows(capsys, uri, "--limit", "all")) == 5
+    assert read_rows(capsys, uri, "--limit", "0") == []
     assert "_hoodie_commit_time" in read_rows(capsys, uri, "--meta", "--limit", "1")[0]
 
 

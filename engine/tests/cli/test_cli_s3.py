@@ -26,7 +26,7 @@ def test_a_table_is_created_by_options_and_shown_by_environment(
     capsys.readouterr()
     monkeypatch.setenv("TIDELINE_S3_ENDPOINT", endpoint_of(s3_location))
     monkeypatch.setenv("TIDELINE_S3_ALLOW_HTTP", "true")
-    for command in (["show"], ["timeline"], ["files"], ["plan", "rollback"]):
+    for command in (["show"], ["list-instants"], ["list-files"], ["plan", "rollback"]):
         assert run([*command, s3_location.uri, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)
 

@@ -66,7 +66,11 @@ def test_a_created_table_is_shown_as_it_was_defined(
     shown = printed_json(capsys)
     assert shown["name"] == "orders"
     assert shown["uri"] == f"file://{uri}"
-    assert (shown["record_key"], shown["partition_by"], shown["ordering"]) == ("id", "day", "n")
+    assert (shown["record_key"], shown["partition_by"], shown["ordering"]) == (
+        ["id"],
+        ["day"],
+        ["n"],
+    )
     assert shown["index"] == "SIMPLE"
     assert shown["columns"] is None
     assert shown["commits"] == 0
@@ -205,7 +209,7 @@ def test_timeline_lists_commits_with_what_they_did(
 ) -> None:
     first = write(uri, [{"id": "a", "day": "mon", "n": 1}, {"id": "b", "day": "mon", "n": 1}])
     second = write(uri, [{"id": "a", "day": "mon", "n": 2}, {"id": "c", "day": "mon", "n": 1}])
-    assert run(["timeline", uri, "--json"]) == 0
+    assert run(["list-instants", uri, "--json"]) == 0
     listed = printed_json(capsys)["instants"]
     figures = ("instant", "operation", "inserted", "updated")
     assert [tuple(one[name] for name in figures) for one in listed] == [
@@ -219,21 +223,21 @@ def test_timeline_shows_the_newest_and_says_how_many_are_older(
     uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     instants = [write(uri, [{"id": "a", "day": "mon", "n": n}]) for n in range(3)]
-    assert run(["timeline", uri, "--limit", "2"]) == 0
+    assert run(["list-instants", uri, "--limit", "2"]) == 0
     output = capsys.readouterr().out
     assert instants[0] not in output
     assert all(instant in output for instant in instants[1:])
-    assert "1 older instants not shown" in output
+    assert "1 older instant not shown" in output
 
 
 def test_timeline_pending_lists_only_what_has_not_completed(
     uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(uri, [{"id": "a", "day": "mon", "n": 1}])
-    assert run(["timeline", uri, "--pending"]) == 0
+    assert run(["list-instants", uri, "--pending"]) == 0
     assert "Nothing pending." in capsys.readouterr().out
     Path(uri, ".hoodie/20990101000000000.commit.requested").touch()
-    assert run(["timeline", uri, "--pending", "--json"]) == 0
+    assert run(["list-instants", uri, "--pending", "--json"]) == 0
     assert printed_json(capsys)["instants"] == [
         {"instant": "20990101000000000", "action": "commit", "state": "REQUESTED"}
     ]
@@ -244,7 +248,7 @@ def test_files_lists_the_newest_file_of_every_group(
 ) -> None:
     first = write(uri, [{"id": "a", "day": "mon", "n": 1}, {"id": "b", "day": "tue", "n": 1}])
     second = write(uri, [{"id": "a", "day": "mon", "n": 2}])
-    assert run(["files", uri, "--json"]) == 0
+    assert run(["list-files", uri, "--json"]) == 0
     listed = printed_json(capsys)["files"]
     assert [(one["partition"], one["instant"]) for one in listed] == [
         ("mon", second),
@@ -259,7 +263,7 @@ def test_files_as_of_an_instant_lists_what_was_current_then(
 ) -> None:
     first = write(uri, [{"id": "a", "day": "mon", "n": 1}])
     write(uri, [{"id": "a", "day": "mon", "n": 2}])
-    assert run(["files", uri, "--as-of", first, "--partition", "mon", "--json"]) == 0
+    assert run(["list-files", uri, "--as-of", first, "--partition", "mon", "--json"]) == 0
     assert [one["instant"] for one in printed_json(capsys)["files"]] == [first]
 
 
@@ -268,7 +272,7 @@ def test_output_in_a_pipe_is_plain_and_complete(
 ) -> None:
     long_name = "partition-" + "x" * 200
     write(uri, [{"id": "a", "day": long_name, "n": 1}])
-    assert run(["files", uri]) == 0
+    assert run(["list-files", uri]) == 0
     output = capsys.readouterr().out
     assert "\x1b" not in output
     assert long_name in output

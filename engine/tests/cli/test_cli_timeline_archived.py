@@ -30,7 +30,7 @@ def uri(tmp_path: Path) -> str:
 
 
 def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    assert run(["timeline", *arguments, "--json"]) == 0
+    assert run(["list-instants", *arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -52,7 +52,7 @@ def test_the_limit_counts_both_and_says_when_there_is_more(
     shown = listed(capsys, uri, "--archived", "--limit", "3")
     assert (len(shown["instants"]), shown["total"]) == (3, None)
     assert len(listed(capsys, uri, "--archived", "--limit", "6")["instants"]) == 6
-    assert run(["timeline", uri, "--archived", "--limit", "3"]) == 0
+    assert run(["list-instants", uri, "--archived", "--limit", "3"]) == 0
     assert "Older instants not shown" in capsys.readouterr().out
 
 
@@ -75,5 +75,5 @@ def test_a_commit_that_cannot_be_read_is_listed_as_such(
     sound, broken = listed(capsys, uri)["instants"]
     assert (sound["operation"], broken["operation"]) == ("upsert", "unreadable")
     assert newest.name in broken["error"]
-    assert run(["timeline", uri]) == 0
+    assert run(["list-instants", uri]) == 0
     assert "unreadable" in capsys.readouterr().out

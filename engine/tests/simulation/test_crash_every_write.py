@@ -412,7 +412,7 @@ def test_a_visible_commit_is_a_success_once_the_store_is_back(
 def test_a_commit_whose_fate_is_unknown_is_not_undone(prepared: SmallTable) -> None:
     """The store takes it and stays away: undoing it would leave a commit without files."""
     table = prepared.copy()
-    with pytest.raises(UnknownOutcomeError, match="tideline timeline"):
+    with pytest.raises(UnknownOutcomeError, match="tideline list-instants"):
         table.write("upsert", OPERATIONS["upsert"], store=losing_the_reply(table, 1000))
     seen = table.values()
     assert ("k012", 2) in seen
@@ -431,7 +431,7 @@ def test_a_commit_that_may_still_arrive_keeps_its_heartbeat(prepared: SmallTable
             raise StorageUnavailableError("no answer")
 
     before = table.values()
-    with pytest.raises(UnknownOutcomeError, match="tideline timeline"):
+    with pytest.raises(UnknownOutcomeError, match="tideline list-instants"):
         table.write("upsert", OPERATIONS["upsert"], store=SteppingStore(table.store(), refuse))
     assert table.write("insert", batch([30], 3)).rolled_back == ()
     table.fake_clock.advance(LONG_S)

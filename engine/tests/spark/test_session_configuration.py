@@ -100,7 +100,7 @@ def test_an_s3_location_without_the_jars_is_a_config_error_that_says_what_to_run
     empty_cache: Path,
 ) -> None:
     assert empty_cache.name == "tideline"
-    with pytest.raises(ConfigError, match=r"python -m tideline\.spark\.session\.s3a_jars"):
+    with pytest.raises(ConfigError, match="tideline install-jars"):
         spark_configuration("local[1]", [MINIO])
 
 

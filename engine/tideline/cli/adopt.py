@@ -9,9 +9,10 @@ from click.core import ParameterSource
 
 from tideline.cli.adopt_buckets import with_bucket_count
 from tideline.cli.adopt_page import hudi_page, iceberg_page
+from tideline.cli.command import command
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
-from tideline.errors import ObjectNotFoundError, UnsupportedTableError
+from tideline.errors import ObjectNotFoundError, TableNotFoundError, UnsupportedTableError
 from tideline.hudi.adoption.dossier import Dossier, read_dossier
 from tideline.iceberg.adoption import IcebergDossier, read_iceberg_dossier
 from tideline.storage.location import StoreLocation
@@ -22,7 +23,7 @@ _SWITCHES = {
 }
 
 
-@click.command("adopt")
+@command("adopt")
 @table_options
 @click.pass_context
 def adopt_command(context: click.Context, uri: str, storage: dict[str, str], as_json: bool) -> None:
@@ -51,7 +52,7 @@ def _iceberg(location: StoreLocation) -> IcebergDossier:
     try:
         return read_iceberg_dossier(location)
     except ObjectNotFoundError as nothing:
-        raise ObjectNotFoundError(
+        raise TableNotFoundError(
             "there is no Hudi table here, nor an Iceberg table that is a folder of its own",
             table=location.uri,
         ) from nothing

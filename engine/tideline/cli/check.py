@@ -8,8 +8,11 @@ from collections.abc import Sequence
 
 import click
 
+from tideline.cli.command import command
+from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
+from tideline.cli.progress import end_progress, progress
 from tideline.errors import ConfigError
 from tideline.hudi.check.finding import Finding, Repair, Severity
 from tideline.hudi.check.repair import plan_repairs
@@ -20,7 +23,7 @@ _COMMAND = "tideline "
 _REPAIR = "tideline check --repair --apply"
 
 
-@click.command("check")
+@command("check")
 @table_options
 @click.option(
     "--keys", is_flag=True, help="Also look for keys stored twice; reads the key columns."
@@ -33,6 +36,8 @@ _REPAIR = "tideline check --repair --apply"
 )
 @click.option("--repair", is_flag=True, help="Say what would be mended; with --apply, mend it.")
 @click.option("--apply", "applies", is_flag=True, help="With --repair: do it.")
+@dry_run_option("With --repair: say what would be mended, as without --apply.")
+@yes_option
 def check_command(
     uri: str,
     storage: dict[str, str],
@@ -41,6 +46,8 @@ def check_command(
     across_partitions: bool,
     repair: bool,
     applies: bool,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Check the table at URI: timeline, files, archive, leftovers. Changes nothing by itself.
 
@@ -49,11 +56,19 @@ def check_command(
     """
     if applies and not repair:
         raise ConfigError("--apply goes with --repair")
+    if dry_run and not repair:
+        raise ConfigError("--dry-run goes with --repair: a check changes nothing")
     if across_partitions and not keys:
         raise ConfigError("--across-partitions goes with --keys")
     table = LakeTable.open(uri, storage_options=storage)
-    repairs: Sequence[Repair] = table.repair(keys=keys) if applies else ()
-    findings = table.check(keys=keys, across_partitions=across_partitions)
+    applies = applies and not dry_run
+    repairs: Sequence[Repair] = ()
+    if applies:
+        _ask_about_repairs(table, keys=keys, yes=yes)
+        with progress("repairing the table"):
+            repairs = table.repair(keys=keys)
+    with progress("checking the table"):
+        findings = table.check(keys=keys, across_partitions=across_partitions)
     if repair and not applies:
         repairs = plan_repairs(findings)
     if as_json:
@@ -70,6 +85,18 @@ def check_command(
         raise click.exceptions.Exit(1)
 
 
+def _ask_about_repairs(table: LakeTable, *, keys: bool, yes: bool) -> None:
+    if not is_asked(yes=yes):
+        return
+    with progress("checking the table"):
+        repairs = plan_repairs(table.check(keys=keys))
+    end_progress()
+    for one in repairs:
+        click.echo(f"would repair: {one}", err=True)
+    if repairs:
+        ask(f"Make {counted(len(repairs), 'repair')} of {table.uri}?", yes=yes)
+
+
 def _print(
     uri: str, findings: Sequence[Finding], repairs: Sequence[Repair], *, applies: bool
 ) -> None:
@@ -83,5 +110,5 @@ def _print(
             target = f" {shlex.quote(uri)}" if mends.startswith(_COMMAND) else ""
             print_line(f"  mend it: {mends}{target}")
     counts = Counter(finding.severity for finding in findings)
-    told = ", ".join(counted(count, str(kind)) for kind in Severity if (count := counts[kind]))
-    print_line(told or "No findings: the table is sound.")
+    found = ", ".join(counted(count, str(kind)) for kind in Severity if (count := counts[kind]))
+    print_line(found or "No findings: the table is sound.")

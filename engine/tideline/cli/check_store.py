@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from tideline.cli.command import command
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line, print_table
+from tideline.cli.progress import progress
 from tideline.errors import ConfigError
 from tideline.storage.location import StoreLocation
 from tideline.storage.probe.race import THOROUGH
@@ -20,7 +22,7 @@ _VERDICTS = {
 }
 
 
-@click.command("check-store")
+@command("check-store")
 @table_options
 @click.option(
     "--also-endpoint",
@@ -44,7 +46,8 @@ def check_store_command(
         raise ConfigError("--also-endpoint is for s3:// locations", value=uri)
     # A connection pool of its own for each racer, endpoint by endpoint.
     stores = [locations[number % len(locations)].open() for number in range(THOROUGH.racers)]
-    report = check_store(stores)
+    with progress("racing writers"):
+        report = check_store(stores)
     if as_json:
         print_json({"uri": locations[0].uri, **report.to_json_object()})
     else:

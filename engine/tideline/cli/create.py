@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
 import click
 
+from tideline.cli.command import command
+from tideline.cli.consent import dry_run_option
 from tideline.cli.options import complete_settings, parse_pairs, split_names, table_options
 from tideline.cli.output import print_json, print_line
 from tideline.cli.schema_file import read_schema_file
 from tideline.cli.show import describe_table
+from tideline.hudi.table.create import refuse_existing_table
+from tideline.hudi.table.location_conflict import refuse_table_conflict
+from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode, TableType
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import Place
+from tideline.storage.location import StoreLocation
 
 
-@click.command("create")
+class _NameChoice(click.Choice[str]):
+    """The names of an enumeration, in any case."""
+
+    def __init__(self, kind: type[TableType | KeyGeneratorKind | MergeMode]) -> None:
+        super().__init__([member.value for member in kind], case_sensitive=False)
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:  # noqa: ARG002
+        return str(choice).upper()
+
+
+@command("create")
 @table_options
 @click.option("--record-key", required=True, metavar="COLUMNS", help="What identifies a row.")
 @click.option("--partition-by", metavar="COLUMNS", help="What decides a row's folder.")
@@ -22,10 +43,28 @@ from tideline.settings.setting import Place
 @click.option(
     "--type",
     "table_type",
-    type=click.Choice(["COPY_ON_WRITE"]),
-    default="COPY_ON_WRITE",
+    type=_NameChoice(TableType),
+    default=TableType.COPY_ON_WRITE.value,
     show_default=True,
-    help="Hudi's table type.",
+    help="COPY_ON_WRITE: an update rewrites files, reads are fastest. MERGE_ON_READ: an update "
+    "is appended to a log, which compaction merges later.",
+)
+@click.option(
+    "--key-generator",
+    type=_NameChoice(KeyGeneratorKind),
+    help="How keys and partition paths are made; it follows from the columns when left out.",
+)
+@click.option(
+    "--merge-mode",
+    type=_NameChoice(MergeMode),
+    help="Which of two versions of a row stays: by --ordering where there is one, else the later "
+    "write.",
+)
+@click.option(
+    "--hive-style", is_flag=True, help="Name partition folders day=2026-11-01, not 2026-11-01."
+)
+@click.option(
+    "--url-encode", is_flag=True, help="Encode special characters of partition values in paths."
 )
 @click.option(
     "--schema",
@@ -44,36 +83,44 @@ from tideline.settings.setting import Place
     shell_complete=complete_settings(Place.TABLE),
     help="A Hudi setting that every later writer shall find (hoodie.*); may be repeated.",
 )
+@dry_run_option("Say what would be created; change nothing.")
 def create_command(
     uri: str,
     storage: dict[str, str],
     as_json: bool,
-    record_key: str,
-    partition_by: str | None,
-    ordering: str | None,
-    table_type: str,
+    dry_run: bool,
     schema_path: str | None,
-    name: str | None,
     properties: tuple[str, ...],
+    **asked: Any,
 ) -> None:
     """Create an empty table at URI.
 
     COLUMNS are names separated by commas.
     """
-    table = LakeTable.create(
-        uri,
-        record_key=split_names(record_key),
-        partition_by=split_names(partition_by),
-        ordering=split_names(ordering),
-        table_type=table_type,
-        schema=read_schema_file(schema_path) if schema_path else None,
-        name=name,
-        properties=parse_pairs(properties, option="--property"),
-        storage_options=storage,
-    )
-    description = describe_table(table.hoodie_table)
-    if as_json:
-        print_json(description)
+    wanted = {
+        **asked,
+        **{name: split_names(asked[name]) for name in ("record_key", "partition_by", "ordering")},
+        "schema": read_schema_file(schema_path) if schema_path else None,
+        "properties": parse_pairs(properties, option="--property"),
+    }
+    if dry_run:
+        description = _preview(StoreLocation.of(uri, storage), wanted)
     else:
-        print_line(f"Created the {description['type']} table {description['name']}.")
-        print_line(f"Fill it: tideline write {uri} --source PATH --format parquet")
+        table = LakeTable.create(uri, storage_options=storage, **wanted)
+        description = describe_table(table.hoodie_table)
+    if as_json:
+        print_json({**description, "dry_run": dry_run})
+        return
+    made = "Would create" if dry_run else "Created"
+    print_line(f"{made} the {description['type']} table {description['name']}.")
+    if not dry_run:
+        print_line(f"Fill it: tideline write {shlex.quote(uri)} --source PATH --format parquet")
+
+
+def _preview(location: StoreLocation, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The table as it would be, made in memory. Raises what creating it would raise."""
+    refuse_existing_table(location.open())
+    refuse_table_conflict(location)
+    name = wanted["name"] or location.uri.rstrip("/").rsplit("/", 1)[-1]
+    table = LakeTable.create(f"memory://{uuid4().hex}", **{**wanted, "name": name})
+    return {**describe_table(table.hoodie_table), "uri": location.uri}

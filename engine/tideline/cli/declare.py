@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import click
 
+from tideline.cli.command import command
+from tideline.cli.consent import dry_run_option
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.errors import ConfigError
@@ -19,7 +23,7 @@ from tideline.storage.location import StoreLocation
 _INDEXES = [kind.value for kind in IndexType if not kind.places_by_hash]
 
 
-@click.command("declare")
+@command("declare")
 @table_options
 @click.option(
     "--timezone",
@@ -32,8 +36,14 @@ _INDEXES = [kind.value for kind in IndexType if not kind.places_by_hash]
     help="The index that every writer uses; a global one says that keys are unique in the whole "
     "table.",
 )
+@dry_run_option("Say what would be declared, or why it cannot be; change nothing.")
 def declare_command(
-    uri: str, storage: dict[str, str], as_json: bool, timezone: str | None, index: str | None
+    uri: str,
+    storage: dict[str, str],
+    as_json: bool,
+    timezone: str | None,
+    index: str | None,
+    dry_run: bool,
 ) -> None:
     """Keep in the table at URI, for every later command, what its files do not tell.
 
@@ -46,7 +56,7 @@ def declare_command(
     table = HoodieTable.open(StoreLocation.of(uri, storage))
     zone = TimelineZone.parse(timezone) if timezone is not None else None
     kind = IndexType.parse(index) if index is not None else None
-    with table.lock().acquire():
+    with nullcontext() if dry_run else table.lock().acquire():
         config = table.reload_config()
         changes: dict[str, str | None] = {}
         if zone is not None:
@@ -55,18 +65,25 @@ def declare_command(
         if kind is not None:
             require_declarable(table, kind)
             changes[INDEX_TYPE] = kind.value
-        table.update_properties(changes)
+        if not dry_run:
+            table.update_properties(changes)
     doubt = doubt_of(zone, table.timeline().made_ms) if zone is not None else None
     if as_json:
-        declared = {} if zone is None else {"timezone": zone.name, "doubt": doubt}
-        print_json(declared | ({} if kind is None else {"index": kind.value}))
+        declared: dict[str, object] = (
+            {} if zone is None else {"timezone": zone.name, "doubt": doubt}
+        )
+        if kind is not None:
+            declared["index"] = kind.value
+        print_json({**declared, "dry_run": dry_run})
         return
+    if dry_run:
+        print_line("Nothing is declared yet; without --dry-run it would be:")
     if zone is not None:
         print_line(f"The instants of {table.uri} are those of clocks in {zone.name}.")
     if kind is not None:
         print_line(f"Writers of {table.uri} use {kind}; its keys are {_uniqueness(kind)}.")
     if kind is not None and kind.is_global:
-        print_line("Whether they are so now, `tideline check --keys` tells.")
+        print_line("Whether they are so now: `tideline check --keys`.")
     if doubt is not None:
         print_line(f"Note: {doubt}.")
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import click
 
+from tideline.cli.command import command
 from tideline.cli.ingests import describe_ingests
 from tideline.cli.operation import run_operation
 from tideline.cli.options import complete_settings, json_option, parse_pairs, storage_options
 from tideline.cli.output import print_json, print_line
+from tideline.cli.service_consent import looks_first
 from tideline.errors import ConfigError
 from tideline.hudi.index.uniqueness import described
 from tideline.hudi.recovery.plan import RollbackPlan
@@ -40,13 +42,9 @@ def complete_service(_: click.Context, __: click.Parameter, incomplete: str) -> 
     return [service.name for service in all_services() if service.name.startswith(incomplete)]
 
 
-@click.command("plan")
+@command("plan")
 @click.argument(
-    "target",
-    nargs=-1,
-    metavar="[SERVICE] URI",
-    required=True,
-    shell_complete=complete_service,
+    "target", nargs=-1, metavar="[SERVICE] URI", required=True, shell_complete=complete_service
 )
 @_OPTIONS
 @json_option
@@ -85,7 +83,7 @@ def _about(table: HoodieTable) -> dict[str, Any]:
     return about if keys is None else {**about, "keys": keys}
 
 
-@click.command("execute")
+@command("execute")
 @click.argument("service", required=False, shell_complete=complete_service)
 @click.argument("uri", required=False)
 @click.option(
@@ -98,6 +96,7 @@ def _about(table: HoodieTable) -> dict[str, Any]:
 @_OPTIONS
 @json_option
 @storage_options
+@looks_first(plan_command)
 def execute_command(
     service: str | None,
     uri: str | None,

@@ -1,4 +1,4 @@
-"""`tideline files`: the files that make up a table."""
+"""`tideline list-files`: the files that make up a table."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from typing import Any
 
 import click
 
+from tideline.cli.command import command
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.wording import size_text
+from tideline.wording import counted, size_text
 
 
-@click.command("files")
+@command("list-files")
 @table_options
 @click.option("--partition", metavar="PATH", help="Only one partition, by its path.")
 @click.option("--as-of", metavar="INSTANT", help="The files as they were at an instant.")
-def files_command(
+def list_files_command(
     uri: str, storage: dict[str, str], as_json: bool, partition: str | None, as_of: str | None
 ) -> None:
     """List the newest file of every file group of the table at URI."""
@@ -40,7 +41,7 @@ def files_command(
         ],
     )  # fmt: skip
     total = size_text(sum(row["size_bytes"] for row in rows))
-    print_line(f"{len(rows)} file groups, {total}")
+    print_line(f"{counted(len(rows), 'file group')}, {total}")
 
 
 def _describe(one: FileSlice) -> dict[str, Any]:

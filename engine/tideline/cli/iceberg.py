@@ -24,8 +24,8 @@ _COMMANDS = {
         "tideline.cli.iceberg_expire:expire_command",
         "Forget old snapshots and delete their files.",
     ),
-    "orphans": (
-        "tideline.cli.iceberg_orphans:orphans_command",
+    "remove-orphans": (
+        "tideline.cli.iceberg_orphans:remove_orphans_command",
         "Delete files that the table does not know.",
     ),
     "rewrite-manifests": (
@@ -39,7 +39,10 @@ _COMMANDS = {
 }
 
 
-@click.group(cls=LazyGroup, lazy=_COMMANDS)
+_RENAMED = {"orphans": "remove-orphans"}
+
+
+@click.group(cls=LazyGroup, lazy=_COMMANDS, renamed=_RENAMED)
 def iceberg_command() -> None:
     """Inspect and maintain Apache Iceberg tables.
 

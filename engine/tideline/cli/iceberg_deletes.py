@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import click
 
+from tideline.cli.command import command
+from tideline.cli.consent import dry_run_option
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.options import parse_pairs
 from tideline.cli.output import print_json, print_line
+from tideline.cli.progress import progress
 from tideline.errors import ConflictError
 from tideline.iceberg.maintenance.position_delete_plan import DeletePlan, delete_rewrite_options
 from tideline.iceberg.maintenance.position_delete_search import prepare_position_deletes
@@ -18,7 +21,7 @@ from tideline.iceberg.table.table_operations import Unknown, unknown_error
 from tideline.wording import size_text
 
 
-@click.command("rewrite-deletes")
+@command("rewrite-deletes")
 @iceberg_table_options
 @click.option(
     "--option",
@@ -27,7 +30,7 @@ from tideline.wording import size_text
     multiple=True,
     help="An option of Iceberg's rewrite_position_delete_files; may be repeated.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be rewritten; change nothing.")
+@dry_run_option("Say what would be rewritten; change nothing.")
 def rewrite_deletes_command(
     source: TableSource, as_json: bool, options: tuple[str, ...], dry_run: bool
 ) -> None:
@@ -39,7 +42,8 @@ def rewrite_deletes_command(
         plan = prepare_position_deletes(table.operations, parsed).plan
         _print_plan(plan, as_json=as_json)
         return
-    run = execute_position_deletes(table.operations, parsed)
+    with progress("rewriting delete files"):
+        run = execute_position_deletes(table.operations, parsed)
     _refuse_failure(run, source.target)
     if as_json:
         print_json(

@@ -6,18 +6,22 @@ from typing import Any
 
 import click
 
-from tideline.cli.iceberg_outcome import committed_location
+from tideline.cli.command import command
+from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.moment import parse_moment
 from tideline.cli.output import print_json, print_line
+from tideline.cli.progress import progress
 from tideline.clock import SystemClock
 from tideline.iceberg.maintenance.expire_plan import ExpireOptions, ExpirePlan
 from tideline.iceberg.maintenance.expire_snapshots import execute_expire, preview_expire
 from tideline.iceberg.maintenance.reachable_file import FileTally
-from tideline.wording import size_text
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.table.table_operations import committed_location
+from tideline.wording import counted, size_text
 
 
-@click.command("expire")
+@command("expire")
 @iceberg_table_options
 @click.option("--older-than", metavar="AGE|TIME", help="Such as 7d; else the table's own setting.")
 @click.option("--retain-last", type=int, metavar="N", help="Snapshots each branch keeps at least.")
@@ -28,7 +32,8 @@ from tideline.wording import size_text
     "--clean-expired-metadata", is_flag=True, help="Also forget specs and schemas nothing uses."
 )
 @click.option("--keep-files", is_flag=True, help="Change metadata only; files become orphans.")
-@click.option("--dry-run", is_flag=True, help="Say what would go; change nothing.")
+@dry_run_option("Say what would be expired and deleted; change nothing.")
+@yes_option
 def expire_command(
     source: TableSource,
     as_json: bool,
@@ -38,6 +43,7 @@ def expire_command(
     clean_expired_metadata: bool,
     keep_files: bool,
     dry_run: bool,
+    yes: bool,
 ) -> None:
     """Expire snapshots of TABLE that no branch or tag keeps, and delete their files."""
     now_ms = SystemClock().now_ms()
@@ -47,15 +53,29 @@ def expire_command(
     )
     table = source.open()
     if dry_run:
-        preview = preview_expire(table.operations, options)
+        with progress("looking for snapshots to expire"):
+            preview = preview_expire(table.operations, options)
         tally = FileTally()
         tally.add(preview.files)
         files = [one.location for one in preview.files]
         _report(preview.plan, tally, preview.left, as_json, {"dry_run": True, "files": files})
         return
-    run = execute_expire(table.operations, options)
+    if is_asked(yes=yes):
+        _ask(table, options, source.target)
+    with progress("expiring snapshots"):
+        run = execute_expire(table.operations, options)
     location = committed_location(run.outcome, table=source.target)
     _report(run.plan, run.deleted, run.left, as_json, {"metadata": location})
+
+
+def _ask(table: IcebergTable, options: ExpireOptions, target: str) -> None:
+    with progress("looking for snapshots to expire"):
+        preview = preview_expire(table.operations, options)
+    if preview.plan.is_empty:
+        return
+    snapshots = counted(len(preview.plan.snapshot_ids), "snapshot")
+    files = counted(len(preview.files), "file")
+    ask(f"Expire {snapshots} of {target} and delete {files}?", yes=False)
 
 
 def _report(
@@ -81,18 +101,21 @@ def _report(
         )
         return
     if plan.is_empty:
-        print_line(f"Nothing to expire; {len(plan.kept_ids)} snapshots stay.")
+        kept = counted(len(plan.kept_ids), "snapshot")
+        print_line(f"Nothing to expire; {kept} {'stays' if len(plan.kept_ids) == 1 else 'stay'}.")
         return
     is_dry = "dry_run" in facts
     expired, deleted = ("Would expire", "Would delete") if is_dry else ("Expired", "Deleted")
-    print_line(f"{expired} {len(plan.snapshot_ids)} snapshots; {len(plan.kept_ids)} stay.")
+    snapshots = counted(len(plan.snapshot_ids), "snapshot")
+    print_line(f"{expired} {snapshots}; {len(plan.kept_ids)} stay.")
     for name in plan.refs:
         print_line(f"  branch or tag {name}")
     for spec_id in plan.spec_ids:
         print_line(f"  partition spec {spec_id}")
     for schema_id in plan.schema_ids:
         print_line(f"  schema {schema_id}")
-    print_line(f"{deleted} {tally.counts.total()} files, {size_text(tally.size_bytes)}.")
+    files = counted(tally.counts.total(), "file")
+    print_line(f"{deleted} {files}, {size_text(tally.size_bytes)}.")
     for kind, count in tally.counts.items():
         print_line(f"  {count} {kind.value.replace('_', ' ')}")
     for reason in left:

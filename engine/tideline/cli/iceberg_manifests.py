@@ -6,21 +6,24 @@ from collections.abc import Sequence
 
 import click
 
-from tideline.cli.iceberg_outcome import committed_location
+from tideline.cli.command import command
+from tideline.cli.consent import dry_run_option
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.options import split_names
 from tideline.cli.output import print_json, print_line
+from tideline.cli.progress import progress
 from tideline.iceberg.maintenance.manifest_plan import ManifestGroup, ManifestOptions
 from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests, preview_manifests
+from tideline.iceberg.table.table_operations import committed_location
 from tideline.wording import size_text
 
 
-@click.command("rewrite-manifests")
+@command("rewrite-manifests")
 @iceberg_table_options
 @click.option("--spec-id", type=int, help="The partition spec; else the current one.")
 @click.option("--sort-by", metavar="FIELDS", help="Partition fields, most important first.")
 @click.option("--rewrite-all", is_flag=True, help="Also manifests that are well clustered.")
-@click.option("--dry-run", is_flag=True, help="Say what would be rewritten; change nothing.")
+@dry_run_option("Say what would be rewritten; change nothing.")
 def rewrite_manifests_command(
     source: TableSource,
     as_json: bool,
@@ -37,7 +40,8 @@ def rewrite_manifests_command(
         created = sum(group.outputs for group in groups)
         location = None
     else:
-        run = execute_manifests(operations, options)
+        with progress("rewriting manifests"):
+            run = execute_manifests(operations, options)
         location = committed_location(run.outcome, table=source.target)
         groups, created = run.groups, len(run.created)
     replaced = sum(len(group.manifests) for group in groups)

@@ -1,26 +1,36 @@
-"""`tideline iceberg orphans`: find and delete files that no metadata leads to."""
+"""`tideline iceberg remove-orphans`: find and delete files that no metadata leads to."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
+from tideline.cli.command import command
+from tideline.cli.consent import ask, dry_run_option, yes_option
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.moment import parse_moment
 from tideline.cli.options import parse_pairs
 from tideline.cli.output import print_json, print_line
+from tideline.cli.progress import progress
 from tideline.clock import SystemClock
-from tideline.iceberg.maintenance.orphan_plan import OrphanOptions, OrphanPlan, PrefixMismatch
+from tideline.iceberg.maintenance.orphan_plan import (
+    OrphanFile,
+    OrphanOptions,
+    OrphanPlan,
+    PrefixMismatch,
+)
 from tideline.iceberg.maintenance.remove_orphan_files import (
     OrphanRun,
     execute_orphans,
     plan_orphans,
 )
-from tideline.wording import size_text
+from tideline.wording import counted, size_text
 
 _PATHS_SHOWN_MAX = 50
 
 
-@click.command("orphans")
+@command("remove-orphans")
 @iceberg_table_options
 @click.option("--older-than", metavar="AGE|TIME", help="Such as 7d; three days by default.")
 @click.option(
@@ -42,8 +52,9 @@ _PATHS_SHOWN_MAX = 50
     help="ERROR, IGNORE or DELETE for files named with another scheme or bucket.",
 )
 @click.option("--force", is_flag=True, help="Allow less than 24 hours: nothing else may write.")
-@click.option("--dry-run", is_flag=True, help="Say what would go; change nothing.")
-def orphans_command(
+@dry_run_option("Say what would be deleted; change nothing.")
+@yes_option
+def remove_orphans_command(
     source: TableSource,
     as_json: bool,
     older_than: str | None,
@@ -53,6 +64,7 @@ def orphans_command(
     prefix_mismatch_mode: str,
     force: bool,
     dry_run: bool,
+    yes: bool,
 ) -> None:
     """Delete files in TABLE's folders that it does not know. Look at --dry-run first."""
     now_ms = SystemClock().now_ms()
@@ -66,8 +78,14 @@ def orphans_command(
         force,
     )
     operations = source.open().operations
-    plan = plan_orphans(operations, options)
-    run = None if dry_run else execute_orphans(operations, plan)
+    with progress("looking for orphan files"):
+        plan = plan_orphans(operations, options)
+    run = None
+    if not dry_run:
+        if plan.orphans:
+            ask(f"Delete {_total(plan.orphans)}, of {source.target}?", yes=yes)
+        with progress("deleting orphan files"):
+            run = execute_orphans(operations, plan)
     if as_json:
         _print_json(plan, run)
     else:
@@ -96,8 +114,7 @@ def _print_json(plan: OrphanPlan, run: OrphanRun | None) -> None:
 def _print(plan: OrphanPlan, run: OrphanRun | None) -> None:
     shown = plan.orphans if run is None else run.deleted
     verb = "Would delete" if run is None else "Deleted"
-    size_bytes = sum(one.size_bytes for one in shown)
-    print_line(f"{verb} {len(shown)} files, {size_text(size_bytes)}.")
+    print_line(f"{verb} {_total(shown)}.")
     for one in shown[:_PATHS_SHOWN_MAX]:
         print_line(f"  {one.location} ({size_text(one.size_bytes)})")
     if len(shown) > _PATHS_SHOWN_MAX:
@@ -108,3 +125,7 @@ def _print(plan: OrphanPlan, run: OrphanRun | None) -> None:
         print_line(f"Left alone: {count} {reason}")
     for one in () if run is None else run.saved:
         print_line(f"Left alone: a commit has taken in {one.location}")
+
+
+def _total(files: Sequence[OrphanFile]) -> str:
+    return f"{counted(len(files), 'file')}, {size_text(sum(one.size_bytes for one in files))}"

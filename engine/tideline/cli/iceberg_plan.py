@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tideline.cli.command import command
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.options import parse_pairs
 from tideline.cli.output import print_json, print_line, print_table
@@ -56,7 +57,7 @@ def rewrite_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command("plan")
+@command("plan")
 @iceberg_table_options
 @rewrite_options
 def plan_command(source: TableSource, as_json: bool, **asked: Any) -> None:

@@ -7,21 +7,24 @@ from typing import Any
 
 import click
 
+from tideline.cli.command import command
+from tideline.cli.consent import dry_run_option
 from tideline.cli.iceberg_plan import parse_options, parse_where, rewrite_options, show_plan
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.output import print_json, print_line
+from tideline.cli.progress import progress
 from tideline.errors import ConflictError, CorruptTableError, UnknownOutcomeError
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.rewrite.group_outcome import RewriteEngine, write_groups_here
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.rewrite.table_plan import plan_json
-from tideline.wording import size_text
+from tideline.wording import counted, size_text
 
 
-@click.command("rewrite")
+@command("rewrite")
 @iceberg_table_options
 @rewrite_options
-@click.option("--dry-run", is_flag=True, help="Only say what would be done, as `plan` does.")
+@dry_run_option("Say what would be rewritten, as `plan` does; change nothing.")
 @click.option("--local", is_flag=True, help="Work in this process, without Spark.")
 def rewrite_command(
     source: TableSource, as_json: bool, dry_run: bool, local: bool, **asked: Any
@@ -38,13 +41,14 @@ def rewrite_command(
     options = parse_options(
         table.metadata, asked["strategy"], asked["sort_order"], asked["options"]
     )
-    report = rewrite_data_files(
-        table,
-        options,
-        write_groups_here if local else _spark_engine(),
-        where=parse_where(asked["where"]),
-        branch=asked["branch"],
-    )
+    with progress("rewriting data files"):
+        report = rewrite_data_files(
+            table,
+            options,
+            write_groups_here if local else _spark_engine(),
+            where=parse_where(asked["where"]),
+            branch=asked["branch"],
+        )
     if as_json:
         print_json({"table": table.io.location.uri, **report_json(report, table.metadata)})
     else:
@@ -85,14 +89,14 @@ def _print_report(report: RewriteReport) -> None:
     if not report.plan.groups:
         print_line("Nothing to rewrite.")
         return
-    commits = len(report.snapshot_ids)
     print_line(
-        f"Rewrote {report.files_rewritten} files, {size_text(report.bytes_rewritten)}, into "
-        f"{report.files_added} files, {size_text(report.bytes_added)}, in {commits} "
-        f"{'commit' if commits == 1 else 'commits'}."
+        f"Rewrote {counted(report.files_rewritten, 'file')}, {size_text(report.bytes_rewritten)}, "
+        f"into {counted(report.files_added, 'file')}, {size_text(report.bytes_added)}, in "
+        f"{counted(len(report.snapshot_ids), 'commit')}."
     )
     if report.deletes_removed:
-        print_line(f"Removed {report.deletes_removed} delete files that apply to nothing.")
+        removed = counted(report.deletes_removed, "delete file")
+        print_line(f"Removed {removed} without any row to delete.")
     for group in report.failed_groups:
         print_line(f"Group {group.index} failed: {group.error}")
     for failed in report.failed_commits:

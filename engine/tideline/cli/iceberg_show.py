@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tideline.cli.command import command
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.output import print_facts, print_json, print_line, print_table
 from tideline.iceberg.manifest.manifest_entry import ManifestContent, ManifestFile
@@ -17,8 +18,10 @@ from tideline.iceberg.scan.manifests import snapshot_manifests
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.wording import size_text
 
+_TERM_LISTS = ("partition_by", "sort_by")
 
-@click.command("show")
+
+@command("show")
 @iceberg_table_options
 @click.option(
     "--snapshot", "snapshot_id", type=int, help="Only say whether this snapshot is part of it."
@@ -43,6 +46,7 @@ def show_command(source: TableSource, as_json: bool, snapshot_id: int | None) ->
     description["size"] = None if size_bytes is None else size_text(size_bytes)
     refs = description.pop("refs")
     description["refs"] = [f"{one['name']} ({one['type']})" for one in refs] or None
+    description |= {name: ", ".join(description[name]) or None for name in _TERM_LISTS}
     print_facts({name.replace("_", " "): value for name, value in description.items()})
     print_line()
     print_table(
@@ -66,8 +70,8 @@ def describe_table(table: IcebergTable) -> dict[str, Any]:
         "format_version": metadata.format_version,
         "uuid": metadata.table_uuid,
         "metadata": table.loaded.metadata_location,
-        "partition_by": ", ".join(_partitioning(metadata)) or None,
-        "sort_by": ", ".join(_sorting(metadata)) or None,
+        "partition_by": _partitioning(metadata),
+        "sort_by": _sorting(metadata),
         "snapshot": None if snapshot is None else str(snapshot.snapshot_id),
         "committed": None if snapshot is None else _time(snapshot.timestamp_ms),
         "operation": None if snapshot is None else snapshot.operation,

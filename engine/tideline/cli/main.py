@@ -22,6 +22,9 @@ from importlib.metadata import EntryPoint, entry_points
 import click
 from click.shell_completion import shell_complete
 
+from tideline.cli.command import WholeWordContext
+from tideline.cli.completion import VARIABLE
+from tideline.cli.consent import Declined
 from tideline.cli.lazy_group import LazyGroup
 from tideline.errors import ConfigError, TidelineError, error_kind
 
@@ -29,22 +32,25 @@ _COMMANDS = {
     "create": ("tideline.cli.create:create_command", "Create an empty table."),
     "adopt": (
         "tideline.cli.adopt:adopt_command",
-        "Say what a table of others is, and what may be done.",
+        "Report what a table of others is, and what may be done.",
     ),
     "show": ("tideline.cli.show:show_command", "Describe a table: keys, schema, counts."),
-    "timeline": ("tideline.cli.timeline:timeline_command", "List what was done to a table."),
+    "list-instants": (
+        "tideline.cli.timeline:list_instants_command",
+        "List what was done to a table.",
+    ),
     "check": ("tideline.cli.check:check_command", "Find what is wrong with a table, and mend it."),
     "check-store": (
         "tideline.cli.check_store:check_store_command",
         "Find out whether concurrent writers are safe on a store.",
     ),
-    "files": ("tideline.cli.files:files_command", "List the files a reader sees."),
+    "list-files": ("tideline.cli.files:list_files_command", "List the files a reader sees."),
     "write": ("tideline.cli.write:write_command", "Write source files into a table."),
     "read": ("tideline.cli.read:read_command", "Print rows, or the answer to a query."),
     "plan": ("tideline.cli.execute:plan_command", "Say what a service would do, and why."),
     "declare": (
         "tideline.cli.declare:declare_command",
-        "Say of a table what its files do not tell.",
+        "Keep in a table what its files do not say.",
     ),
     "savepoint": (
         "tideline.cli.savepoint:savepoint_command",
@@ -56,8 +62,16 @@ _COMMANDS = {
         "Inspect and maintain Apache Iceberg tables.",
     ),
     "execute": ("tideline.cli.execute:execute_command", "Run a service, or a planned operation."),
+    "install-jars": (
+        "tideline.cli.install_jars:install_jars_command",
+        "Download what Spark needs for S3, once per machine.",
+    ),
+    "completion": (
+        "tideline.cli.completion:completion_command",
+        "Print the script that makes a shell complete commands.",
+    ),
 }
-_COMPLETION = "_TIDELINE_COMPLETE"
+_RENAMED = {"timeline": "list-instants", "files": "list-files"}
 _ENTRY_POINT_GROUP = "tideline.commands"
 _INTERRUPTED = 130
 
@@ -74,6 +88,7 @@ class MainGroup(LazyGroup):
             return super().get_command(ctx, cmd_name)
         command = _load_added(added[cmd_name])
         assert isinstance(command, click.Command)
+        command.context_class = WholeWordContext
         return command
 
     def short_helps(self, ctx: click.Context) -> list[tuple[str, str]]:
@@ -82,7 +97,10 @@ class MainGroup(LazyGroup):
 
 
 @click.group(
-    cls=MainGroup, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=MainGroup,
+    lazy=_COMMANDS,
+    renamed=_RENAMED,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="tideline", prog_name="tideline")
 def tideline_command() -> None:
@@ -101,9 +119,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     logging.basicConfig(format="tideline: %(message)s", level=logging.WARNING)
-    if arguments is None and (instruction := os.environ.get(_COMPLETION)):
-        return shell_complete(tideline_command, {}, "tideline", _COMPLETION, instruction)
+    if arguments is None and (instruction := os.environ.get(VARIABLE)):
+        return shell_complete(tideline_command, {}, "tideline", VARIABLE, instruction)
     arguments = sys.argv[1:] if arguments is None else arguments
+    as_json = "--json" in arguments
     try:
         # Not click's own main(): it would end the process where a pipe is closed.
         with tideline_command.make_context("tideline", list(arguments)) as context:
@@ -113,27 +132,34 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
-        error.show()
-        return ConfigError.exit_code
+        if not as_json:
+            error.show()
+            return ConfigError.exit_code
+        line = " ".join(error.format_message().split())
+        return _end("UsageError", line, ConfigError.exit_code, as_json=True)
+    except Declined:
+        return _end("Declined", "nothing was changed", _INTERRUPTED, as_json=as_json)
     except (click.Abort, KeyboardInterrupt):
-        print("tideline: interrupted", file=sys.stderr)
-        return _INTERRUPTED
+        return _end("Interrupted", "interrupted", _INTERRUPTED, as_json=as_json)
     except BrokenPipeError:
         # The reader of a pipe went away; keep the interpreter from failing again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        return _report(error, as_json="--json" in arguments)
+        return _report(error, as_json=as_json)
 
 
 def _report(error: Exception, *, as_json: bool) -> int:
-    """One line on stderr, JSON when the caller asked for JSON."""
     if os.environ.get("TIDELINE_DEBUG"):
         traceback.print_exception(error)
     exit_code = error.exit_code if isinstance(error, TidelineError) else 1
-    line = _one_line(error)
+    return _end(error_kind(error), _one_line(error), exit_code, as_json=as_json)
+
+
+def _end(kind: str, line: str, exit_code: int, *, as_json: bool) -> int:
+    """One line on stderr, JSON when the caller asked for JSON; returns the exit code."""
     if as_json:
-        document = {"error": error_kind(error), "message": line, "exit_code": exit_code}
+        document = {"error": kind, "message": line, "exit_code": exit_code}
         print(json.dumps(document, ensure_ascii=False), file=sys.stderr)
     else:
         print(f"tideline: {line}", file=sys.stderr)
@@ -157,8 +183,8 @@ def _load_added(entry: EntryPoint) -> object:
         return entry.load()
     except ImportError as error:
         raise ConfigError(
-            f"The command {entry.name!r} cannot be loaded: {error}. "
-            "Is the extra that brings it installed?"
+            f"the command {entry.name!r} cannot be loaded, install the extra that brings it: "
+            f"{error}"
         ) from error
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tideline.cli.output import print_line
+from tideline.cli.progress import end_progress
 from tideline.cli.stop_signal import EXIT_CODE, StopSignal
 from tideline.errors import TidelineError
 from tideline.ingest.execute.operation import execute_operation, failed_result, read_operation
@@ -211,4 +212,5 @@ def _termination_log(environment: Mapping[str, str]) -> Path | None:
 
 
 def _print_progress(text: str) -> None:
+    end_progress()
     print(f"tideline: {text}", file=sys.stderr, flush=True)

@@ -4,42 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, TypeVar
 
 import click
 
+from tideline.cli.command import SharedOption
 from tideline.errors import ConfigError
 from tideline.settings.registry import all_settings
 from tideline.settings.setting import Place, Standing
 
-P = ParamSpec("P")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _STORAGE_OPTIONS = (
     click.option(
         "--endpoint",
+        cls=SharedOption,
         envvar=["TIDELINE_S3_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"],
         metavar="URL",
         help="S3 endpoint, for anything but AWS itself.",
     ),
     click.option(
         "--region",
+        cls=SharedOption,
         envvar=["AWS_REGION", "AWS_DEFAULT_REGION"],
         help="S3 region.",
     ),
     click.option(
         "--path-style/--virtual-host-style",
+        cls=SharedOption,
         default=None,
         envvar="TIDELINE_S3_PATH_STYLE",
         help="How the bucket appears in S3 addresses.",
     ),
     click.option(
         "--allow-http/--https-only",
+        cls=SharedOption,
         default=None,
         envvar="TIDELINE_S3_ALLOW_HTTP",
-        help="Whether S3 may be spoken to without TLS.",
+        help="Whether S3 may be used without TLS.",
     ),
     click.option(
         "--ca-bundle",
+        cls=SharedOption,
         envvar="AWS_CA_BUNDLE",
         metavar="FILE",
         help="Certificate authorities to trust, PEM.",
@@ -83,7 +89,33 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def json_option(command: Callable[..., None]) -> Callable[..., None]:
     """Add --json, the argument `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")(command)
+    return click.option(
+        "--json", "as_json", cls=SharedOption, is_flag=True, help="Print JSON for machines."
+    )(command)
+
+
+class LimitType(click.ParamType[int | None]):
+    """How many to print at most: a number, 0 among them, or "all", which is None."""
+
+    name = "N|all"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | None:
+        text = str(value).strip().lower()
+        if text == "all":
+            return None
+        if not (text.isascii() and text.isdecimal()):
+            self.fail(f"{value!r} is neither a number of 0 or more nor all", param, ctx)
+        return int(text)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002
+        return self.name
+
+
+def limit_option(help: str) -> Callable[[_Function], _Function]:
+    """Add --limit, the argument `limit`: None for no limit."""
+    return click.option("--limit", type=LimitType(), default="20", show_default=True, help=help)
 
 
 def parse_pairs(pairs: tuple[str, ...], *, option: str) -> dict[str, str]:

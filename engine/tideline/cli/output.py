@@ -1,5 +1,7 @@
 """What commands print: rich tables on a terminal, plain aligned lines in a pipe, or one JSON value.
 
+Words are never broken, so that instants and paths can be copied: text goes on in the next line of
+its cell after a space, and lines of a table whose words do not fit are longer than the terminal.
 Only results go to stdout; progress, warnings and errors go to stderr.
 """
 
@@ -7,54 +9,64 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
+from textwrap import wrap
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tideline.cli.progress import end_progress
+
 _PIPE_WIDTH = 100_000
+_GAP = 2
 
 
 def print_json(document: object) -> None:
     """Print one JSON document on one line."""
+    end_progress()
     print(json.dumps(json_value(document), ensure_ascii=False))
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print rows under headers; numbers are aligned to the right."""
     cells = [tuple(row) for row in rows]
-    on_terminal = sys.stdout.isatty()
-    table = Table(box=None, pad_edge=False, header_style="bold" if on_terminal else "")
+    table = Table(box=None, pad_edge=False, header_style="bold" if sys.stdout.isatty() else "")
     for position, header in enumerate(headers):
         numeric = all(_is_number(row[position]) for row in cells) and bool(cells)
-        table.add_column(header, justify="right" if numeric else "left", overflow="fold")
-    for row in cells:
-        table.add_row(*(Text(cell_text(value)) for value in row))
+        table.add_column(header, justify="right" if numeric else "left", no_wrap=True)
+    texts = [tuple(cell_text(value) for value in row) for row in cells]
+    for row in _wrapped(texts, headers):
+        table.add_row(*map(Text, row))
     _print(table)
 
 
 def print_facts(facts: Mapping[str, object]) -> None:
     """Print `name  value` lines; None is left out, a list takes one line per item."""
     grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold" if sys.stdout.isatty() else "")
-    grid.add_column(overflow="fold")
-    for name, value in facts.items():
-        if value is None:
-            continue
-        items = list(value) if isinstance(value, (list, tuple)) else [value]
-        for position, item in enumerate(items):
-            grid.add_row("" if position else name, Text(cell_text(item)))
+    grid.add_column(style="bold" if sys.stdout.isatty() else "", no_wrap=True)
+    grid.add_column(no_wrap=True)
+    rows = [
+        ("" if position else name, cell_text(item))
+        for name, value in facts.items()
+        if value is not None
+        for position, item in enumerate(value if isinstance(value, (list, tuple)) else [value])
+    ]
+    for row in _wrapped(rows, ("", "")):
+        grid.add_row(*map(Text, row))
     _print(grid)
 
 
 def print_line(text: str = "") -> None:
     """Print one line, as it is."""
+    end_progress()
     print(text)
 
 
@@ -94,13 +106,43 @@ def json_value(value: Any) -> Any:
     return str(value)
 
 
-def _print(renderable: Table) -> None:
-    width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    console = Console(width=width, highlight=False)
+def _print(table: Table) -> None:
+    end_progress()
+    # As wide as it comes out: what fits has been settled.
+    console = Console(width=_PIPE_WIDTH, highlight=False)
     # Through print(): rich's own handling of a closed pipe ends the process.
     with console.capture() as capture:
-        console.print(renderable)
+        console.print(table)
     print(capture.get(), end="")
+
+
+def _wrapped(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The cells with line breaks at spaces, as far as the terminal's width asks for them.
+
+    The widest columns give way first, and none becomes narrower than its longest word.
+    """
+    if not sys.stdout.isatty() or not rows:
+        yield from map(tuple, rows)
+        return
+    columns = list(zip(headers, *rows, strict=True))
+    widths = [max(map(cell_len, column)) for column in columns]
+    excess = sum(widths) + _GAP * (len(widths) - 1) - shutil.get_terminal_size().columns
+    for position in sorted(range(len(widths)), key=lambda one: -widths[one]):
+        words = (word for text in columns[position] for word in text.split())
+        least = max((cell_len(word) for word in words), default=0)
+        given = max(min(excess, widths[position] - least), 0)
+        widths[position] -= given
+        excess -= given
+    for row in rows:
+        yield tuple(_broken(text, width) for text, width in zip(row, widths, strict=True))
+
+
+def _broken(text: str, width: int) -> str:
+    lines = (
+        wrap(line, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
+        for line in text.splitlines()
+    )
+    return "\n".join(line for found in lines for line in found)
 
 
 def _is_number(value: object) -> bool:

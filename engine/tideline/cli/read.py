@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import click
 
-from tideline.cli.options import table_options
+from tideline.cli.command import command
+from tideline.cli.options import limit_option, table_options
 from tideline.cli.output import print_json, print_line, print_table
+from tideline.cli.progress import progress
 from tideline.errors import ConfigError
 from tideline.lake_table import LakeTable
 from tideline.spark.read.query import query_rows
 from tideline.spark.session.spark_session import spark_session
+from tideline.wording import counted
 
 
-@click.command("read")
+@command("read")
 @table_options
 @click.option("--as-of", metavar="TIME", help="Rows as they were at an instant.")
 @click.option("--after", metavar="INSTANT", help="Only rows written after an instant.")
 @click.option("--until", metavar="INSTANT", help="With --after: rows written up to an instant.")
 @click.option("--read-optimized", is_flag=True, help="Only base files, without their logs.")
 @click.option("--sql", metavar="QUERY", help='A query over the table "t".')
-@click.option("--limit", default=20, show_default=True, help="At most N rows; 0 for all.")
+@limit_option("At most N rows, or all.")
 @click.option("--meta", is_flag=True, help="With Hudi's own columns (_hoodie_commit_time, ...).")
 def read_command(
     uri: str,
@@ -30,7 +33,7 @@ def read_command(
     until: str | None,
     read_optimized: bool,
     sql: str | None,
-    limit: int,
+    limit: int | None,
     meta: bool,
 ) -> None:
     """Print rows of the table at URI."""
@@ -48,11 +51,12 @@ def read_command(
         frame = table.read_optimized(spark)
     else:
         frame = table.snapshot(spark, as_of=as_of)
-    answer = query_rows(frame, sql=sql, limit=limit, with_meta_columns=meta)
+    with progress("reading the table"):
+        answer = query_rows(frame, sql=sql, limit=limit, with_meta_columns=meta)
     if as_json:
         rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
         print_json({"columns": answer.columns, "rows": rows, "complete": answer.complete})
         return
     print_table(answer.columns, answer.rows)
     if not answer.complete:
-        print_line(f"... the first {limit} rows; --limit 0 prints all.")
+        print_line(f"... the first {counted(limit or 0, 'row')}; --limit all prints all.")

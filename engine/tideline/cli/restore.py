@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import click
 
+from tideline.cli.command import command
+from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
+from tideline.cli.progress import progress
 from tideline.hudi.services.restore.execute import RestoreDone, preview_restore, restore_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.wording import size_text
+from tideline.wording import counted, size_text
 
 
-@click.command("restore")
+@command("restore")
 @table_options
 @click.option("--to", "instant", required=True, metavar="INSTANT", help="The savepoint.")
-@click.option("--dry-run", is_flag=True, help="Say what would be undone and deleted, do nothing.")
+@dry_run_option("Say what would be undone and deleted; change nothing.")
+@yes_option
 def restore_command(
-    uri: str, storage: dict[str, str], as_json: bool, instant: str, dry_run: bool
+    uri: str, storage: dict[str, str], as_json: bool, instant: str, dry_run: bool, yes: bool
 ) -> None:
     """Take the table at URI back to the savepoint INSTANT: every later write is undone for good.
 
     Nobody can write meanwhile. A restore that died is finished by the same command.
     """
     table = HoodieTable.open(StoreLocation.of(uri, storage))
+    savepoint = InstantTime.parse(instant)
+    if not dry_run and is_asked(yes=yes):
+        ask(f"{_would_undo(preview_restore(table, savepoint))} Go on?", yes=yes)
     act = preview_restore if dry_run else restore_table
-    done = act(table, InstantTime.parse(instant))
+    with progress("looking what to undo" if dry_run else "restoring the table"):
+        done = act(table, savepoint)
     if as_json:
         print_json({**done.to_json_object(), "dry_run": dry_run})
         return
@@ -38,13 +46,21 @@ def _print(done: RestoreDone) -> None:
     for item in done.undone:
         print_line(
             f"{'Undid' if is_done else 'Would undo'} {item.name.time} ({item.name.action}): "
-            f"{len(item.deleted)} files, {len(item.command_logs)} log files marked."
+            f"{counted(len(item.deleted), 'file')}, "
+            f"{counted(len(item.command_logs), 'log file')} marked."
         )
         for path, size_bytes in item.deleted.items():
             print_line(f"  {path}  {size_text(size_bytes)}")
-    files = sum(len(item.deleted) for item in done.undone)
-    total = f"{len(done.undone)} instants, {files} files, {size_text(done.bytes_deleted)}"
     if is_done:
-        print_line(f"The table is back at {done.savepoint}: {total} undone.")
+        print_line(f"The table is back at {done.savepoint}: {_total(done)} undone.")
     else:
-        print_line(f"Restoring to {done.savepoint} would undo {total}.")
+        print_line(_would_undo(done))
+
+
+def _would_undo(done: RestoreDone) -> str:
+    return f"Restoring to {done.savepoint} would undo {_total(done)}."
+
+
+def _total(done: RestoreDone) -> str:
+    files = counted(sum(len(item.deleted) for item in done.undone), "file")
+    return f"{counted(len(done.undone), 'instant')}, {files}, {size_text(done.bytes_deleted)}"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
+from tideline.cli.command import command
 from tideline.cli.ingests import describe_ingests
 from tideline.cli.options import table_options
 from tideline.cli.output import print_facts, print_json, print_line, print_table
@@ -22,8 +21,10 @@ from tideline.settings.gate import stored_problems
 from tideline.storage.location import StoreLocation
 from tideline.wording import size_text
 
+_COLUMN_LISTS = ("record_key", "partition_by", "ordering")
 
-@click.command("show")
+
+@command("show")
 @table_options
 def show_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
     """Describe the table at URI: what it is, its columns, how much there is."""
@@ -37,6 +38,7 @@ def show_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
     ingests = description.pop("ingests")
     problems = description.pop("settings_without_effect")
     description["size"] = size_text(description.pop("size_bytes"))
+    description |= {name: ", ".join(description[name]) or None for name in _COLUMN_LISTS}
     print_facts({name.replace("_", " "): value for name, value in description.items()})
     print_line()
     if columns is None:
@@ -70,9 +72,9 @@ def describe_table(table: HoodieTable) -> dict[str, Any]:
         "uri": table.uri,
         "type": str(config.table_type),
         "version": config.version,
-        "record_key": ",".join(config.record_key_fields),
-        "partition_by": ",".join(config.partition_fields) or None,
-        "ordering": ",".join(config.ordering_fields) or None,
+        "record_key": list(config.record_key_fields),
+        "partition_by": list(config.partition_fields),
+        "ordering": list(config.ordering_fields),
         "key_generator": key_generator_text(config),
         "merge_mode": custom_merging(config) or str(config.merge_mode),
         "timezone": _zone_text(table.known_zone(timeline)),

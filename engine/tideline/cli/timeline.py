@@ -1,4 +1,4 @@
-"""`tideline timeline`: what was done to a table, newest last."""
+"""`tideline list-instants`: what was done to a table, newest last."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from tideline.cli.options import table_options
+from tideline.cli.command import command
+from tideline.cli.options import limit_option, table_options
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.errors import ConfigError, CorruptTableError
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -18,19 +19,20 @@ from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.hudi.timeline.zone import TimelineZone
 from tideline.storage.location import StoreLocation
+from tideline.wording import counted
 
 _COLUMNS = ("instant", "age", "action", "state", "operation", "files", "inserted", "updated",
             "deleted")  # fmt: skip
 
 
-@click.command("timeline")
+@command("list-instants")
 @table_options
 @click.option("--pending", is_flag=True, help="Only what has not completed.")
 @click.option("--archived", is_flag=True, help="What left the active timeline as well.")
 @click.option("--action", help="Only one action, such as commit or rollback.")
 @click.option("--instant", metavar="INSTANT", help="Only say what became of this instant.")
-@click.option("--limit", default=20, show_default=True, help="The newest N instants; 0 for all.")
-def timeline_command(
+@limit_option("The newest N instants, or all.")
+def list_instants_command(
     uri: str,
     storage: dict[str, str],
     as_json: bool,
@@ -38,11 +40,11 @@ def timeline_command(
     archived: bool,
     action: str | None,
     instant: str | None,
-    limit: int,
+    limit: int | None,
 ) -> None:
     """List the instants of the table at URI: commits, rollbacks and what is still pending.
 
-    A commit that cannot be read is shown as such; tideline check tells what helps.
+    A commit that cannot be read is shown as such; tideline check says what helps.
 
     With --archived older instants follow from the archive, which is read as far as needed.
     """
@@ -56,7 +58,7 @@ def timeline_command(
         for instant in (timeline.pending() if pending else timeline)
         if action is None or str(instant.action) == action
     ]
-    shown = matching[-limit:] if limit > 0 else matching
+    shown = matching if limit is None else matching[max(len(matching) - limit, 0) :]
     rows = [_describe(table, instant) for instant in shown]
     total: int | None = len(matching)
     if archived and not pending:
@@ -66,20 +68,22 @@ def timeline_command(
     if as_json:
         print_json({"instants": rows, "total": total})
         return
-    if not rows:
+    if total == 0:
         print_line("Nothing pending." if pending else "Nothing yet.")
         return
     zone, now_ms = table.known_zone(timeline).reading_zone, table.clock.now_ms()
     columns = (*_COLUMNS, "archived") if archived else _COLUMNS
-    print_table(columns, [_row(row, zone, now_ms, columns) for row in rows])
+    if rows:
+        print_table(columns, [_row(row, zone, now_ms, columns) for row in rows])
     if total is None:
-        print_line("Older instants not shown: --limit 0 shows all.")
+        print_line("Older instants not shown: --limit all shows all.")
     elif len(rows) < total:
-        print_line(f"{total - len(rows)} older instants not shown: --limit 0 shows all.")
+        older_ones = counted(total - len(rows), "older instant")
+        print_line(f"{older_ones} not shown: --limit all shows all.")
 
 
 def _print_fate(table: HoodieTable, text: str, *, as_json: bool) -> None:
-    """What became of one instant, for whoever was left with an unknown outcome."""
+    """What became of one instant, after an unknown outcome."""
     if not is_instant_time(text):
         raise ConfigError("this is no instant", value=text)
     time = InstantTime(text)
@@ -104,7 +108,11 @@ def _print_fate(table: HoodieTable, text: str, *, as_json: bool) -> None:
 
 
 def _older(
-    table: HoodieTable, active: frozenset[Instant], action: str | None, limit: int, shown: int
+    table: HoodieTable,
+    active: frozenset[Instant],
+    action: str | None,
+    limit: int | None,
+    shown: int,
 ) -> tuple[list[dict[str, Any]], bool]:
     """Archived instants up to the limit, oldest first, and whether these are all."""
     matching = (
@@ -112,9 +120,10 @@ def _older(
         for entry in table.archived().completed()
         if entry.instant not in active and action in (None, str(entry.instant.action))
     )
-    # One more than is shown tells whether there are more.
-    entries = list(islice(matching, None if limit <= 0 else limit - shown + 1))
-    is_all = limit <= 0 or len(entries) <= limit - shown
+    wanted = None if limit is None else limit - shown
+    # One more than is shown says whether there are more.
+    entries = list(islice(matching, None if wanted is None else wanted + 1))
+    is_all = wanted is None or len(entries) <= wanted
     entries = sorted(entries if is_all else entries[:-1], key=lambda entry: entry.instant)
     return [_describe_archived(entry) for entry in entries], is_all
 

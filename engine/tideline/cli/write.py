@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import click
 
+from tideline.cli.command import command
+from tideline.cli.consent import ask, dry_run_option, yes_option
 from tideline.cli.options import complete_settings, parse_pairs, table_options
 from tideline.cli.output import print_facts, print_json, print_line
+from tideline.cli.progress import progress
 from tideline.commit_report import CommitReport
 from tideline.hudi.index.uniqueness import IN_PARTITION, IN_TABLE
 from tideline.hudi.write.operation import WriteOperation
 from tideline.ingest.execute.source_files import SourceWrite, write_sources
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import Place
+from tideline.spark.landing.sources import find_sources
 from tideline.spark.session.spark_session import spark_session
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted, size_text
 
+_PATHS_SHOWN_MAX = 20
+_TAKING_ROWS_AWAY = (
+    WriteOperation.DELETE,
+    WriteOperation.DELETE_PARTITION,
+    WriteOperation.INSERT_OVERWRITE,
+    WriteOperation.INSERT_OVERWRITE_TABLE,
+)
 _UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}
 
 
-@click.command("write")
+@command("write")
 @table_options
 @click.option(
     "--source", required=True, metavar="PATH", help="A file or folder: a path, file:// or s3://."
@@ -77,6 +88,8 @@ _UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}
     metavar="TEXT",
     help="Names this write: repeated with the same token it is never written twice.",
 )
+@dry_run_option("Say what would be written, without reading rows; change nothing.")
+@yes_option
 def write_command(
     uri: str,
     storage: dict[str, str],
@@ -90,12 +103,20 @@ def write_command(
     on_bad_row: str,
     max_bad_rows: int,
     token: str | None,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Write the rows of source files into the table at URI, as one commit."""
     table = LakeTable.open(uri, storage_options=storage)
     settings = parse_pairs(options, option="--option")
     reading = parse_pairs(read_options, option="--read-option")
     found = StoreLocation.of(source, storage)
+    planned, _ = table.planned_write(operation, settings)
+    if dry_run:
+        _print_plan(table, planned, found, as_json=as_json)
+        return
+    if planned in _TAKING_ROWS_AWAY:
+        ask(f"{planned} takes rows away from {table.uri}. Go on?", yes=yes)
     spark = spark_session("tideline write", locations=[table.hoodie_table.location, found])
     wanted = SourceWrite(
         found,
@@ -107,13 +128,15 @@ def write_command(
         bad_rows_max=max_bad_rows if on_bad_row == "quarantine" else None,
         token=token,
     )
-    written = write_sources(table, spark, wanted)
+    with progress("writing the table"):
+        written = write_sources(table, spark, wanted)
     if as_json:
         print_json(
             {
                 **written.report.to_json_object(),
                 "skipped": dict(written.skipped),
                 "rows_set_aside": {path: len(rows) for path, rows in written.rows.items()},
+                "dry_run": False,
             }
         )
     else:
@@ -126,6 +149,22 @@ def write_command(
             )
 
 
+def _print_plan(
+    table: LakeTable, operation: WriteOperation, source: StoreLocation, *, as_json: bool
+) -> None:
+    """What a write would take; whether its rows fit is found out by writing them."""
+    folder, paths = find_sources(source)
+    if as_json:
+        files = [f"{folder.uri}/{path}" for path in paths]
+        print_json({"dry_run": True, "operation": operation, "source_files": files})
+        return
+    print_line(f"Would {operation} the rows of {counted(len(paths), 'file')} into {table.uri}.")
+    for path in paths[:_PATHS_SHOWN_MAX]:
+        print_line(f"  {folder.uri}/{path}")
+    if len(paths) > _PATHS_SHOWN_MAX:
+        print_line(f"  and {len(paths) - _PATHS_SHOWN_MAX} more; --json names them all")
+
+
 def print_report(report: CommitReport) -> None:
     """A commit as people read it."""
     print_facts(
@@ -133,7 +172,7 @@ def print_report(report: CommitReport) -> None:
             "commit": f"{report.instant} ({report.operation})",
             "rows": f"{report.rows_inserted:,} inserted, {report.rows_updated:,} updated, "
             f"{report.rows_deleted:,} deleted",
-            "files": f"{report.files_written} written, {size_text(report.bytes_written)}",
+            "files": f"{report.files_written:,} written, {size_text(report.bytes_written)}",
             "keys": _UNIQUENESS.get(report.keys_unique_in or ""),
             "took": f"{report.seconds:.1f} s",
         }

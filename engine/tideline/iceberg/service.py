@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class IcebergService(Enum):
-    """One piece of maintenance; the value is its command below `tideline iceberg`.
+    """One piece of maintenance; the value is its name in operations and settings.
 
     Declared in the order in which they run when several are due: what rewrites leave behind
     is removed by those that follow.

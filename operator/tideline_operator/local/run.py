@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 from tideline.clock import SystemClock
 from tideline.ingest.operation.operation import Place
 from tideline_operator.launch.local_process import LocalProcessLauncher
+from tideline_operator.local.preview import preview_run
 from tideline_operator.local.reconciler import Reconciler
 from tideline_operator.local.run_lock import RunLock
 from tideline_operator.local.table_files import TableFiles
@@ -41,8 +43,13 @@ STATE_FOLDER = ".tideline"
     show_default=True,
     help="Folder for status and logs. Losing it loses nothing.",
 )
+@click.option(
+    "--dry-run", is_flag=True, help="Say what would be started first; change nothing, then end."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines for machines.")
-def run_command(paths: tuple[Path, ...], once: bool, state_folder: Path, as_json: bool) -> int:
+def run_command(
+    paths: tuple[Path, ...], once: bool, state_folder: Path, dry_run: bool, as_json: bool
+) -> int:
     """Keep the tables in FILE as they declare, with local processes.
 
     Takes in what arrives in the landing prefixes, rolls back what dead writers left, runs the table
@@ -50,6 +57,8 @@ def run_command(paths: tuple[Path, ...], once: bool, state_folder: Path, as_json
     way finish; a second one abandons it. Credentials come from the environment.
     """
     files = TableFiles(paths, ca_bundle=os.environ.get("AWS_CA_BUNDLE"))
+    if dry_run:
+        return _preview(files, state_folder, as_json=as_json)
     reporter = _reporter(as_json)
     with RunLock(state_folder) as lock:
         lock.hold(files.tables)
@@ -66,6 +75,17 @@ def run_command(paths: tuple[Path, ...], once: bool, state_folder: Path, as_json
         finally:
             reporter.close()
             launcher.close()
+
+
+def _preview(files: TableFiles, state_folder: Path, *, as_json: bool) -> int:
+    previews = preview_run(files.tables, state_folder, SystemClock())
+    for preview in previews:
+        if as_json:
+            click.echo(json.dumps(preview.to_json_object(), ensure_ascii=False))
+            continue
+        for line in preview.lines():
+            click.echo(line)
+    return max((preview.exit_code for preview in previews), default=0)
 
 
 def _reporter(as_json: bool) -> Reporter:

@@ -110,7 +110,7 @@ class LineReporter:
             return
         self._rested[table] = told
         if self._as_json:
-            waiting = [_rest_event(action, now_ms) for action in actions]
+            waiting = [rest_event(action, now_ms) for action in actions]
             known = {
                 name: {"due": service.is_due, "reason": service.reason}
                 for name, service in services.items()
@@ -210,6 +210,30 @@ def describe_result(operation: Operation, result: OperationResult) -> str:
     )
 
 
+def rest_event(action: Action, now_ms: int) -> dict[str, Any]:
+    """An action of a table at rest, for machines."""
+    match action:
+        case Wait():
+            seconds = round(max(0, action.until_ms - now_ms) / 1000, 3)
+            return {
+                "wait": action.kind.value,
+                "subject": action.subject,
+                "reason": action.reason,
+                "seconds": seconds,
+            }
+        case Blocked():
+            return {
+                "blocked": action.reason,
+                "subject": action.subject,
+                "message": action.message,
+                "exit_code": action.exit_code,
+            }
+        case Advise():
+            return {"advice": action.subject, "reason": action.reason}
+        case Start():
+            return {"start": action.operation.id}
+
+
 def _is_idle_look(operation: Operation, result: OperationResult) -> bool:
     """A service that looked at files and found nothing to do, without having been asked for."""
     work = operation.work
@@ -270,26 +294,3 @@ def moment_text(until_ms: int, now_ms: int) -> str:
     if seconds < 7200:
         return f"in {seconds / 60:.0f} min"
     return f"at {datetime.fromtimestamp(until_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def _rest_event(action: Action, now_ms: int) -> dict[str, Any]:
-    match action:
-        case Wait():
-            seconds = round(max(0, action.until_ms - now_ms) / 1000, 3)
-            return {
-                "wait": action.kind.value,
-                "subject": action.subject,
-                "reason": action.reason,
-                "seconds": seconds,
-            }
-        case Blocked():
-            return {
-                "blocked": action.reason,
-                "subject": action.subject,
-                "message": action.message,
-                "exit_code": action.exit_code,
-            }
-        case Advise():
-            return {"advice": action.subject, "reason": action.reason}
-        case Start():
-            return {"start": action.operation.id}

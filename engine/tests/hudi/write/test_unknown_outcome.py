@@ -59,7 +59,7 @@ def test_it_is_an_error_of_its_own_that_names_the_instant_and_who_to_ask(
     error = caught.value
     assert error.exit_code == 5
     assert not isinstance(error, ConflictError | StorageUnavailableError)
-    command = f"tideline timeline {table.location.uri} --instant {error.instant}"
+    command = f"tideline list-instants {table.location.uri} --instant {error.instant}"
     assert command in error.message
     instant = open_fresh(table.location).timeline().find(InstantTime(str(error.instant)))
     assert instant is not None
@@ -163,7 +163,7 @@ def repeat_as_advised(table: SmallTable, store: FaultyStore, token: str | None) 
 
 
 def fate(table: SmallTable, time: InstantTime) -> str:
-    """What `tideline timeline --instant` finds once it is no longer pending."""
+    """What `tideline list-instants --instant` finds once it is no longer pending."""
     table.fake_clock.advance(LONG_S)
     table.lake().recover()
     found = table.lake().timeline().find(time)
@@ -201,7 +201,7 @@ def test_the_named_command_says_what_became_of_it(
     small = SmallTable.create(StoreLocation.of(f"memory://{name}"))
     instant = small.write("insert", ROWS).instant
     time = instant if state == "completed" else "20200101000000000"
-    assert run(["timeline", small.location.uri, "--instant", time]) == 0
+    assert run(["list-instants", small.location.uri, "--instant", time]) == 0
     assert f"{time} is {state}: " in (said := capsys.readouterr().out)
     assert words in said
     small.forget()

@@ -21,6 +21,9 @@ class Severity(Enum):
     def __str__(self) -> str:
         return self.value
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
 
 class RepairKind(Enum):
     """What `--repair` can do by itself; each is safe to do twice and loses nothing committed."""
@@ -34,6 +37,9 @@ class RepairKind(Enum):
 
     def __str__(self) -> str:
         return self.value
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

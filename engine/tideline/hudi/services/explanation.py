@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tideline.wording import counted, size_text
+
 
 @dataclass(frozen=True, slots=True)
 class NotDue:
@@ -49,6 +51,16 @@ class Explanation:
     def estimated(self, seconds: float | None) -> Explanation:
         """The same, with the time that past runs make us expect."""
         return replace(self, estimated_s=seconds)
+
+    def __repr__(self) -> str:
+        sizes = (
+            (self.bytes_read, "to read"),
+            (self.bytes_written, "to write"),
+            (self.bytes_deleted, "to delete"),
+        )
+        parts = [repr(self.reason), counted(len(self.paths), "path")]
+        parts += [f"{size_text(size_bytes)} {what}" for size_bytes, what in sizes if size_bytes]
+        return f"Explanation({', '.join(parts)})"
 
     def to_json_object(self) -> dict[str, Any]:
         """The answer for machines."""

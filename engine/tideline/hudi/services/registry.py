@@ -36,11 +36,13 @@ def all_services() -> tuple[TableService, ...]:
     return SERVICES
 
 
-def service_named(text: str) -> TableService:
-    """The service of this name. Raises ConfigError naming the known ones.
+def service_named(text: str | TableService) -> TableService:
+    """The service of this name; itself for itself. Raises ConfigError naming the known ones.
 
     What the release before called it is taken as well, with a DeprecationWarning.
     """
+    if isinstance(text, TableService):
+        return text
     wanted = text.strip().lower().replace("-", "_")
     for service in all_services():
         if wanted == service.name:

@@ -17,7 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from tideline.clock import Clock
-from tideline.errors import ConfigError, InvalidDataError
+from tideline.errors import ConfigError, InvalidDataError, TableExistsError
 from tideline.hudi.table import table_config as keys
 from tideline.hudi.table.agreement import check_agreement
 from tideline.hudi.table.avro_schema import COLUMN_NAMES, is_column_name
@@ -88,20 +88,21 @@ class TableDefinition:
 def create_table(store: ObjectStore, definition: TableDefinition, clock: Clock) -> TableConfig:
     """Create the table in `store`.
 
-    Raises ConfigError for a definition that contradicts itself or its schema, and when a table
-    exists here already (or another creator was faster).
+    Raises ConfigError for a definition that contradicts itself or its schema, TableExistsError when
+    a table exists here already (or another creator was faster).
     """
     properties = table_properties(definition)
     body = format_properties(properties, updated_at_ms=clock.now_ms())
-    if has_table_metadata(store) or isinstance(
-        store.put_if_absent(PROPERTIES_PATH, body, token=uuid4().hex), AlreadyExists
-    ):
-        raise ConfigError(
-            "a table, or what is left of one, exists here already",
-            table=store.uri,
-            path=PROPERTIES_PATH,
-        )
+    refuse_existing_table(store)
+    if isinstance(store.put_if_absent(PROPERTIES_PATH, body, token=uuid4().hex), AlreadyExists):
+        raise _exists(store)
     return TableConfig(own_names(properties), store.uri)
+
+
+def refuse_existing_table(store: ObjectStore) -> None:
+    """Raise TableExistsError when a Hudi table, or what is left of one, is in `store`."""
+    if has_table_metadata(store):
+        raise _exists(store)
 
 
 def table_properties(definition: TableDefinition) -> dict[str, str]:
@@ -147,6 +148,11 @@ def table_properties(definition: TableDefinition) -> dict[str, str]:
     _check_key_generator(kind, definition, properties)
     properties[keys.CHECKSUM] = table_checksum(properties)
     return properties
+
+
+def _exists(store: ObjectStore) -> TableExistsError:
+    message = "a table, or what is left of one, exists here already"
+    return TableExistsError(message, table=store.uri, path=PROPERTIES_PATH)
 
 
 def _check(definition: TableDefinition) -> None:

@@ -130,7 +130,7 @@ class HoodieTable:
     ) -> HoodieTable:
         """Open the table at `location`, through `store` where that is open already.
 
-        Raises ObjectNotFoundError when there is none, CorruptTableError for unreadable properties
+        Raises TableNotFoundError when there is none, CorruptTableError for unreadable properties
         and UnsupportedTableError for a table version that is not read.
         """
         store = store or location.open()

@@ -30,13 +30,15 @@ def one_or_several(given: str | Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def member_named(kind: type[E], text: str | None, what: str) -> E | None:
-    """The member of an enumeration by its name, in any case; None for None.
+def member_named(kind: type[E], text: E | str | None, what: str) -> E | None:
+    """The member of an enumeration by its name, in any case; itself for itself, None for None.
 
     Raises ConfigError that calls it `what`.
     """
     if text is None:
         return None
+    if not isinstance(text, str):
+        return text
     found = kind.__members__.get(text.strip().upper())
     if found is None:
         raise ConfigError(f"{what} must be one of {', '.join(kind.__members__)}", value=text)

@@ -25,7 +25,12 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import ConflictError, CorruptTableError, ObjectNotFoundError
+from tideline.errors import (
+    ConflictError,
+    CorruptTableError,
+    ObjectNotFoundError,
+    TableNotFoundError,
+)
 from tideline.hudi.table.java_properties import format_properties, parse_properties
 from tideline.hudi.table.kept_settings import own_names
 from tideline.hudi.table.layout.known_layouts import VERSION
@@ -78,7 +83,7 @@ def table_checksum(properties: Mapping[str, str]) -> str:
 def load_table_config(store: ObjectStore) -> TableConfig:
     """Read and check the table's properties, from the backup when the file itself is unsound.
 
-    Raises ObjectNotFoundError when there is no table here at all, CorruptTableError when neither
+    Raises TableNotFoundError when there is no table here at all, CorruptTableError when neither
     file is sound, UnsupportedTableError for a table version and for else that is not read.
     """
     config = load_any_table_config(store)
@@ -191,7 +196,7 @@ def _load(store: ObjectStore) -> _Examined:
     if current.is_sound:
         return current
     if current.problem == backup.problem == "missing" and not has_table_metadata(store):
-        raise ObjectNotFoundError("no Hudi table here", table=store.uri, path=PROPERTIES_PATH)
+        raise TableNotFoundError("no Hudi table here", table=store.uri, path=PROPERTIES_PATH)
     raise CorruptTableError(
         f"table properties are unreadable: {current.problem}; backup: {backup.problem}",
         table=store.uri,

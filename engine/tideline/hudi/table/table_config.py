@@ -76,6 +76,9 @@ class TableType(Enum):
     def __str__(self) -> str:
         return self.value
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
 
 class MergeMode(Enum):
     """Which of two records with one key stays (Hudi: RecordMergeMode).
@@ -99,6 +102,9 @@ class MergeMode(Enum):
 
     def __str__(self) -> str:
         return self.value
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
 
 
 class KeyGeneratorKind(Enum):
@@ -128,6 +134,9 @@ class KeyGeneratorKind(Enum):
 
     def __str__(self) -> str:
         return self.value
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
 
 
 _CLASS_OF_KIND = {

@@ -25,8 +25,10 @@ class WriteOperation(Enum):
     DELETE_PARTITION = "delete_partition"
 
     @classmethod
-    def parse(cls, text: str) -> WriteOperation:
+    def parse(cls, text: str | WriteOperation) -> WriteOperation:
         """The operation named `text`, in any case. Raises ConfigError naming the valid words."""
+        if isinstance(text, WriteOperation):
+            return text
         try:
             return cls(text.strip().lower())
         except ValueError:
@@ -37,6 +39,9 @@ class WriteOperation(Enum):
 
     def __str__(self) -> str:
         return self.value
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
 
     @property
     def json_name(self) -> str:

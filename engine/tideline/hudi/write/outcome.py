@@ -39,7 +39,7 @@ class Unknown:
 
     def how_to_find_out(self, table: str) -> str:
         """The command that says what became of it."""
-        return f"tideline timeline {table} --instant {self.instant}"
+        return f"tideline list-instants {table} --instant {self.instant}"
 
 
 WriteOutcome: TypeAlias = Committed | Conflicted | Unknown

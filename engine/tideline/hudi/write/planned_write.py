@@ -51,7 +51,7 @@ def own_settings(table: TableConfig) -> dict[str, str]:
 
 
 def wanted_operation(
-    named: str | None, given: Mapping[str, str], config: WriteConfig
+    named: str | WriteOperation | None, given: Mapping[str, str], config: WriteConfig
 ) -> WriteOperation:
     """The operation; upsert where nobody says. `given` are the write's options by first names.
 

@@ -60,7 +60,7 @@ class TableWriter:
         return given
 
     def planned(
-        self, operation: str | None, given: Mapping[str, str]
+        self, operation: WriteOperation | str | None, given: Mapping[str, str]
     ) -> tuple[WriteOperation, WriteConfig]:
         """The operation that a write with these settings is, and what it runs with.
 

@@ -31,8 +31,8 @@ from pyiceberg.table import Table
 from tideline.clock import Clock, SystemClock
 from tideline.errors import (
     ConfigError,
-    ObjectNotFoundError,
     StorageUnavailableError,
+    TableNotFoundError,
     TidelineError,
     UnsupportedTableError,
 )
@@ -197,8 +197,8 @@ class CatalogTable:
             message = f"The catalog does not answer: {error}"
             raise StorageUnavailableError(message, table=self._name) from error
 
-    def _missing(self) -> ObjectNotFoundError:
-        return ObjectNotFoundError("The catalog has no such table", table=self._name)
+    def _missing(self) -> TableNotFoundError:
+        return TableNotFoundError("the catalog has no such table", table=self._name)
 
     @property
     def _name(self) -> str:

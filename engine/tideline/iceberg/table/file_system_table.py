@@ -31,6 +31,7 @@ from tideline.clock import Clock, SystemClock
 from tideline.errors import (
     ObjectNotFoundError,
     StorageUnavailableError,
+    TableNotFoundError,
     TidelineError,
     UnsupportedTableError,
 )
@@ -200,7 +201,7 @@ class FileSystemTable:
         if any(_is_metadata(name) for name in names):
             message = "The table belongs to a catalog, which alone knows its newest metadata"
             raise UnsupportedTableError(message, table=self._location.uri)
-        raise ObjectNotFoundError("No Iceberg table here", table=self._location.uri)
+        raise TableNotFoundError("no Iceberg table here", table=self._location.uri)
 
     def _io_of(self, metadata: TableMetadata) -> FileIO:
         return FileIO(self._location, metadata.location, {self._location: self._store})

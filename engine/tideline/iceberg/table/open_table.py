@@ -31,7 +31,7 @@ class IcebergTable:
     ) -> IcebergTable:
         """The table in a folder that no catalog keeps.
 
-        Raises ObjectNotFoundError when there is none, UnsupportedTableError when a catalog keeps
+        Raises TableNotFoundError when there is none, UnsupportedTableError when a catalog keeps
         it, CorruptTableError, ConfigError and StorageUnavailableError.
         """
         return cls(FileSystemTable(StoreLocation.of(uri, storage_options), clock=clock))
@@ -53,7 +53,7 @@ class IcebergTable:
         `credentials` and `open_store` are for a process that keeps those of several tables; others
         have them in the environment.
 
-        Needs the extra `iceberg`. Raises as `open` does, ObjectNotFoundError when the catalog has
+        Needs the extra `iceberg`. Raises as `open` does, TableNotFoundError when the catalog has
         no such table.
         """
         from tideline.iceberg.table.catalog_table import CatalogTable, open_catalog

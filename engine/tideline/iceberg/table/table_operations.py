@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from tideline.errors import UnknownOutcomeError
+from tideline.errors import ConflictError, UnknownOutcomeError
 from tideline.iceberg.metadata.metadata_update import MetadataUpdate, Requirement
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
@@ -71,6 +71,22 @@ def unknown_error(outcome: Unknown, *, table: str, what: str) -> UnknownOutcomeE
 CommitOutcome: TypeAlias = Committed | Conflicted | Unknown
 
 
+def committed_location(outcome: CommitOutcome | None, *, table: str) -> str | None:
+    """The new metadata's location, None when there was nothing to commit.
+
+    Raises ConflictError when other writers were always first, UnknownOutcomeError when nobody
+    knows.
+    """
+    match outcome:
+        case Committed(loaded):
+            return loaded.metadata_location
+        case Conflicted(reason):
+            raise ConflictError(f"not committed: {reason}", table=table)
+        case Unknown() as unknown:
+            raise unknown_error(unknown, table=table, what="the commit took place")
+    return None
+
+
 class TableOperations(Protocol):
     """One table's newest metadata, and the way to replace it."""
 
@@ -82,7 +98,7 @@ class TableOperations(Protocol):
     def load(self) -> Loaded:
         """The newest metadata.
 
-        Raises ObjectNotFoundError when there is no such table, CorruptTableError,
+        Raises TableNotFoundError when there is no such table, CorruptTableError,
         UnsupportedTableError and StorageUnavailableError.
         """
         ...

@@ -29,11 +29,11 @@ class QueryAnswer:
 
 
 def query_rows(
-    frame: DataFrame, *, sql: str | None, limit: int, with_meta_columns: bool = False
+    frame: DataFrame, *, sql: str | None, limit: int | None, with_meta_columns: bool = False
 ) -> QueryAnswer:
     """The frame's rows, or those of `sql`, which knows the frame as the view `t`.
 
-    At most `limit` rows, all of them for 0. Raises ConfigError for a query Spark refuses.
+    At most `limit` rows, all of them for None. Raises ConfigError for a query Spark refuses.
     """
     for name in _NOISY_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
@@ -43,11 +43,11 @@ def query_rows(
         if sql is not None:
             frame.createOrReplaceTempView(VIEW_NAME)
             frame = frame.sparkSession.sql(sql)
-        answer = (frame.limit(limit + 1) if limit > 0 else frame).toArrow()
+        answer = (frame if limit is None else frame.limit(limit + 1)).toArrow()
     except (AnalysisException, ParseException) as error:
         reason = next((line for line in str(error).splitlines() if line.strip()), "")
         raise ConfigError(f"Spark refuses the query: {reason}", value=sql) from error
-    complete = limit <= 0 or answer.num_rows <= limit
+    complete = limit is None or answer.num_rows <= limit
     shown = answer if complete else answer.slice(0, limit)
     columns = [column.to_pylist() for column in shown.columns]
     return QueryAnswer(tuple(shown.column_names), tuple(zip(*columns, strict=True)), complete)

@@ -1,9 +1,10 @@
 """The jars Spark needs for `s3a://`: 13 MB instead of the 600 MB Amazon bundle.
 
-Run `python -m tideline.spark.session.s3a_jars` once; sessions that use an S3 location then find
-them. They come from the Maven repository the machine is set up for: through `mvn` where it is
-installed, else through the Ivy that Spark brings along. A copy in pyspark's own `jars` folder, as
-container images have it, is found as well.
+`tideline install-jars` installs them once, and so does `python -m tideline.spark.session.s3a_jars`;
+sessions that use an S3 location then find them. They come from the Maven
+repository the machine is set up for: through `mvn` where it is installed, else through the Ivy that
+Spark brings along. A copy in pyspark's own `jars` folder, as container images have it, is found as
+well.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tideline.spark.session.start import start
 
 HADOOP_VERSION = "3.5.0"
 AWS_SDK_VERSION = "2.35.4"
-INSTALL_COMMAND = "python -m tideline.spark.session.s3a_jars"
+INSTALL_COMMAND = "tideline install-jars"
 
 _CONNECTOR_JAR = f"hadoop-aws-{HADOOP_VERSION}.jar"
 _TIMEOUT_S = 900

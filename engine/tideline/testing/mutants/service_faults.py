@@ -127,7 +127,7 @@ SERVICE_FAULTS = (
     Fault(
         "a savepoint is made of what was cleaned",
         f"{_SERVICES}/savepoint/execute.py",
-        "        _refuse_cleaned(table, timeline, commit)\n",
+        "    _refuse_cleaned(table, timeline, commit)\n",
         "",
         (f"{_TESTS}/test_savepoints.py",),
     ),

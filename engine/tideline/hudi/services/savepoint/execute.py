@@ -33,31 +33,35 @@ def create_savepoint(
     user: str = "",
     comment: str = "",
 ) -> Savepoint:
-    """Keep the table as of a completed commit (the newest one unless told) from being cleaned.
+    """Keep the table as of a completed commit (the newest one by default) from being cleaned.
 
     Returns the savepoint that is there already, if so. Raises ConfigError for an instant that is no
     completed commit of the active timeline, or of which a clean may have deleted files.
     """
     with table.lock().acquire():
         timeline = admit(table, Operation.SAVEPOINT)
-        commit = _commit_at(table, timeline, time)
-        existing = _find(timeline, commit.time)
+        savepoint, existing = _planned(table, timeline, time, user=user, comment=comment)
         if existing is not None and existing.is_completed:
-            return read_savepoint(table, existing)
-        _refuse_during_restore(table, timeline)
-        _refuse_cleaned(table, timeline, commit)
-        savepoint = Savepoint(
-            commit.time,
-            user,
-            table.clock.now_ms(),
-            comment,
-            _files_at(table, timeline, commit.time),
-        )
-        inflight = Instant(commit.time, Action.SAVEPOINT, State.INFLIGHT)
+            return savepoint
+        inflight = Instant(savepoint.instant, Action.SAVEPOINT, State.INFLIGHT)
         if existing is None:
             inflight = table.timelines.to_inflight(inflight)
         table.timelines.complete(inflight, savepoint.encode())
         return savepoint
+
+
+def preview_savepoint(
+    table: HoodieTable, time: InstantTime | None = None, *, user: str = "", comment: str = ""
+) -> Savepoint:
+    """What `create_savepoint` would keep now; changes nothing. Raises as it does."""
+    timeline = admit(table, Operation.SAVEPOINT)
+    return _planned(table, timeline, time, user=user, comment=comment)[0]
+
+
+def find_savepoint(table: HoodieTable, time: InstantTime) -> Savepoint:
+    """The savepoint of an instant. Raises ConfigError naming those there are when it is none."""
+    timeline = table.timeline()
+    return read_savepoint(table, _found(table, timeline, time))
 
 
 def delete_savepoint(table: HoodieTable, time: InstantTime) -> Savepoint:
@@ -67,14 +71,7 @@ def delete_savepoint(table: HoodieTable, time: InstantTime) -> Savepoint:
     """
     with table.lock().acquire():
         timeline = admit(table, Operation.SAVEPOINT)
-        found = _find(timeline, time)
-        if found is None:
-            known = ", ".join(map(str, sorted(_times(timeline)))) or "none"
-            raise ConfigError(
-                f"there is no savepoint of this instant (there are: {known})",
-                table=table.uri,
-                instant=time,
-            )
+        found = _found(table, timeline, time)
         _refuse_during_restore(table, timeline)
         savepoint = read_savepoint(table, found)
         for state in (State.COMPLETED, State.INFLIGHT):
@@ -85,6 +82,25 @@ def delete_savepoint(table: HoodieTable, time: InstantTime) -> Savepoint:
 def list_savepoints(table: HoodieTable) -> tuple[Savepoint, ...]:
     """All savepoints, oldest first, unfinished ones included. Raises CorruptTableError."""
     return tuple(read_savepoint(table, item) for item in table.timeline().of(Action.SAVEPOINT))
+
+
+def _planned(
+    table: HoodieTable,
+    timeline: ActiveTimeline,
+    time: InstantTime | None,
+    *,
+    user: str,
+    comment: str,
+) -> tuple[Savepoint, Instant | None]:
+    """The savepoint that is there, or would be; and what of it is on the timeline."""
+    commit = _commit_at(table, timeline, time)
+    existing = _find(timeline, commit.time)
+    if existing is not None and existing.is_completed:
+        return read_savepoint(table, existing), existing
+    _refuse_during_restore(table, timeline)
+    _refuse_cleaned(table, timeline, commit)
+    files = _files_at(table, timeline, commit.time)
+    return Savepoint(commit.time, user, table.clock.now_ms(), comment, files), existing
 
 
 def _commit_at(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime | None) -> Instant:
@@ -161,6 +177,18 @@ def _refuse_during_restore(table: HoodieTable, timeline: ActiveTimeline) -> None
             table=table.uri,
             instant=restore.time,
         )
+
+
+def _found(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime) -> Instant:
+    found = _find(timeline, time)
+    if found is None:
+        known = ", ".join(map(str, sorted(_times(timeline)))) or "none"
+        raise ConfigError(
+            f"there is no savepoint of this instant (there are: {known})",
+            table=table.uri,
+            instant=time,
+        )
+    return found
 
 
 def _find(timeline: ActiveTimeline, time: InstantTime) -> Instant | None:

@@ -1,0 +1,68 @@
+"""Looking before a service is run: `--dry-run` plans it, and a question comes before it deletes.
+
+Whether it deletes is what its plan says. Rolling dead writers back deletes only what no reader ever
+saw, and every writer does it by itself: that is not asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
+from tideline.cli.options import parse_pairs
+from tideline.cli.progress import progress
+from tideline.errors import ConfigError
+from tideline.hudi.services.explanation import Explanation
+from tideline.lake_table import LakeTable
+from tideline.wording import counted, size_text
+
+_Command = Callable[..., None]
+
+
+def looks_first(plan: click.Command) -> Callable[[_Command], _Command]:
+    """Add `--dry-run`, which calls `plan` instead, and `--yes` to a command that runs a service."""
+
+    def decorate(execute: _Command) -> _Command:
+        @wraps(execute)
+        def checked(*, dry_run: bool, yes: bool, **given: Any) -> None:
+            service, uri = given["service"], given["uri"]
+            is_named = service is not None and uri is not None
+            if dry_run:
+                if not is_named or given["operation_path"] is not None:
+                    raise ConfigError("--dry-run takes a SERVICE and a table URI")
+                _plan_instead(plan, (service, uri))
+                return
+            if given["operation_path"] is not None or not is_named:
+                execute(**given)
+                return
+            if is_asked(yes=yes):
+                _ask(service, uri, given["options"], given["storage"])
+            with progress(f"running {service}"):
+                execute(**given)
+
+        return dry_run_option("Say what would be done, as `plan` does; change nothing.")(
+            yes_option(checked)
+        )
+
+    return decorate
+
+
+def _plan_instead(plan: click.Command, target: tuple[str, str]) -> None:
+    """With the arguments of this command that `plan` has as well."""
+    context = click.get_current_context()
+    names = {one.name for one in plan.params} & set(context.params)
+    context.invoke(plan, target=target, **{str(name): context.params[str(name)] for name in names})
+
+
+def _ask(service: str, uri: str, options: tuple[str, ...], storage: dict[str, str]) -> None:
+    table = LakeTable.open(uri, storage_options=storage)
+    with progress(f"planning {service}"):
+        outcome = table.plan(service, options=parse_pairs(options, option="--option")).outcome
+    if isinstance(outcome, Explanation) and outcome.bytes_deleted:
+        files = counted(len(outcome.paths), "file")
+        size = size_text(outcome.bytes_deleted)
+        ask(f"{service} deletes {files}, {size}, of {table.uri}. Go on?", yes=False)

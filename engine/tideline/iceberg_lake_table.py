@@ -1,0 +1,248 @@
+"""The facade of an Iceberg table, as people hold it: look at it, rewrite, expire, tidy.
+
+It joins what the layers below keep apart: the plans and commits of `tideline.iceberg`, and Spark,
+which moves the rows of large rewrites. Every `plan_*` changes nothing; its counterpart plans anew,
+on the newest metadata, and does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tideline.clock import Clock, SystemClock
+from tideline.iceberg.maintenance.expire_plan import ExpireOptions
+from tideline.iceberg.maintenance.expire_snapshots import (
+    ExpirePreview,
+    ExpireRun,
+    execute_expire,
+    preview_expire,
+)
+from tideline.iceberg.maintenance.orphan_plan import OrphanOptions, OrphanPlan
+from tideline.iceberg.maintenance.remove_orphan_files import (
+    OrphanRun,
+    execute_orphans,
+    plan_orphans,
+)
+from tideline.iceberg.metadata.snapshot import MAIN, Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.rewrite.options import RewriteOptions
+from tideline.iceberg.rewrite.plan import RewritePlan
+from tideline.iceberg.rewrite.table_plan import plan_table_rewrite
+from tideline.iceberg.scan.filter import ALL_ROWS, Filter
+from tideline.iceberg.scan.filter_parser import parse_filter
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.table.table_operations import committed_location
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from tideline.iceberg.rewrite.run import RewriteReport
+
+_SYSTEM_CLOCK = SystemClock()
+Moment = datetime | timedelta
+"""A time, or an age; a time without a zone is UTC."""
+
+
+def open_iceberg(
+    uri: str,
+    *,
+    catalog: str | None = None,
+    catalog_properties: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str | bool] | None = None,
+    clock: Clock = _SYSTEM_CLOCK,
+) -> IcebergLakeTable:
+    """Open the Iceberg table in the folder or s3:// prefix `uri`, which no catalog keeps.
+
+    With `catalog`, a name that PyIceberg's configuration knows, `uri` is `namespace.name` and
+    `catalog_properties` are properties over those of the configuration; needs the extra `iceberg`.
+    Raises TableNotFoundError when there is none, UnsupportedTableError when a catalog keeps it,
+    CorruptTableError, ConfigError and StorageUnavailableError.
+    """
+    if catalog is None:
+        table = IcebergTable.open(uri, storage_options, clock=clock)
+    else:
+        table = IcebergTable.from_catalog(
+            catalog,
+            uri,
+            properties=catalog_properties,
+            storage_options=storage_options,
+            clock=clock,
+        )
+    return IcebergLakeTable(table, clock)
+
+
+class IcebergLakeTable:
+    """One Iceberg table. What is shown of it is as the last `refresh` or change found it."""
+
+    def __init__(self, table: IcebergTable, clock: Clock = _SYSTEM_CLOCK) -> None:
+        self.table = table
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"IcebergLakeTable({self.uri!r})"
+
+    @property
+    def uri(self) -> str:
+        """The table's folder."""
+        return self.table.io.location.uri
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """Everything that the table's metadata says."""
+        return self.table.metadata
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The current columns as a pyarrow schema.
+
+        Raises UnsupportedTableError for variant, geometry and geography columns.
+        """
+        from tideline.iceberg.data.arrow_schema import arrow_schema
+
+        return arrow_schema(self.metadata.schema().fields)
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """The snapshots that the table keeps, oldest first."""
+        return tuple(sorted(self.metadata.snapshots, key=lambda one: one.timestamp_ms))
+
+    @property
+    def current_snapshot(self) -> Snapshot | None:
+        """What readers of the main branch see; None for a table without rows yet."""
+        return self.metadata.snapshot()
+
+    def refresh(self) -> IcebergLakeTable:
+        """Load the newest metadata; returns the table itself. Raises as `open_iceberg`."""
+        self.table.refresh()
+        return self
+
+    def plan_rewrite(
+        self,
+        *,
+        where: str | None = None,
+        strategy: str | None = None,
+        sort_order: str | None = None,
+        options: Mapping[str, str] | None = None,
+        branch: str = MAIN,
+    ) -> RewritePlan:
+        """Which data files `rewrite` would write anew, and why; see it for the arguments."""
+        self.table.refresh()
+        parsed = self._rewrite_options(strategy, sort_order, options)
+        return plan_table_rewrite(
+            self.table.io, self.metadata, parsed, where=_filter(where), branch=branch
+        )
+
+    def rewrite(
+        self,
+        *,
+        where: str | None = None,
+        strategy: str | None = None,
+        sort_order: str | None = None,
+        options: Mapping[str, str] | None = None,
+        branch: str = MAIN,
+        spark: SparkSession | None = None,
+    ) -> RewriteReport:
+        """Rewrite data files that are too small, too large or full of deletes.
+
+        `where` is SQL and picks files that may hold such rows; `strategy` is binpack, sort or
+        zorder; `sort_order` such as `day, id DESC NULLS LAST`; `options` are those of Iceberg's
+        rewrite_data_files. The rows move in `spark`, without it in this process.
+
+        Raises ConflictError when a concurrent delete made the rewrite void (nothing has changed,
+        call again), UnknownOutcomeError when the store went away while it became visible,
+        ConfigError, CorruptTableError and UnsupportedTableError. With partial progress what failed
+        is in the report.
+        """
+        from tideline.iceberg.rewrite.group_outcome import write_groups_here
+        from tideline.iceberg.rewrite.run import rewrite_data_files
+
+        engine: Any = write_groups_here
+        if spark is not None:
+            from tideline.spark.iceberg.rewrite import execute_groups
+
+            engine = partial(execute_groups, spark)
+        self.table.refresh()
+        parsed = self._rewrite_options(strategy, sort_order, options)
+        return rewrite_data_files(
+            self.table, parsed, engine, where=_filter(where), branch=branch, clock=self._clock
+        )
+
+    def plan_expire(
+        self,
+        *,
+        older_than: Moment | None = None,
+        retain_last: int | None = None,
+        snapshot_ids: Sequence[int] = (),
+    ) -> ExpirePreview:
+        """Which snapshots and files `expire` would take away; see it for the arguments."""
+        options = self._expire_options(older_than, retain_last, snapshot_ids)
+        return preview_expire(self.table.operations, options, clock=self._clock)
+
+    def expire(
+        self,
+        *,
+        older_than: Moment | None = None,
+        retain_last: int | None = None,
+        snapshot_ids: Sequence[int] = (),
+    ) -> ExpireRun:
+        """Expire snapshots that no branch or tag keeps, and delete the files only they led to.
+
+        `older_than` is a time or an age and `retain_last` what each branch keeps at least, both by
+        default the table's own setting; `snapshot_ids` go as well. Raises ConflictError when other
+        writers were always first, UnknownOutcomeError (then nothing was deleted), ConfigError.
+        """
+        options = self._expire_options(older_than, retain_last, snapshot_ids)
+        run = execute_expire(self.table.operations, options, clock=self._clock)
+        committed_location(run.outcome, table=self.uri)
+        self.table.refresh()
+        return run
+
+    def plan_remove_orphans(
+        self, *, older_than: Moment | None = None, locations: Sequence[str] = ()
+    ) -> OrphanPlan:
+        """Which files `remove_orphans` would delete; see it for the arguments."""
+        options = OrphanOptions(self._moment_ms(older_than), tuple(locations))
+        return plan_orphans(self.table.operations, options, clock=self._clock)
+
+    def remove_orphans(
+        self, *, older_than: Moment | None = None, locations: Sequence[str] = ()
+    ) -> OrphanRun:
+        """Delete files in the table's folders that it does not know.
+
+        `older_than` is a time or an age of at least a day, by default three; `locations` are the
+        folders to look in, by default the table's own. Raises ConfigError for a younger age and a
+        folder that is not the table's alone, UnsupportedTableError, CorruptTableError.
+        """
+        plan = self.plan_remove_orphans(older_than=older_than, locations=locations)
+        return execute_orphans(self.table.operations, plan)
+
+    def _rewrite_options(
+        self, strategy: str | None, sort_order: str | None, options: Mapping[str, str] | None
+    ) -> RewriteOptions:
+        return RewriteOptions.parse(
+            options or {},
+            properties=self.metadata.properties,
+            strategy=strategy,
+            sort_order=sort_order,
+        )
+
+    def _expire_options(
+        self, older_than: Moment | None, retain_last: int | None, snapshot_ids: Sequence[int]
+    ) -> ExpireOptions:
+        return ExpireOptions(self._moment_ms(older_than), retain_last, tuple(snapshot_ids))
+
+    def _moment_ms(self, moment: Moment | None) -> int | None:
+        if isinstance(moment, timedelta):
+            return self._clock.now_ms() - round(moment.total_seconds() * 1000)
+        if moment is None:
+            return None
+        known = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        return round(known.timestamp() * 1000)
+
+
+def _filter(where: str | None) -> Filter:
+    return ALL_ROWS if where is None else parse_filter(where)
