@@ -9,7 +9,6 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol, Self
 
 import pytest
 
@@ -42,13 +41,6 @@ NOT_SETTINGS = re.compile(
 )
 READ_BY_PREFIX = re.compile(r"hoodie\.(deltastreamer\.)?keygen\.timebased\..*")
 """The key generator puts these together; its own tests read every one of them."""
-
-
-class Config(Protocol):
-    """Typed settings of one service."""
-
-    @classmethod
-    def from_settings(cls, read: Settings) -> Self: ...
 
 
 def literals(path: Path) -> Iterator[str]:
