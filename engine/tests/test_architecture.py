@@ -49,6 +49,7 @@ NEEDS_AN_EXTRA = (
     "tideline.hudi.check.keys.",
     "tideline.iceberg.table.catalog_table.",
     "tideline.iceberg.maintenance.rewrite_position_deletes.",
+    "tideline.iceberg.data.arrow_schema.",
     "tideline.iceberg.rewrite.group_outcome.",
     "tideline.iceberg.rewrite.run.",
     "tideline.spark.",
