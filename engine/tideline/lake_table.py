@@ -46,7 +46,6 @@ from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.hudi.services.service import ServiceRun
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.location_conflict import refuse_table_conflict
-from tideline.hudi.table.meta_column import META_COLUMNS
 from tideline.hudi.table.names import column_names, member_named, one_or_several
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import (
@@ -221,8 +220,10 @@ class LakeTable:
         Rows that others change while this runs are judged as they were when it began: a write to
         the same file groups makes it a ConflictError. Raises as `write` does.
         """
+        from tideline.spark.read.snapshot import rows_matching
+
         spark = spark or _session_of(self.hoodie_table)
-        matching = self.snapshot(spark).filter(where).drop(*META_COLUMNS)
+        matching = rows_matching(spark, self.hoodie_table, where)
         return self.write(matching, "delete", options=options, token=token)
 
     def delete_partitions(

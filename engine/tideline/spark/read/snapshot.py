@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.meta_column import META_COLUMNS
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.spark.read.history import check_files_kept, load_view
 from tideline.spark.read.point_in_time import point_in_time
@@ -32,6 +33,12 @@ def snapshot(
     ConfigError for an `as_of` that is no time or whose files are gone.
     """
     return execute_scan(spark, table, plan_snapshot(table, as_of))
+
+
+def rows_matching(spark: SparkSession, table: HoodieTable, where: str | Column) -> DataFrame:
+    """The rows for which a condition holds, in SQL or as a column expression, as they were written:
+    without the meta columns."""
+    return snapshot(spark, table).filter(where).drop(*META_COLUMNS)
 
 
 def read_optimized(spark: SparkSession, table: HoodieTable) -> DataFrame:
