@@ -105,10 +105,9 @@ def test_version_9_keeps_settings_of_merging_under_a_name_of_its_own() -> None:
 
 
 def test_rows_that_fill_each_other_up_are_merged_by_nobody_here() -> None:
-    mode = {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}
-    config = TableConfig(properties("9", "2") | mode)
-    assert config.merge_mode is MergeMode.COMMIT_TIME_ORDERING
-    filled = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
+    given = properties("9", "2", hoodie__record__merge__mode="COMMIT_TIME_ORDERING")
+    assert TableConfig(given).merge_mode is MergeMode.COMMIT_TIME_ORDERING
+    filled = TableConfig(given | {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"})
     with pytest.raises(UnsupportedTableError, match="filled up"):
-        _ = TableConfig({**config.properties, **filled}).merge_mode
-    assert TableConfig({**config.properties, **filled}).known_merge_mode is None
+        _ = filled.merge_mode
+    assert filled.known_merge_mode is None
