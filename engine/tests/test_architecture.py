@@ -101,7 +101,6 @@ KNOWING_VERSIONS = {
     "engine/tideline/hudi/table/file_system_view.py": "slices of version 6 unless told otherwise",
     "engine/tideline/lake_table.py": "which version a new table is to have",
     "engine/tideline/hudi/services/archival/execute.py": "archives into version 6 alone",
-    "engine/tideline/hudi/services/stored_facts.py": "archives into version 6 alone",
     "engine/tideline/hudi/nature/table_nature.py": "shows it",
     "engine/tideline/cli/": "shows it",
     "engine/tideline/settings/families/table.py": "names the property",
