@@ -291,7 +291,7 @@ def test_a_dry_run_says_what_would_start_and_changes_nothing(workspace: Workspac
         if options:
             (event,) = [json.loads(line) for line in out.splitlines()]
             assert (event["event"], event["table"]) == ("planned", "default/people")
-            assert [one["kind"] for one in event["would_start"]] == ["create"]
+            assert [one["kind"] for one in event["would_start"]] == ["ingest"]
         else:
-            assert "default/people  would start: create" in out
+            assert "default/people  would start: ingest landing: 1 of 2 new files" in out
     assert sorted(path for path in workspace.folder.rglob("*")) == before

@@ -110,7 +110,7 @@ def test_a_global_index_is_declared_once(capsys: Captured) -> None:
         capsys.readouterr().out
     )
     assert run(["declare", uri, "--index", "SIMPLE", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"index": "SIMPLE"}
+    assert json.loads(capsys.readouterr().out) == {"index": "SIMPLE", "dry_run": False}
     assert index_type(uri) == "SIMPLE"
     assert run(["plan", uri, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["keys"]

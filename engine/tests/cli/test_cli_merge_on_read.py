@@ -60,4 +60,4 @@ def test_files_names_the_logs_of_every_file_group(
         [".log", ".2_0-1-0"],
     ]
     assert run(["list-files", uri]) == 0
-    assert "1 file groups" in capsys.readouterr().out
+    assert "1 file group" in capsys.readouterr().out

@@ -182,7 +182,7 @@ def test_metadata_that_goes_between_the_look_and_the_read_is_looked_for_again() 
 
 def test_what_is_no_such_table_is_named() -> None:
     empty = StoreLocation.of("memory://nothing-here/table")
-    with pytest.raises(ObjectNotFoundError, match="No Iceberg table"):
+    with pytest.raises(ObjectNotFoundError, match="no Iceberg table"):
         FileSystemTable(empty).load()
     operations, store = table()
     body = store.get("metadata/v1.metadata.json")

@@ -30,8 +30,8 @@ NOT_READERS = ("engine/tideline/settings/", "engine/tideline/testing/", "/testin
 NAME = re.compile(r"(hoodie|tideline)\.[a-z][A-Za-z0-9_.]+[a-z_]")
 NOT_SETTINGS = re.compile(
     r"""
-    tideline\.(cli|spark|commands|dev|iceberg|write_)\b.*  # modules, groups
-    | tideline\.(lake_table|commit_report|testing).*
+    tideline\.(cli|hudi|spark|commands|dev|iceberg|write_)\b.*  # modules, groups
+    | tideline\.((iceberg_)?lake_table|commit_report|testing).*
     | tideline\.(ingest|token|operation)(\..*)?            # extra metadata of commits
     | tideline\.operation-id
     | tideline\.(clean\.(bytes\.deleted|elapsed\.ms))
