@@ -8,12 +8,8 @@ from dataclasses import dataclass, replace
 
 from tideline.hudi.nature.guard import require
 from tideline.hudi.nature.operation import Operation
-from tideline.hudi.recovery.execute import (
-    FailedWrites,
-    RolledBack,
-    execute_failed_writes_rollback,
-)
-from tideline.hudi.recovery.sweep import sweep_leftovers
+from tideline.hudi.recovery.execute import FailedWrites, RolledBack
+from tideline.hudi.recovery.recover import execute_recovery
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.engine import OpenEngine
 from tideline.hudi.services.explanation import NotDue
@@ -63,8 +59,5 @@ class ServiceContext:
         self, *, gives_up_unreadable: bool = False
     ) -> tuple[RolledBack, ...]:
         """Undo what dead writers left. Call under the lock."""
-        timeline = self.table.timeline()
         policy = replace(self.policy, gives_up_unreadable=gives_up_unreadable)
-        done = execute_failed_writes_rollback(self.table, timeline, policy)
-        sweep_leftovers(self.table, timeline, self.policy)
-        return done
+        return execute_recovery(self.table, self.table.timeline(), policy)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
-from tideline.hudi.recovery.execute import FailedWrites, find_failed_writes
+from tideline.hudi.recovery.execute import FailedWrites
+from tideline.hudi.recovery.recover import find_recoverable_writes
 from tideline.hudi.services.due_facts import ArchivalHolds
 from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.services.past_cleans import read_last_clean
@@ -74,8 +75,7 @@ class StoredFacts:
     def failed_writes(self) -> tuple[InstantTime, ...]:
         if self.policy is None:
             return ()
-        policy = replace(self.policy, gives_up_unreadable=True)
-        failed = find_failed_writes(self.table, self.timeline, policy)
+        failed = find_recoverable_writes(self.table, self.timeline, self.policy)
         return tuple(instant.time for instant in failed)
 
 

@@ -15,19 +15,12 @@ from dataclasses import replace
 
 from tideline.hudi.nature.guard import admit, require_by_properties
 from tideline.hudi.nature.operation import Operation
-from tideline.hudi.recovery.execute import (
-    FailedWrites,
-    RolledBack,
-    execute_failed_writes_rollback,
-    find_failed_writes,
-    plan_instant_rollback,
-)
+from tideline.hudi.recovery.execute import FailedWrites, RolledBack, plan_instant_rollback
 from tideline.hudi.recovery.plan import RollbackPlan
-from tideline.hudi.recovery.sweep import sweep_leftovers
+from tideline.hudi.recovery.recover import execute_recovery, find_recoverable_writes
 from tideline.hudi.table.agreement import check_agreement
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TIMEZONE
-from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.write.commit_write import commit_write
 from tideline.hudi.write.config import FailedWritesPolicy, WriteConfig
 from tideline.hudi.write.engine import WriteEngine
@@ -123,8 +116,8 @@ class TableWriter:
 
     def plan_recovery(self) -> tuple[RollbackPlan, ...]:
         """What `recover` would roll back now."""
-        policy = replace(self.failed_writes(), gives_up_unreadable=True)
-        failed = find_failed_writes(self.table, self.table.timeline(), policy)
+        timeline = self.table.timeline()
+        failed = find_recoverable_writes(self.table, timeline, self.failed_writes())
         return tuple(plan_instant_rollback(self.table, instant) for instant in failed)
 
     def recover(self, gone: Iterable[str]) -> tuple[RolledBack, ...]:
@@ -132,7 +125,5 @@ class TableWriter:
         config = self.index.plain(None)
         policy = replace(self.failed_writes(config), gives_up_unreadable=True, gone=frozenset(gone))
         with self.table.lock(config.lock_timing).acquire():
-            timeline: ActiveTimeline = admit(self.table, Operation.ROLLBACK)
-            done = execute_failed_writes_rollback(self.table, timeline, policy)
-            sweep_leftovers(self.table, timeline, policy)
-            return done
+            timeline = admit(self.table, Operation.ROLLBACK)
+            return execute_recovery(self.table, timeline, policy)

@@ -38,11 +38,10 @@ from tideline.hudi.nature.guard import admit
 from tideline.hudi.recovery.execute import (
     FailedWrites,
     RolledBack,
-    execute_failed_writes_rollback,
     execute_rollback,
     remove_files_of,
 )
-from tideline.hudi.recovery.sweep import sweep_leftovers
+from tideline.hudi.recovery.recover import execute_recovery
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema_history import SchemaHistory
 from tideline.hudi.table.schema_history_reader import schema_history
@@ -78,8 +77,7 @@ def begin_write(
     config, operation = request.config, request.operation
     with table.lock(config.lock_timing).acquire() as lease:
         timeline = admit(table, operation.permission)
-        rolled_back = execute_failed_writes_rollback(table, timeline, failed_writes)
-        sweep_leftovers(table, timeline, failed_writes)
+        rolled_back = execute_recovery(table, timeline, failed_writes)
         if rolled_back:
             timeline = table.timeline()
         if request.token is not None:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from tideline.errors import CorruptTableError
 from tideline.formats.bounded import PARSER_FAULTS, parse_json
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.carried_value import CARRIED_PREFIX, CARRIER_KEY
+from tideline.hudi.timeline.carried_value import CARRIED_PREFIX, CARRIER_KEY, carried_key
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.ingest.landing.landed_file import IDENTITY_BYTES, Landing, LandingFile, Position
 
@@ -169,7 +169,7 @@ def read_checkpoints(
             break
         extra = read_extra_metadata(instant)
         for name in searched:
-            text = extra.get(CHECKPOINT_PREFIX + name)
+            text = extra.get(carried_key(name))
             if text is None:
                 continue
             checkpoint = Checkpoint.decode(text, name=name, instant=instant.time)
@@ -178,7 +178,7 @@ def read_checkpoints(
         searched.discard(extra.get(INGEST_KEY, ""))
     archived = read_archived() if searched else {}
     for name in searched:
-        text = archived.get(CHECKPOINT_PREFIX + name)
+        text = archived.get(carried_key(name))
         if text is None:
             continue
         checkpoint = Checkpoint.decode(text, name=name, instant="archived")
@@ -205,7 +205,7 @@ def read_newest_checkpoints(
 
 def checkpoint_metadata(checkpoints: Mapping[str, Checkpoint]) -> dict[str, str]:
     """The checkpoints as entries of a commit's extra metadata."""
-    return {f"{CHECKPOINT_PREFIX}{name}": value.encode() for name, value in checkpoints.items()}
+    return {carried_key(name): value.encode() for name, value in checkpoints.items()}
 
 
 def _decode_all(extra: Mapping[str, str], instant: object) -> dict[str, Checkpoint]:

@@ -44,17 +44,18 @@ def write_frame(frame: DataFrame, writer: TableWriter, request: WriteRequest) ->
     repeated = repeated_write(table, request)
     if repeated is not None:
         return repeated
-    for attempts_left in range(request.config.conflict_retries, -1, -1):
+    attempts_left = request.config.conflict_retries
+    while True:
         engine = open_engine(frame, table, request.operation, request.config)
         try:
             return writer.write(engine, request)
         except ConflictError:
             # The other writer's files are looked up anew in the next attempt.
-            if attempts_left == 0:
+            if attempts_left <= 0:
                 raise
+            attempts_left -= 1
         finally:
             engine.release()
-    raise AssertionError("the last attempt returns or raises")
 
 
 def open_engine(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tideline.hudi.nature.operation import Operation
-from tideline.hudi.recovery.execute import RolledBack, find_failed_writes, plan_instant_rollback
+from tideline.hudi.recovery.execute import RolledBack, plan_instant_rollback
+from tideline.hudi.recovery.recover import find_recoverable_writes
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.explanation import Due, Explanation, NotDue
@@ -59,8 +60,7 @@ class Rollback(TableService):
         return Due(f"the writers of {failed} are gone") if failed else _NOBODY_DIED
 
     def plan(self, context: ServiceContext, timeline: ActiveTimeline) -> Explanation | NotDue:
-        policy = replace(context.policy, gives_up_unreadable=True)
-        failed = find_failed_writes(context.table, timeline, policy)
+        failed = find_recoverable_writes(context.table, timeline, context.policy)
         if not failed:
             return _NOBODY_DIED
         plans = [plan_instant_rollback(context.table, instant) for instant in failed]
