@@ -86,7 +86,7 @@ def test_on_s3_nothing_is_put_or_deleted(
     assert "GET" in methods
 
 
-def test_it_tells_what_the_table_is_and_what_lies_in_it(
+def test_it_reports_what_the_table_is_and_what_lies_in_it(
     table: SmallTable, tmp_path: Path, capsys: Captured
 ) -> None:
     (tmp_path / "orders/notes.txt").write_text("whose is this?")
@@ -209,7 +209,7 @@ FOREIGN = (
 
 @pytest.mark.fixtures
 @pytest.mark.parametrize("name", FOREIGN)
-def test_tables_of_others_are_told_as_they_are(
+def test_tables_of_others_are_reported_as_they_are(
     name: str, capsys: Captured, wide_words: Callable[[str], list[str]]
 ) -> None:
     folder = fixture_table(name)

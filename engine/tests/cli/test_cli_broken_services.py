@@ -116,7 +116,7 @@ def test_a_plan_that_cannot_be_read_is_named(
 
 
 @pytest.mark.parametrize("service", (LOG_COMPACTION, CLUSTERING), ids=str)
-def test_what_nobody_can_run_is_given_up_by_the_command_that_check_names(
+def test_what_cannot_be_run_is_given_up_by_the_command_that_check_names(
     service: TableService, table: SmallTable, capsys: Captured
 ) -> None:
     before = table.values()

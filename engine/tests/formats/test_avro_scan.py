@@ -178,7 +178,7 @@ def test_long_maps_and_values_are_stepped_over() -> None:
     ]
 
 
-def test_blocks_that_tell_their_size_are_read() -> None:
+def test_blocks_that_state_their_size_are_read() -> None:
     """Array blocks of Avro's Java library may have a negative count and a size in bytes."""
     plain = encode_records_container(
         METRICS, [{"path": "p", "sizes": [{"key": 1, "value": 2}], "bounds": [], "rows": 5}], {}
@@ -187,7 +187,7 @@ def test_blocks_that_tell_their_size_are_read() -> None:
     assert read_wanted(sized) == [{"path": "p", "rows": 5}]
 
 
-def test_broken_bytes_are_reported_as_a_corrupt_file_whatever_they_are() -> None:
+def test_any_broken_bytes_are_reported_as_a_corrupt_file() -> None:
     whole = metrics_container()
     header_ends = len(encode_records_container(METRICS, [], {}))
     for end in {*range(0, len(whole) - 1, 7)} - {header_ends}:

@@ -45,7 +45,7 @@ def metadata(entries: Mapping[str, str], *, int96: bool = False) -> pq.FileMetaD
         ({f"{SPARK}version": "10.0.0", **ROW_METADATA}, True, FileCalendar()),
     ],
 )
-def test_the_footer_tells_the_calendar(
+def test_the_footer_names_the_calendar(
     entries: Mapping[str, str], int96: bool, calendar: FileCalendar
 ) -> None:
     assert FileCalendar.of(metadata(entries, int96=int96)) == calendar

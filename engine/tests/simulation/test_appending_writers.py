@@ -143,7 +143,7 @@ def test_an_append_after_a_pending_compaction_begins_its_slice(table: SmallTable
     assert (dict(table.values())["k000"], dict(table.values())["k001"]) == (4, 3)
 
 
-def test_an_append_loses_to_a_compaction_scheduled_meanwhile(table: SmallTable) -> None:
+def test_an_append_loses_to_a_compaction_scheduled_concurrently(table: SmallTable) -> None:
     """The compaction may not have seen it, and would hide the slice it was appended to."""
 
     def other() -> None:
@@ -214,7 +214,7 @@ def test_an_update_may_withdraw_the_clustering(table: SmallTable, store: ObjectS
     assert_sound(table)
 
 
-def test_a_clustering_scheduled_meanwhile_makes_the_update_lose_unless_allowed(
+def test_a_clustering_scheduled_concurrently_makes_the_update_lose_unless_allowed(
     table: SmallTable,
 ) -> None:
     def other() -> None:

@@ -44,7 +44,7 @@ def test_a_seed_always_gives_the_same_history() -> None:
     assert steps_of(1) != steps_of(2)
 
 
-def test_a_failure_tells_the_seed_the_steps_and_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_reports_the_seed_the_steps_and_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     read = SmallTable.merged_values
 
     def read_without_the_first(

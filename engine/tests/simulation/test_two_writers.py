@@ -94,7 +94,7 @@ def test_a_key_that_is_new_to_both_is_stored_once(table: SmallTable, theirs: str
     assert_holds(table, OLD | {"k020": 2})
 
 
-def test_inserts_beside_each_other_both_succeed(table: SmallTable) -> None:
+def test_concurrent_inserts_both_succeed(table: SmallTable) -> None:
     """An insert promises nothing about keys, so appending in parallel stays free of conflicts."""
 
     def insert_meanwhile() -> None:
@@ -249,7 +249,7 @@ def columns(table: SmallTable) -> list[str]:
     return list(schema.names)
 
 
-def test_a_column_another_writer_adds_meanwhile_stays_in_the_schema(table: SmallTable) -> None:
+def test_a_column_another_writer_adds_concurrently_stays_in_the_schema(table: SmallTable) -> None:
     widening = with_note(batch([1], 3), "new")
     store = before_commit(table, lambda: table.write("upsert", widening))
     table.write("upsert", batch([0], 2), store=store)
@@ -437,7 +437,7 @@ def test_a_clock_set_back_during_a_write_does_not_kill_it(table: SmallTable) -> 
     assert_holds(table, OLD | {"k000": 2, "k001": 3})
 
 
-def test_a_recovery_beside_a_live_writer_does_nothing(table: SmallTable) -> None:
+def test_a_recovery_next_to_a_live_writer_does_nothing(table: SmallTable) -> None:
     def recover() -> None:
         assert LakeTable(open_fresh(table.location, clock=table.clock)).recover() == ()
 

@@ -74,9 +74,7 @@ def test_a_float_becomes_the_decimal_of_its_own_digits(spark: SparkSession, tmp_
     ]
 
 
-def test_archived_commits_leave_the_footers_to_tell_types(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_archived_commits_leave_types_to_the_footers(spark: SparkSession, tmp_path: Path) -> None:
     old, new = schema_of(a=pa.int32()), schema_of(a=pa.float64())
     middle = schema_of(a=pa.float32())
     table = HandWrittenTable.create(tmp_path / "t", old)

@@ -170,7 +170,7 @@ def test_any_character_may_be_in_a_partition_path(spark: SparkSession, tmp_path:
     assert frame.where("p = 'a%3Ab'").count() == 1
 
 
-def test_files_read_without_layout_tell_their_names(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_read_without_layout_give_their_names(spark: SparkSession, tmp_path: Path) -> None:
     table = daily_table(tmp_path / "t")
     opened = table.open()
     files = opened.file_system_view(opened.timeline()).latest_base_files(DAYS[0])

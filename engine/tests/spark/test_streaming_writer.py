@@ -117,7 +117,7 @@ def executing(table: SmallTable, folder: Path) -> Iterator[Path]:
         assert writer_process.join(process) == 0
 
 
-def test_services_that_a_stream_schedules_run_beside_it(
+def test_services_that_a_stream_schedules_run_alongside_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     table = SmallTable.create(

@@ -162,7 +162,7 @@ class TestLostReplies:
         "fault",
         [ProxyFault.APPLY_AND_DROP_REPLY, ProxyFault.DROP_REQUEST, ProxyFault.ANSWER_503],
     )
-    def test_a_foreign_object_stays_foreign_whatever_is_lost(
+    def test_a_foreign_object_stays_foreign_even_when_replies_are_lost(
         self, store: S3Store, proxy: FaultyS3Proxy, fault: ProxyFault
     ) -> None:
         store.put_if_absent("x", b"", token="theirs")

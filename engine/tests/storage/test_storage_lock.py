@@ -228,7 +228,7 @@ def test_renewing_gives_up_when_the_lock_object_is_gone(
     assert not lease.is_held()
 
 
-def test_a_lease_that_ended_is_lost_even_if_nobody_took_it(
+def test_a_lease_that_ended_is_lost_even_if_no_other_process_took_it(
     lock: StorageLock, memory: MemoryStore, clock: FakeClock
 ) -> None:
     lease = lock.acquire(timeout_s=0)

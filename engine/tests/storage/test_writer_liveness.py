@@ -64,7 +64,7 @@ def test_a_writer_that_stopped_leaves_nothing(tmp_path: Path, store: LocalStore)
     assert list_heartbeats(store) == frozenset()
 
 
-def test_a_lock_that_nobody_holds_is_a_dead_writers(tmp_path: Path, store: LocalStore) -> None:
+def test_a_lock_that_no_process_holds_is_a_dead_writers(tmp_path: Path, store: LocalStore) -> None:
     leave_a_dead_writers_lock(tmp_path, store)
     assert is_dead(store)
     assert list_heartbeats(store) == {INSTANT}

@@ -77,7 +77,7 @@ def plan_command(
 
 
 def _about(table: HoodieTable) -> dict[str, Any]:
-    """What a plan of all services says of the table besides: its ingests, where keys are unique."""
+    """What a plan of all services also says about the table: its ingests, where keys are unique."""
     keys = described(table)
     about: dict[str, Any] = {"ingests": describe_ingests(table, table.timeline())}
     return about if keys is None else {**about, "keys": keys}

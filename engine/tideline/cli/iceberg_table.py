@@ -1,4 +1,4 @@
-"""How the commands for Iceberg tables are told which table: a location, or a catalog's name."""
+"""How the commands for Iceberg tables are given a table: a location, or a catalog's name."""
 
 from __future__ import annotations
 

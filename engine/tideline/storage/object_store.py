@@ -184,5 +184,5 @@ def checked_prefix(prefix: str) -> str:
 
 
 def carries_token(body: bytes, stored: bytes, token: str | None) -> bool:
-    """Whether `stored` is `body` and so unique to `token` that nobody else can have written it."""
+    """Whether `stored` is `body`, and unique to `token`: no other process can have written it."""
     return token is not None and token.encode("ascii") in body and stored == body

@@ -39,7 +39,7 @@ class S3Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """How long requests may take. `read_timeout_s` starts anew with every byte received."""
+    """How long requests may take. `read_timeout_s` starts again with every byte received."""
 
     connect_timeout_s: float = 3.0
     read_timeout_s: float = 8.0

@@ -47,7 +47,7 @@ DRIFT_MS_MAX = 500
 
 _log = logging.getLogger(__name__)
 _POLL_S_MIN = 0.1
-_TOLD_EVERY_S = 5.0
+_LOGGED_EVERY_S = 5.0
 _FAILURES_MAX = 3
 _RENEWAL_ATTEMPTS = 3
 
@@ -119,7 +119,7 @@ class StorageLock:
 
 
 class _Waiting:
-    """How long one acquisition waits, and what it says meanwhile."""
+    """How long one acquisition waits, and what it logs while waiting."""
 
     def __init__(self, table: str, clock: Clock, timing: LockTiming, timeout_s: float) -> None:
         self._table = table
@@ -130,11 +130,11 @@ class _Waiting:
         self._waits = timeout_s > 0
         self._last_seen: _LockBody | None = None
         self._outlasted: _LockBody | None = None
-        self._told_s = self._begun_s
+        self._logged_s = self._begun_s
 
     def is_over(self, holder: _LockBody | None) -> bool:
         """Whether to give up, now that `holder` has the lock."""
-        self._tell(holder)
+        self._log_holder(holder)
         before, self._last_seen = self._last_seen, holder or self._last_seen
         if self._clock.monotonic_s() < self._deadline_s:
             return False
@@ -142,7 +142,7 @@ class _Waiting:
             return True
         if self._outlasted is None and before in (None, holder):
             self._outlasted = holder
-        # Renewed, or taken by the next: somebody is alive.
+        # Renewed, or taken by the next: a process is alive.
         return self._outlasted != holder or self._lease_s(holder) > self._timing.lease_end_s_max
 
     def remaining_s(self, holder: _LockBody | None) -> float:
@@ -162,11 +162,11 @@ class _Waiting:
             f"{message}; waited {waited_s:.0f} s", table=self._table, path=STORAGE_LOCK_PATH
         )
 
-    def _tell(self, holder: _LockBody | None) -> None:
+    def _log_holder(self, holder: _LockBody | None) -> None:
         now_s = self._clock.monotonic_s()
-        is_due = now_s - self._told_s >= _TOLD_EVERY_S
+        is_due = now_s - self._logged_s >= _LOGGED_EVERY_S
         if holder is not None and is_due:
-            self._told_s = now_s
+            self._logged_s = now_s
             _log.warning("Waiting for the table lock of %s, held by %s", self._table, holder)
 
     def _lease_s(self, holder: _LockBody) -> float:

@@ -1,6 +1,6 @@
 """The commit that replaces files by others with the same rows.
 
-Rows never come, go or change by it, whatever other writers do meanwhile:
+It never adds, removes or changes rows, regardless of what other writers do concurrently:
 
 1. no row of a replaced file may have been deleted since the rewrite read it (validation.py);
 2. every replaced file must still belong to the branch (rewritten_manifests.py);
@@ -76,7 +76,7 @@ class _Replacement:
         reason = find_conflict(self.io, metadata, self.rewrite)
         head = metadata.ref_snapshot(self.rewrite.branch)
         if reason is not None or head is None:
-            return Conflicted(reason or f"branch {self.rewrite.branch} leads nowhere")
+            return Conflicted(reason or f"branch {self.rewrite.branch} has no snapshot")
         if self.manifests is None:
             policy = MergePolicy.of(metadata.properties)
             self.manifests = ManifestRewrite(self.io, self.writer, self.rewrite, policy)

@@ -101,7 +101,7 @@ class SummaryBuilder:
         self._of(partition).remove(file)
 
     def properties(self, *, partition_limit: int = 0) -> dict[str, str]:
-        """The part of the summary that tells of files."""
+        """The part of the summary about files."""
         result = self.counts.properties()
         if self.duplicates:
             result["deleted-duplicate-files"] = str(self.duplicates)

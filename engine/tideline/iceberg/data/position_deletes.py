@@ -1,6 +1,6 @@
 """Position delete files: pairs of a data file's path and a row number in it.
 
-A file may speak of many data files and many files of one; each is read once and cut by path.
+A file may cover many data files, and many files may cover one; each is read once and cut by path.
 
 Source: Iceberg's specification, "Position Delete Files".
 """

@@ -58,7 +58,7 @@ class Projection:
     ) -> Projection:
         """Match `wanted` with a file's columns; `constants` are its identity partition values.
 
-        Raises CorruptTableError for a required field that is nowhere, UnsupportedTableError for a
+        Raises CorruptTableError for a required field that is missing, UnsupportedTableError for a
         type that cannot become the wanted one.
         """
         matcher = _Matcher(path, constants)

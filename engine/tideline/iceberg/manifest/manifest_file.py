@@ -156,7 +156,7 @@ def encode_manifest(
 
 @dataclass(frozen=True, slots=True)
 class _EntryReader:
-    """Finds fields by id under whatever name the writer gave them."""
+    """Finds fields by id under any name the writer gave them."""
 
     entry_names: Mapping[int, str]
     file_names: Mapping[int, str]

@@ -21,7 +21,7 @@ from tideline.iceberg.metadata.snapshot import Snapshot
 from tideline.iceberg.table.file_io import FileIO
 
 WORKERS = 8
-"""Manifests fetched at the same time."""
+"""Manifests fetched concurrently."""
 
 _STATUS, _DATA_FILE, _FILE_PATH = 0, 2, 100
 
@@ -79,7 +79,7 @@ def in_parallel(work: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
 
 
 def _unlisted(io: FileIO, path: str, snapshot: Snapshot) -> ManifestFile:
-    """A manifest that old version 1 metadata names without a list: its own header tells the rest.
+    """A manifest that old version 1 metadata names without a list: its own header has the rest.
 
     Its files count as added by the snapshot at hand unless they name another one, as they must.
     """

@@ -178,8 +178,8 @@ def _without_ref(metadata: TableMetadata, name: str) -> TableMetadata:
 
 
 def _without_snapshots(metadata: TableMetadata, gone: frozenset[int]) -> TableMetadata:
-    """Without the snapshots, their statistics, and the part of the log that no longer tells the
-    whole story (as Iceberg does: everything up to the newest entry of a removed snapshot)."""
+    """Without the snapshots, their statistics, and the part of the log that is no longer complete
+    (as Iceberg does: everything up to the newest entry of a removed snapshot)."""
     log: list[SnapshotLogEntry] = []
     for entry in metadata.snapshot_log:
         if entry.snapshot_id in gone:

@@ -1,7 +1,7 @@
 """Table metadata: the JSON document that is the table (spec, "Table Metadata").
 
 Versions 1 to 3 are read; a document is written back in its own version. The parsed values stand
-beside the document they came from, so that fields unknown to Tideline survive a commit.
+next to the document they came from, so that fields unknown to Tideline survive a commit.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ def _parse(cls: type[TableMetadata], document: Mapping[str, Any], version: int) 
 def _table_uuid(document: Mapping[str, Any], version: int) -> str:
     if "table-uuid" in document or version > 1:
         return str(document["table-uuid"])
-    # Version 1 need not name one; whoever writes next gives it a lasting one, the same for all.
+    # Version 1 need not name one; the next writer gives it a lasting one, the same for all.
     return str(uuid.uuid5(uuid.NAMESPACE_URL, document["location"]))
 
 

@@ -145,7 +145,7 @@ class RewriteOptions:
         return int(self.target_size_bytes + (self.size_bytes_max - self.target_size_bytes) * 0.5)
 
     def outputs_expected(self, input_bytes: int) -> int:
-        """How many files that many bytes make, without a remainder nobody wants."""
+        """How many files that many bytes make, without a small remainder."""
         if self.strategy.shuffles:
             input_bytes = int(input_bytes * self.compression_factor)
         if input_bytes < self.target_size_bytes:

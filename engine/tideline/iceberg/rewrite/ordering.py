@@ -16,8 +16,8 @@ from tideline.iceberg.rewrite.sort_terms import SortTerm
 def row_order(options: RewriteOptions, metadata: TableMetadata) -> RowOrder | None:
     """None for a rewrite that leaves rows in the order they have.
 
-    Raises ConfigError for a column that the table does not have, a transform nobody knows, and a
-    sort without an order where the table has none either.
+    Raises ConfigError for a column that the table does not have, an unknown transform, and a sort
+    without an order where the table has none either.
     """
     if options.strategy is RewriteStrategy.BINPACK:
         return None

@@ -1,8 +1,8 @@
 """Rewriting data files from plan to commit.
 
 1. Plan over the newest snapshot of the branch.
-2. An engine writes the groups anew. A group whose new files have other numbers of rows than they
-   must counts as failed.
+2. An engine rewrites the groups. A group whose new files have other numbers of rows than they must
+   counts as failed.
 3. Commit all groups at once; or, with partial progress, so many at a time that there are at most
    `partial-progress.max-commits`, a failed group or commit leaving the others alone.
 4. With `remove-dangling-deletes` one more commit removes the delete files that are left without a

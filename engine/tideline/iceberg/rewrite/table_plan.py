@@ -1,4 +1,4 @@
-"""Planning a rewrite of a table: its branch's files scanned, grouped, and told as JSON."""
+"""Planning a rewrite of a table: its branch's files scanned, grouped, and reported as JSON."""
 
 from __future__ import annotations
 

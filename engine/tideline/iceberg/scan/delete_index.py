@@ -5,7 +5,7 @@
    number; one that names a single data file, to that one.
 3. An equality delete file applies to data files of its own partition, or of all when its spec is
    unpartitioned, if their sequence number is lower.
-4. Bounds and null counts can tell that a delete file holds nothing for a data file.
+4. Bounds and null counts can show that a delete file holds nothing for a data file.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class DeleteIndex:
 
     @property
     def needs_data_metrics(self) -> bool:
-        """Whether metrics of data files can tell that a delete does not concern them."""
+        """Whether metrics of data files can show that a delete does not concern them."""
         return bool(self._equality) or bool(self._global_equality.entries)
 
     def deletes_for(self, data_file: DataFile, sequence_number: int) -> FileDeletes:

@@ -1,7 +1,7 @@
 """What a literal of a filter means for a column: Iceberg's internal value of the column's type.
 
-Integers, decimals, dates and times lie on a grid: a literal between two points of the grid is told
-by the point below it, and that it is not exact.
+Integers, decimals, dates and times lie on a grid: a literal between two points of the grid is
+represented by the point below it, marked as not exact.
 """
 
 from __future__ import annotations

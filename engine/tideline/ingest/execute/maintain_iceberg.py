@@ -1,8 +1,9 @@
-"""Operations that look after an Iceberg table.
+"""Operations that maintain an Iceberg table.
 
 Each is one call of the engine's own (rewrite/run.py, maintenance/); what is here gives it the
-operation's arguments and turns what it did into a result. Every call plans anew on the newest
-metadata: whatever happened since the operation was written down, only what is due is done.
+operation's arguments and turns what it did into a result. Every call plans again on the newest
+metadata: even if the table has changed since the operation was written down, only what is due is
+done.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Carrying out one operation, whoever planned it: a local worker, or `tideline execute`."""
+"""Carrying out one operation, for any caller: a local worker, or `tideline execute`."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def _instants(archived: ArchivedTimeline, files: Iterable[ArchiveFile]) -> froze
 
 
 def _sound_blocks(body: bytes, path: str) -> bytes:
-    """The file without damaged blocks, which nobody can read anyway."""
+    """The file without damaged blocks, which no reader can read anyway."""
     return b"".join(
         body[frame.offset : frame.offset + frame.size_bytes]
         for frame in read_archive_frames(body, path=path)
