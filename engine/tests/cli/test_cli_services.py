@@ -1,4 +1,4 @@
-"""`plan` and `execute`: every service explained, run, and told file by file."""
+"""`plan` and `execute`: every service explained, run, and reported file by file."""
 
 from __future__ import annotations
 

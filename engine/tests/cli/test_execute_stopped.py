@@ -1,4 +1,4 @@
-"""A driver told to stop in the middle of a write: a real process, a real Java, a real SIGTERM."""
+"""A driver asked to stop in the middle of a write: a real process, a real Java, a real SIGTERM."""
 
 from __future__ import annotations
 

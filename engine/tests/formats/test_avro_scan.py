@@ -1,4 +1,4 @@
-"""Reading Avro records in part gives what fastavro gives, without the fields nobody wants."""
+"""Reading Avro records in part gives what fastavro gives, without the unwanted fields."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ def record(draw: st.DrawFn, names: Names, depth: int) -> Typed:
 
 @st.composite
 def containers(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]], frozenset[int]]:
-    """A schema, records of it, and the field ids nobody wants."""
+    """A schema, records of it, and the unwanted field ids."""
     schema, values = record(draw, Names(), 2)
     return schema, draw(st.lists(values, max_size=3)), draw(st.frozensets(st.integers(0, 9)))
 
 
 def trimmed(schema: Any, value: Any, unwanted: frozenset[int]) -> Any:
-    """The value without the fields nobody wants, at any depth."""
+    """The value without the unwanted fields, at any depth."""
     if isinstance(schema, Mapping) and schema["type"] == "record":
         return {
             field["name"]: trimmed(field["type"], value[field["name"]], unwanted)

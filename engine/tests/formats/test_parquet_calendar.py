@@ -1,4 +1,4 @@
-"""The calendar of a parquet file's dates, as Spark's readers tell it from the footer."""
+"""The calendar of a parquet file's dates, as Spark's readers take it from the footer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checkpoint: no file is lost or repeated, whatever the order of arrival or of deaths."""
+"""The checkpoint: no file is lost or repeated, in any order of arrival or of deaths."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def put(folder: Path, files: Mapping[str, str | bytes]) -> list[str]:
 
 
 def in_order(frame: DataFrame) -> list[tuple[Any, ...]]:
-    """The rows in order of arrival, without the column that tells it."""
+    """The rows in order of arrival, without the column that gives it."""
     return [tuple(row)[:-1] for row in frame.orderBy(SEQUENCE).collect()]
 
 

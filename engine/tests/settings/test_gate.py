@@ -1,4 +1,4 @@
-"""What is given is refused where it is wrong; what is stored is only told."""
+"""What is given is refused where it is wrong; what is stored is only reported."""
 
 from __future__ import annotations
 

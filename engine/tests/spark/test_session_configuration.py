@@ -110,7 +110,7 @@ def test_a_session_started_without_the_jars_refuses_an_s3_location(spark: SparkS
     assert jvm is not None
     if jvm.java.lang.System.getProperty("java.class.path").find("hadoop-aws") >= 0:
         pytest.skip("this session was started with the S3A connector")
-    with pytest.raises(ConfigError, match="start the session anew"):
+    with pytest.raises(ConfigError, match="start a new session"):
         connect_s3a(spark, MINIO)
 
 

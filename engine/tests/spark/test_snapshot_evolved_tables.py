@@ -180,7 +180,7 @@ def test_mislabelled_timestamps_regain_their_unit(spark: SparkSession, tmp_path:
 def test_lists_of_two_levels_and_of_three_are_read_together(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Hudi's Avro writer makes the one, everybody else the other."""
+    """Hudi's Avro writer makes the one, all others the other."""
     schema = schema_of(tags=pa.list_(pa.field("element", pa.string())))
     table = HandWrittenTable.create(tmp_path / "t", schema)
     table.commit("1", {("", "f1-0"): rows_of(schema, (1, ["a", "b"]), (2, None))})
@@ -191,7 +191,7 @@ def test_lists_of_two_levels_and_of_three_are_read_together(
 
 
 def rewrite_with_legacy_lists(spark: SparkSession, file: Path, folder: Path) -> None:
-    """Let Spark write the file anew with lists as Hive and old Avro had them."""
+    """Let Spark rewrite the file with lists as Hive and old Avro had them."""
     frame = spark.read.parquet(str(file))
     schema = T.StructType(frame.schema.fields)
     schema["tags"].dataType = T.ArrayType(T.StringType(), containsNull=False)

@@ -1,4 +1,4 @@
-"""Which partition paths tell the values of their columns for certain."""
+"""Which partition paths give the values of their columns for certain."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def table(spark: SparkSession, tmp_path: Path) -> WrittenTable:
 
 
 @dataclass(slots=True)
-class Meanwhile:
+class InterruptedEngine:
     """A Spark engine during whose write something else happens, once its files are there."""
 
     engine: SparkWriteEngine
@@ -74,7 +74,7 @@ def write_while(
     config = lake.write_config(None)
     engine = open_engine(table.frame(rows), lake.hoodie_table, wanted, config)
     try:
-        lake.write_with(Meanwhile(engine, happens), wanted, config, {})
+        lake.write_with(InterruptedEngine(engine, happens), wanted, config, {})
     finally:
         engine.release()
 

@@ -1,4 +1,4 @@
-"""On a local folder the kernel tells a live writer from a dead one."""
+"""On a local folder the kernel distinguishes live writers from dead ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def is_dead(store: LocalStore) -> bool:
 
 
 def leave_a_dead_writers_lock(tmp_path: Path, store: LocalStore) -> Path:
-    """A heartbeat as young as can be, and a lock file that nobody holds."""
+    """A heartbeat as young as can be, and a lock file that no process holds."""
     heartbeat = Heartbeat(store, INSTANT, SystemClock())
     heartbeat.start()
     body = (tmp_path / LOCK).read_bytes()

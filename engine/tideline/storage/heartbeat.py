@@ -4,8 +4,7 @@
 store last saw it written. A writer whose heartbeat lapsed may be rolled back by any other writer,
 so it must not complete its instant. On a local folder the kernel knows better than any clock
 whether a writer's process is alive or gone; see `liveness`.
-Source: Hudi `HoodieHeartbeatClient`,
-`HeartbeatUtils`.
+Source: Hudi `HoodieHeartbeatClient`, `HeartbeatUtils`.
 
 The object holds the writer's name, or nothing: a process that knows that the writer is gone need
 not wait. Before its completing request a writer takes the name back, because a request may outlive
