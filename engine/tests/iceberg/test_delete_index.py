@@ -140,7 +140,7 @@ def test_a_deletion_vector_stands_for_all_position_deletes_of_its_file() -> None
 @pytest.mark.parametrize(
     ("deletes", "message"),
     [
-        ([(vector("one", "data"), 5), (vector("two", "data"), 6)], "Two deletion vectors"),
+        ([(vector("one", "data"), 5), (vector("two", "data"), 6)], "two deletion vectors"),
         ([(vector("one", "data"), 3)], "older than the data file"),
         ([(vector("one", "data", partition=("b",)), 5)], "different partitions"),
         ([(positions("p", partition=("b",), referenced_data_file="data"), 5)], "different part"),

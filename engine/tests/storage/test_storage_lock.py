@@ -329,7 +329,7 @@ def test_a_holder_that_renews_is_waited_for_no_longer_than_its_next_renewal(
     ):
         StorageLock(RenewingStore(memory, clock, 30), clock).acquire(timeout_s=60)
     assert 60 <= clock.monotonic_s() - began_s < 60 + 30 + 2
-    assert f"Waiting for the table lock of {memory.uri}, held by {OTHER_OWNER}" in caplog.text
+    assert f"waiting for the table lock of {memory.uri}, held by {OTHER_OWNER}" in caplog.text
 
 
 def test_a_lease_without_an_end_in_sight_is_not_waited_for(

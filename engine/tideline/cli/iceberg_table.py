@@ -41,7 +41,7 @@ class TableSource:
             )
         except ImportError as error:
             raise ConfigError(
-                "Catalogs need the extra iceberg: pip install 'tideline[iceberg]'",
+                "catalogs need the extra iceberg: pip install 'tideline[iceberg]'",
                 value=str(error),
             ) from error
 

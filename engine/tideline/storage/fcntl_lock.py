@@ -51,7 +51,7 @@ class FcntlLock:
             if now_s - logged_s >= _LOGGED_EVERY_S:
                 logged_s = now_s
                 _log.warning(
-                    "Waiting for the table lock %s, held by %s", self._file, self._holder()
+                    "waiting for the table lock %s, held by %s", self._file, self._holder()
                 )
             self._clock.sleep(min(_POLL_S, remaining_s))
 
@@ -79,7 +79,7 @@ class FcntlLock:
             return None if descriptor is None else FcntlLease(descriptor, within_process)
         except OSError as error:
             raise StorageUnavailableError(
-                f"Cannot lock local file: {error.strerror}", path=self._file
+                f"cannot lock local file: {error.strerror}", path=self._file
             ) from error
 
 

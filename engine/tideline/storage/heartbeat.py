@@ -101,7 +101,7 @@ class Heartbeat:
             try:
                 self._store.delete(self._path)
             except TidelineError as error:
-                _log.warning("Cannot remove the heartbeat, it will expire: %s", error)
+                _log.warning("cannot remove the heartbeat, it will expire: %s", error)
             self._release_lock()
 
     def lapse(self) -> None:
@@ -118,7 +118,7 @@ class Heartbeat:
             try:
                 self._beat()
             except StorageUnavailableError as error:
-                _log.warning("Cannot renew the heartbeat, will retry: %s", error)
+                _log.warning("cannot renew the heartbeat, will retry: %s", error)
             return True
 
     def withdraw_name(self) -> None:

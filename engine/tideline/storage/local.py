@@ -249,7 +249,7 @@ class LocalStore:
         try:
             yield
         except _MISSING:
-            raise ObjectNotFoundError("No such object", path=self._root / path) from None
+            raise ObjectNotFoundError("no such object", path=self._root / path) from None
         except OSError as error:
             raise _unavailable("read", self._root / path, error) from error
 
@@ -412,7 +412,7 @@ def _remove_tree(folder: Path) -> None:
 def _unavailable(action: str, file: Path, error: OSError) -> TidelineError:
     reason = error.strerror or type(error).__name__
     if error.errno in (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ):
-        return InvalidDataError(f"The file system cannot hold this name: {reason}", path=file)
+        return InvalidDataError(f"the file system cannot hold this name: {reason}", path=file)
     if error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK):
         return UnsupportedRequestError(f"cannot {action} local file: {reason}", path=file)
     return StorageUnavailableError(f"Cannot {action} local file: {reason}", path=file)

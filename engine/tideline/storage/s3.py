@@ -191,7 +191,7 @@ class S3Store:
         found = self.head(path)
         if found is None:
             raise ObjectNotFoundError(
-                f"No such object at {self.endpoint_url}", path=self._uri(path)
+                f"no such object at {self.endpoint_url}", path=self._uri(path)
             )
         return io.BufferedReader(_RangeReader(self, path, found.size_bytes), _READ_BUFFER_BYTES)
 
@@ -356,7 +356,7 @@ class _RangeReader(io.RawIOBase):
         client = self._store._client(data=True)
         piece = self._store._range(client, self._path, self._position, length)
         if len(piece) < length:
-            raise StorageUnavailableError("Object became shorter while read", path=self._path)
+            raise StorageUnavailableError("object became shorter while read", path=self._path)
         self._position += length
         return piece
 

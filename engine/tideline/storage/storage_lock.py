@@ -167,7 +167,7 @@ class _Waiting:
         is_due = now_s - self._logged_s >= _LOGGED_EVERY_S
         if holder is not None and is_due:
             self._logged_s = now_s
-            _log.warning("Waiting for the table lock of %s, held by %s", self._table, holder)
+            _log.warning("waiting for the table lock of %s, held by %s", self._table, holder)
 
     def _lease_s(self, holder: _LockBody) -> float:
         return (holder.valid_until_ms + DRIFT_MS_MAX + 1 - self._clock.now_ms()) / 1000
@@ -237,7 +237,7 @@ class StorageLease:
                         return True
                     self._lost = not self._adopt()
                 except StorageUnavailableError as error:
-                    _log.warning("Cannot renew the table lock, will retry: %s", error)
+                    _log.warning("cannot renew the table lock, will retry: %s", error)
                     return True
             return not self._lost
 
@@ -255,7 +255,7 @@ class StorageLease:
                     self._write_released()
                     return
                 except TidelineError as error:
-                    _log.warning("Cannot release the table lock, it will expire: %s", error)
+                    _log.warning("cannot release the table lock, it will expire: %s", error)
                     if not isinstance(error, StorageUnavailableError):
                         return
                     if attempt + 1 < _RENEWAL_ATTEMPTS:
@@ -311,7 +311,7 @@ class _LockBody:
             return cls(str(fields["owner"]), int(fields["validUntil"]), bool(fields["expired"]))
         except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
             raise CorruptTableError(
-                "The table lock is not a storage lock of RFC-91; remove it once no writer runs",
+                "the table lock is not a storage lock of RFC-91; remove it once no writer runs",
                 path=STORAGE_LOCK_PATH,
                 value=body[:200],
             ) from error

@@ -32,7 +32,7 @@ def read_plan(table: HoodieTable, rollback: Instant) -> RollbackPlan | None:
     try:
         return RollbackPlan.from_avro(decode_container(table.store.get(path), path=path), path=path)
     except (CorruptTableError, ObjectNotFoundError) as error:
-        _log.warning("Cannot read the plan of a pending rollback, making a new one: %s", error)
+        _log.warning("cannot read the plan of a pending rollback, making a new one: %s", error)
         return None
 
 

@@ -78,7 +78,7 @@ def _outcome_of_failure(transaction: WriteTransaction, error: BaseException) -> 
         _log.warning("%s", unknown)
         return None
     if found is not None:
-        _log.warning("Commit %s took place in spite of: %s", transaction.instant, error)
+        _log.warning("commit %s took place in spite of: %s", transaction.instant, error)
     return None if is_interrupted else found
 
 

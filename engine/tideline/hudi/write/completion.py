@@ -123,7 +123,7 @@ class InstantCompletion:
                         return None
                     reason = "it answers again, and the instant is still pending"
                 except TidelineError as error:
-                    _log.warning("Cannot settle what became of %s: %s", instant, error)
+                    _log.warning("cannot settle what became of %s: %s", instant, error)
                     reason = error.message
                     if not was_sent and not isinstance(error, StorageUnavailableError):
                         return None
@@ -142,7 +142,7 @@ class InstantCompletion:
         try:
             delete_markers(self._table.store, instant)
         except TidelineError as error:
-            _log.warning("Cannot remove markers, the next writer will: %s", error)
+            _log.warning("cannot remove markers, the next writer will: %s", error)
         self._heartbeat.stop()
 
     @property

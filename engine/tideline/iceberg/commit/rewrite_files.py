@@ -93,13 +93,13 @@ def _check_fits(rewrite: RewriteFiles, metadata: TableMetadata) -> None:
     """Refuses what the table's format version has no place for."""
     ref = metadata.refs.get(rewrite.branch)
     if ref is not None and ref.type != "branch":
-        raise ConfigError("A snapshot goes on a branch, this is a tag", value=rewrite.branch)
+        raise ConfigError("a snapshot goes on a branch, this is a tag", value=rewrite.branch)
     for added in rewrite.added_deletes:
         file, version = added.file, metadata.format_version
         is_position_file = file.content.name == "POSITION_DELETES" and not file.is_deletion_vector
         if version == 1 or (version == 2 and file.is_deletion_vector):
-            message = f"Format version {version} has no such delete files"
+            message = f"format version {version} has no such delete files"
             raise InvalidDataError(message, table=metadata.location, path=file.file_path)
         if version > 2 and is_position_file:
-            message = f"Format version {version} takes deletion vectors, no position delete files"
+            message = f"format version {version} takes deletion vectors, no position delete files"
             raise InvalidDataError(message, table=metadata.location, path=file.file_path)

@@ -151,7 +151,7 @@ def partition_limit(properties: Mapping[str, str]) -> int:
     try:
         return int(text)
     except ValueError as error:
-        message = f"The table property {PARTITION_LIMIT_PROPERTY} must be a whole number"
+        message = f"the table property {PARTITION_LIMIT_PROPERTY} must be a whole number"
         raise ConfigError(message, value=text) from error
 
 

@@ -55,7 +55,7 @@ def live_paths(io: FileIO, manifest: ManifestFile) -> Iterator[str]:
     Raises as `manifests_of` does.
     """
     container = open_container(io.read(manifest.path), path=manifest.path)
-    message = "A manifest lacks fields that the specification requires"
+    message = "a manifest lacks fields that the specification requires"
     with faults_named(message, path=manifest.path):
         names = {field["field-id"]: field for field in container.schema["fields"]}
         status, file = names[_STATUS]["name"], names[_DATA_FILE]
@@ -85,7 +85,7 @@ def _unlisted(io: FileIO, path: str, snapshot: Snapshot) -> ManifestFile:
     """
     body = io.read(path)
     header = open_container(body, path=path).metadata
-    with faults_named("A manifest's header is not understood", path=path):
+    with faults_named("a manifest's header is not understood", path=path):
         spec_id = int(header.get("partition-spec-id", "0"))
     return ManifestFile(
         path=path,

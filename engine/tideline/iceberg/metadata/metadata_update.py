@@ -138,7 +138,7 @@ def apply_updates(
 
 def _with_snapshot(metadata: TableMetadata, snapshot: Snapshot) -> TableMetadata:
     if metadata.snapshot(snapshot.snapshot_id) is not None:
-        message = "The table already lists a snapshot of this id"
+        message = "the table already lists a snapshot of this id"
         raise CorruptTableError(message, table=metadata.location, value=snapshot.snapshot_id)
     next_row_id = metadata.next_row_id
     if next_row_id is not None:

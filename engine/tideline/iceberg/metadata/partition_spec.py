@@ -138,4 +138,4 @@ def parse_partition_fields(values: Any) -> tuple[PartitionField, ...]:
             for position, value in enumerate(values)
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise CorruptTableError(f"A partition field lacks {error}", value=values) from error
+        raise CorruptTableError(f"a partition field lacks {error}", value=values) from error

@@ -145,7 +145,7 @@ class _Run:
         for failed in self.failed_commits:
             if failed.unknown is not None:
                 raise self._unknown(failed.unknown)
-            message = f"The rewrite is void: {failed.reason}"
+            message = f"the rewrite is void: {failed.reason}"
             raise ConflictError(message, table=self.table.metadata.location)
 
     def in_parts(self, engine: RewriteEngine) -> None:
@@ -281,5 +281,5 @@ def _row_error(group: FileGroup, added: Sequence[DataFile]) -> CorruptTableError
     if rows == group.rows or (has_deletes and rows < group.rows):
         return None
     first = group.tasks[0].data_file.file_path
-    message = f"A file group has {group.rows} rows by its metadata, but {rows} were read"
+    message = f"a file group has {group.rows} rows by its metadata, but {rows} were read"
     return CorruptTableError(message, path=first)

@@ -104,11 +104,11 @@ def _column(name: str, schema: Schema) -> tuple[NestedField, PrimitiveType]:
     field = schema.find(name) or schema.find(name, case_sensitive=False)
     if field is None:
         known = ", ".join(one.name for one in schema.fields)
-        raise ConfigError(f"The filter names a column that is not there; there are {known}",
+        raise ConfigError(f"the filter names a column that is not there; there are {known}",
                           value=name)  # fmt: skip
     if parts_of(field.type) or not _is_single(field, schema):
         raise ConfigError(
-            "A filter cannot ask for a whole struct, nor for what is in a list or map", value=name
+            "a filter cannot ask for a whole struct, nor for what is in a list or map", value=name
         )
     return field, field.type  # type: ignore[return-value]
 

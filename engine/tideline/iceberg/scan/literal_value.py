@@ -59,7 +59,7 @@ def literal_value(literal: Literal, type_: PrimitiveType, column: str) -> Litera
         found = None
     if found is None:
         raise ConfigError(
-            f"The filter compares column {column} of type {type_} with a {literal.kind.value}",
+            f"the filter compares column {column} of type {type_} with a {literal.kind.value}",
             value=literal.text,
         )
     return found

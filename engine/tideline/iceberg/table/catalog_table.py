@@ -85,12 +85,12 @@ def open_catalog(
         (one for one in given if any(word in one.lower() for word in _SECRET_WORDS)), None
     )
     if secret is not None:
-        message = f"Catalog property {secret!r} looks like a credential: set it in the environment"
+        message = f"catalog property {secret!r} looks like a credential: set it in the environment"
         raise ConfigError(message)
     try:
         return load_catalog(name, **given, **(credentials or {}))
     except Exception as error:  # PyIceberg and the catalog's client raise any exception
-        raise ConfigError(f"The catalog cannot be opened: {error}", value=name) from error
+        raise ConfigError(f"the catalog cannot be opened: {error}", value=name) from error
 
 
 class CatalogTable:
@@ -152,7 +152,7 @@ class CatalogTable:
         except NoSuchTableError as error:
             raise self._missing() from error
         except (ForbiddenError, UnauthorizedError) as error:
-            message = f"The catalog refuses us: {error}"
+            message = f"the catalog refuses us: {error}"
             raise StorageUnavailableError(message, table=self._name) from error
         except Exception as error:  # a catalog's client raises any exception
             return self._settle(base, asked, changes, error)
@@ -182,7 +182,7 @@ class CatalogTable:
                 if now.metadata_location == base.metadata_location and not isinstance(
                     error, CommitFailedException
                 ):
-                    message = f"The catalog does not take the change: {error}"
+                    message = f"the catalog does not take the change: {error}"
                     raise UnsupportedTableError(message, table=self._name) from error
                 return Conflicted(str(error))
         return Unknown(f"the catalog may have committed: {error!r}")
@@ -194,7 +194,7 @@ class CatalogTable:
         except NoSuchTableError as error:
             raise self._missing() from error
         except Exception as error:  # a catalog's client raises any exception
-            message = f"The catalog does not answer: {error}"
+            message = f"the catalog does not answer: {error}"
             raise StorageUnavailableError(message, table=self._name) from error
 
     def _missing(self) -> TableNotFoundError:

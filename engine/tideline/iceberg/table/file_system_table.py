@@ -113,7 +113,7 @@ class FileSystemTable:
         if base.version is None:
             raise ValueError("the metadata was not loaded from this table")
         if base.metadata.properties.get("write.metadata.path"):
-            message = "A table without a catalog keeps its metadata in its own folder"
+            message = "a table without a catalog keeps its metadata in its own folder"
             raise UnsupportedTableError(
                 message, table=self._location.uri, value="write.metadata.path"
             )
@@ -200,7 +200,7 @@ class FileSystemTable:
             suffix = next(suffix for suffix in _SUFFIXES if suffix in by_suffix)
             return newest, f"{FOLDER}/{by_suffix[suffix]}"
         if any(_is_metadata(name) for name in names):
-            message = "The table belongs to a catalog, which alone knows its newest metadata"
+            message = "the table belongs to a catalog, which alone knows its newest metadata"
             raise UnsupportedTableError(message, table=self._location.uri)
         raise TableNotFoundError("no Iceberg table here", table=self._location.uri)
 

@@ -68,7 +68,7 @@ class SparkPods:
                 raise ConfigError(f"is of version {version}, known is {_VERSION}", path=path)
             return cls(**content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ConfigError(f"These are no Spark pods: {error}", path=path) from error
+            raise ConfigError(f"these are no Spark pods: {error}", path=path) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class ThisPod:
         names = ("POD_NAME", "POD_NAMESPACE", "POD_IP")
         missing = [name for name in names if not environment.get(name)]
         if missing:
-            raise ConfigError(f"A driver on Kubernetes needs {', '.join(missing)} set")
+            raise ConfigError(f"a driver on Kubernetes needs {', '.join(missing)} set")
         name, namespace, ip = (environment[name] for name in names)
         # By address: the certificate names it, and no name server is needed.
         host = environment.get("KUBERNETES_SERVICE_HOST", "kubernetes.default.svc")

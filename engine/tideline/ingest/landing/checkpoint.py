@@ -117,7 +117,7 @@ class Checkpoint:
             )
         except (CorruptTableError, *PARSER_FAULTS) as error:
             raise CorruptTableError(
-                f"The checkpoint of ingest {name!r} cannot be read: {error}",
+                f"the checkpoint of ingest {name!r} cannot be read: {error}",
                 instant=instant,
                 value=text[:200],
             ) from error

@@ -108,7 +108,7 @@ def recover_merge(table: HoodieTable, archived: ArchivedTimeline) -> bool:
     try:
         plan = decode_container(body, path=path)
     except CorruptTableError as error:
-        _log.warning("Merging archives died while planning it: %s", error)
+        _log.warning("merging archives died while planning it: %s", error)
         _scope(table, archived, ()).remove(path)
         return True
     files = archived.files()

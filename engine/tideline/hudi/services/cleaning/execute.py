@@ -285,7 +285,7 @@ def _delete_partitions(
     for partition in plan.partitions_to_delete:
         names = [name for name, _ in _list_partition(table, partition)]
         if any(parse_data_file(partition, name, 0) is not None for name in names):
-            _log.warning("Partition %s has files again, it stays", partition)
+            _log.warning("partition %s has files again, it stays", partition)
             continue
         table.delete_scope("the clean").remove_many(
             join_path(partition, name) for name in names if name in METADATA_NAMES
