@@ -55,7 +55,7 @@ def check_properties(seen: Inspection) -> Iterator[Finding]:
             NAME,
             f"a setting {what}: {problem.message}",
             path=PROPERTIES_PATH,
-            advice="take it out there, or write the table with what understands it",
+            advice="remove it there, or write the table with an engine that understands it",
         )
     yield from _refused_by_hudi(seen.table.config)
     try:

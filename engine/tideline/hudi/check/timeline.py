@@ -63,7 +63,7 @@ def _names(seen: Inspection) -> Iterator[Finding]:
         if looks_like_one and layout.parse(name) is None:
             yield warning(
                 NAME,
-                "no instant is spelled like this; every reader passes over it",
+                "no instant is spelled like this; every reader skips it",
                 path=path,
                 advice="remove it, once it is known who put it there",
             )

@@ -71,7 +71,7 @@ class ZoneBasis(Enum):
     DECLARED = "declared"
     SEEN = "its objects were made at their instants"
     NOT_UTC = "its objects were made at other times than their instants read as UTC"
-    UNSURE = "nothing says whose clock its instants are"
+    UNSURE = "nothing shows the time zone of its instants"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,8 @@ class KnownZone:
         if self.basis is not ZoneBasis.UNSURE:
             return None
         return (
-            "nothing says whose clock the table's instants are (hoodie.table.timeline.timezone is "
-            "LOCAL, and the times of its objects do not show it), so they are taken for UTC; "
+            "nothing shows the time zone of the table's instants (hoodie.table.timeline.timezone "
+            "is LOCAL, and the times of its objects do not show it), so they are taken for UTC; "
             "declare it as tideline.timezone"
         )
 

@@ -85,7 +85,8 @@ def plan_retention(
     completed = timeline.of(*COMMIT_ACTIONS).completed().instants
     since = _commits_since(completed, last)
     if since < config.trigger_commits:
-        return NotDue(f"{since} of {config.trigger_commits} commits completed since the last clean")
+        commits = counted(config.trigger_commits, "commit")
+        return NotDue(f"{since} of {commits} completed since the last clean")
     newest = completed[-1].time if completed else None
     pinned = tuple(time for time in config.pinned_instants if newest is None or time <= newest)
     earliest = earliest_retained(timeline, config, now_ms, known)
@@ -210,9 +211,10 @@ def _blocked(timeline: ActiveTimeline, config: CleaningConfig) -> NotDue | None:
 def _why_all_is_kept(timeline: ActiveTimeline, config: CleaningConfig) -> str:
     completed = len(timeline.of(*COMMIT_ACTIONS).completed())
     if config.policy is CleaningPolicy.KEEP_LATEST_BY_HOURS:
-        return f"no commit completed within the {config.hours_retained} hours retained"
+        return f"no commit completed in the last {counted(config.hours_retained, 'hour')}"
     if completed <= config.commits_retained:
-        return f"all {completed} commits are retained ({config.commits_retained} are kept)"
+        kept = config.commits_retained
+        return f"{counted(completed, 'commit')} completed, the newest {kept} are kept"
     pending = timeline.of(*_CONSIDERED).pending().first()
     if pending is not None:
         return f"the pending {pending.action} {pending.time} needs what was there when it began"
