@@ -2,8 +2,8 @@
 
     python -m bench.controller_scale [--tables 1000] [--idle 120]
 
-A real API server, a real MinIO and `tideline-operator controller` as a process of its own; the
-Jobs it creates are completed here, without pods that run anything. Prints the figures, and fails
+A real API server, a real MinIO and `tideline-operator controller` as a process of its own; the Jobs
+it creates are completed here, without pods that run anything. Prints the measurements, and fails
 when a target is missed.
 
 1. Tables exist in MinIO; their resources are created. How long until all are Ready?
@@ -76,7 +76,7 @@ class Usage:
 
 
 @dataclass(slots=True)
-class Figures:
+class Measurements:
     """What is printed: name and value, and the targets that were missed."""
 
     lines: list[tuple[str, str]] = field(default_factory=list)
@@ -137,7 +137,7 @@ def main() -> int:
     parser.add_argument("--changes", type=int, default=300)
     parser.add_argument("--ingests", type=int, default=100)
     asked = parser.parse_args()
-    figures = Figures()
+    measurements = Measurements()
     with MinioServer() as minio, ApiServer() as server, tempfile.TemporaryDirectory() as folder:
         bucket = minio.create_bucket()
         api = server.api()
@@ -153,19 +153,21 @@ def main() -> int:
         make_tables(bucket, options, names, open_store)
         watched = Watched(api)
         with operator(server, Path(folder)) as process:
-            measure_start(api, watched, bucket, names, process, figures)
-            measure_idle(process, "soon after the start", 45.0, asked.idle, figures)
-            measure_idle(process, "idle", asked.quiet, asked.idle, figures)
-            measure_changes(api, watched, names, asked.changes, process, figures)
+            measure_start(api, watched, bucket, names, process, measurements)
+            measure_idle(process, "soon after the start", 45.0, asked.idle, measurements)
+            measure_idle(process, "idle", asked.quiet, asked.idle, measurements)
+            measure_changes(api, watched, names, asked.changes, process, measurements)
             cluster = PretendedCluster(api, NAMESPACE, open_store)
             landing = Place(f"s3://{bucket}/landing", options)
             measure_ingests(
-                cluster, api, watched, names[: asked.ingests], open_store(landing), figures
+                cluster, api, watched, names[: asked.ingests], open_store(landing), measurements
             )
             watched.reflector.stop()
             memory = usage(process).memory_bytes / 2**20
-            figures.note("memory at the end", f"{memory:.0f} MiB", is_met=memory < MEMORY_MIB_MAX)
-    return 1 if figures.missed else 0
+            measurements.note(
+                "memory at the end", f"{memory:.0f} MiB", is_met=memory < MEMORY_MIB_MAX
+            )
+    return 1 if measurements.missed else 0
 
 
 def declare_store(api: KubeApi, endpoint: str, keys: dict[str, str]) -> None:
@@ -257,7 +259,7 @@ def measure_start(
     bucket: str,
     names: list[str],
     process: subprocess.Popen[bytes],
-    figures: Figures,
+    measurements: Measurements,
 ) -> None:
     started_s = time.monotonic()
     with ThreadPoolExecutor(4) as pool:
@@ -267,15 +269,19 @@ def measure_start(
     until(lambda: watched.count(is_ready) == len(names), "all tables are Ready", 600.0)
     took_s = time.monotonic() - started_s
     used = usage(process)
-    figures.note("tables", f"{len(names):,}")
-    figures.note("all resources created after", f"{created_s:.1f} s")
-    figures.note("all tables Ready after", f"{took_s:.1f} s")
-    figures.note("CPU until then", f"{used.cpu_s:.1f} s")
-    figures.note("API requests until then", f"{sum(used.requests.values()):,.0f}")
+    measurements.note("tables", f"{len(names):,}")
+    measurements.note("all resources created after", f"{created_s:.1f} s")
+    measurements.note("all tables Ready after", f"{took_s:.1f} s")
+    measurements.note("CPU until then", f"{used.cpu_s:.1f} s")
+    measurements.note("API requests until then", f"{sum(used.requests.values()):,.0f}")
 
 
 def measure_idle(
-    process: subprocess.Popen[bytes], phase: str, wait_s: float, idle_s: float, figures: Figures
+    process: subprocess.Popen[bytes],
+    phase: str,
+    wait_s: float,
+    idle_s: float,
+    measurements: Measurements,
 ) -> None:
     """What a while without changes costs, `wait_s` from now; the targets count when `idle`."""
     time.sleep(wait_s)
@@ -286,16 +292,16 @@ def measure_idle(
     taken_s = after.at_s - before.at_s
     cpu = 100 * (after.cpu_s - before.cpu_s) / taken_s
     is_met = cpu < IDLE_CPU_PERCENT_MAX or not is_idle
-    figures.note(f"CPU {phase}", f"{cpu:.1f} % of a core", is_met=is_met)
+    measurements.note(f"CPU {phase}", f"{cpu:.1f} % of a core", is_met=is_met)
     memory = after.memory_bytes / 2**20
-    figures.note(f"memory {phase}", f"{memory:.0f} MiB", is_met=memory < MEMORY_MIB_MAX)
+    measurements.note(f"memory {phase}", f"{memory:.0f} MiB", is_met=memory < MEMORY_MIB_MAX)
     asked = {key: n - before.requests.get(key, 0) for key, n in after.requests.items()}
     named = ", ".join(f"{v} {r} {n:.0f}" for (v, r), n in sorted(asked.items()) if n)
-    figures.note(f"API requests {phase}", f"{sum(asked.values()) / taken_s:.2f}/s ({named})")
+    measurements.note(f"API requests {phase}", f"{sum(asked.values()) / taken_s:.2f}/s ({named})")
     turns = after.turns - before.turns
-    figures.note(f"turns {phase}", f"{turns / taken_s:.1f}/s")
+    measurements.note(f"turns {phase}", f"{turns / taken_s:.1f}/s")
     lists = sum(n for (verb, _), n in asked.items() if verb == "list")
-    figures.note(
+    measurements.note(
         f"list requests {phase}", f"{lists:.0f} in {turns:.0f} turns", is_met=lists <= 0.01 * turns
     )
 
@@ -306,7 +312,7 @@ def measure_changes(
     names: list[str],
     changes: int,
     process: subprocess.Popen[bytes],
-    figures: Figures,
+    measurements: Measurements,
 ) -> None:
     before = usage(process)
     for number in range(changes):
@@ -321,11 +327,11 @@ def measure_changes(
     after = usage(process)
     delays = sorted(watched.delays_s)
     last = delays[min(len(delays) - 1, round(0.99 * len(delays)))]
-    figures.note("spec changes", f"{len(delays)} at {CHANGES_PER_S:g}/s")
+    measurements.note("spec changes", f"{len(delays)} at {CHANGES_PER_S:g}/s")
     text = f"median {median(delays) * 1000:.0f} ms, 99th percentile {last * 1000:.0f} ms"
-    figures.note("acted on after", text, is_met=last < SPEC_CHANGE_S_MAX)
+    measurements.note("acted on after", text, is_met=last < SPEC_CHANGE_S_MAX)
     cpu_ms = 1000 * (after.cpu_s - before.cpu_s) / max(1.0, after.turns - before.turns)
-    figures.note("CPU for a turn", f"{cpu_ms:.1f} ms")
+    measurements.note("CPU for a turn", f"{cpu_ms:.1f} ms")
 
 
 def measure_ingests(
@@ -334,7 +340,7 @@ def measure_ingests(
     watched: Watched,
     names: list[str],
     landing: ObjectStore,
-    figures: Figures,
+    measurements: Measurements,
 ) -> None:
     landed_s = time.monotonic()
     for name in names:
@@ -349,8 +355,8 @@ def measure_ingests(
             done.append(time.monotonic() - landed_s)
         time.sleep(0.2)
     until(lambda: watched.count(has_ingested) >= len(names), "every ingest is in the status", 60.0)
-    figures.note("ingests", f"{len(seen)} Jobs, the last ended {max(done, default=0):.0f} s after "
-                 "the files had landed")  # fmt: skip
+    took = f"the last ended {max(done, default=0):.0f} s after the files had landed"
+    measurements.note("ingests", f"{len(seen)} Jobs, {took}")
     for job in cluster.all_jobs():
         api.delete(JOBS, job["metadata"]["name"], NAMESPACE)
     for pod in api.list(PODS, NAMESPACE)[0]:

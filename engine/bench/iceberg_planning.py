@@ -1,4 +1,4 @@
-"""Planning a scan of a large Iceberg table beside PyIceberg: seconds, and memory that stays small.
+"""Planning a scan of a large Iceberg table, and by PyIceberg: seconds, and memory that stays small.
 
     python -m bench.iceberg_planning [--files N] [--manifests N] [--rounds N] [--json FILE]
 

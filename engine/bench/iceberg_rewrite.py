@@ -103,7 +103,7 @@ def _call(sort_order: str | None) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print a table and the JSON; returns 1 when a figure is not reached."""
-    parser = argparse.ArgumentParser(description="Rewriting beside Iceberg, on this machine")
+    parser = argparse.ArgumentParser(description="Rewriting compared with Iceberg, on this machine")
     parser.add_argument("--quick", action="store_true", help=f"{ROUNDS_QUICK} rounds, not {ROUNDS}")
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the table")
     parser.add_argument("--json", type=Path, help="also write every round to this file")

@@ -1,7 +1,7 @@
 """Our side alone, for tuning: seconds of every round, and no claims.
 
 `python -m bench.ours_only [--rows N] [--rounds N]`. Without Hudi's rounds in between this takes a
-minute or two; what it prints is not for comparing, because nothing else is measured beside it.
+minute or two; what it prints is not for comparing, because nothing else is measured next to it.
 """
 
 from __future__ import annotations

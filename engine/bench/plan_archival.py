@@ -2,8 +2,8 @@
 
     python -m bench.plan_archival [--instants N] [--files N] [--partitions N] [--json]
 
-The table is that of `plan_cleaning`. Planned is archival of all but the newest instants, beside
-cleaning of all of them, as a table would need that was never looked after; then archival runs, and
+The table is that of `plan_cleaning`. Planned is archival of all but the newest instants, next to
+cleaning of all of them, as a table would need that was never maintained; then archival runs, and
 the table is opened and looked at with few and with all instants archived. Memory is the peak of
 Python's allocations.
 """
@@ -37,27 +37,27 @@ def main() -> None:
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         table = make_table(Path(folder), wanted.instants, wanted.files, wanted.partitions)
-        figures = {"plan cleaning": measure(lambda: plan_table_cleaning(table, CleaningConfig()))}
+        measured = {"plan cleaning": measure(lambda: plan_table_cleaning(table, CleaningConfig()))}
         leave_clean(table, wanted.instants)
         config = ArchivalConfig()
-        figures["plan archival"] = measure(
+        measured["plan archival"] = measure(
             lambda: plan_table_archival(table, table.timeline(), config)
         )
-        figures["both plans"] = {
-            "seconds": sum(found["seconds"] for found in figures.values()),
-            "peak_mb": max(found["peak_mb"] for found in figures.values()),
+        measured["both plans"] = {
+            "seconds": sum(found["seconds"] for found in measured.values()),
+            "peak_mb": max(found["peak_mb"] for found in measured.values()),
         }
         started = time.monotonic()
         archive_table(table, config)
-        figures["archive"] = {"seconds": time.monotonic() - started, "peak_mb": float("nan")}
-        figures["open, all archived"] = measure(lambda: look(table.location))
+        measured["archive"] = {"seconds": time.monotonic() - started, "peak_mb": float("nan")}
+        measured["open, all archived"] = measure(lambda: look(table.location))
         for file in table.archived().files()[1:]:
             table.store.delete(file.path)
-        figures["open, few archived"] = measure(lambda: look(table.location))
+        measured["open, few archived"] = measure(lambda: look(table.location))
     if wanted.json:
-        print(json.dumps(figures))
+        print(json.dumps(measured))
         return
-    for name, found in figures.items():
+    for name, found in measured.items():
         print(f"{name:>18}: {found['seconds']:7.3f} s, {found['peak_mb']:7.1f} MB")
 
 

@@ -43,13 +43,13 @@ def main() -> None:
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         table = make_table(Path(folder), wanted.instants, wanted.files, wanted.partitions)
-        figures = {"everything": measure(table)}
+        measured = {"everything": measure(table)}
         leave_clean(table, wanted.instants)
-        figures[f"last {_NEWEST} commits"] = measure(table)
+        measured[f"last {_NEWEST} commits"] = measure(table)
     if wanted.json:
-        print(json.dumps(figures))
+        print(json.dumps(measured))
         return
-    for name, found in figures.items():
+    for name, found in measured.items():
         print(
             f"{name:>18}: {found['seconds']:6.2f} s, {found['peak_mb']:7.1f} MB, "
             f"{found['partitions']:.0f} partitions, {found['files']:.0f} files to delete"

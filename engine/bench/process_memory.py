@@ -31,7 +31,7 @@ def watch_workers(root_pid: int) -> Iterator[WorkerPeaks]:
 
     The kernel keeps each process's own high-water mark (VmHWM), so a short spike between two
     samples is not missed as long as its worker lives until the next one. The marks of workers that
-    live already start anew here.
+    live are reset here.
     """
     peaks = WorkerPeaks()
     for pid in _workers(root_pid):
@@ -87,7 +87,7 @@ def _forget_high_water(pid: int) -> None:
 
 
 def _read(pid: int, name: str) -> bytes:
-    """A file of /proc; empty when the process has ended meanwhile."""
+    """A file of /proc; empty when the process has ended since."""
     try:
         return (Path("/proc") / str(pid) / name).read_bytes()
     except OSError:

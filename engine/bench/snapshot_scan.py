@@ -1,7 +1,7 @@
 """Claim: an aggregate over a snapshot stays within 1.2 times of Spark over plain parquet.
 
 The same session runs the same query over the same rows, once through our snapshot of a table and
-once over Spark's own partitioned parquet. Hudi's time is shown beside it.
+once over Spark's own partitioned parquet. Hudi's time is shown next to it.
 """
 
 from __future__ import annotations

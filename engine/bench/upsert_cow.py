@@ -1,8 +1,8 @@
 """Claim: an upsert into a copy-on-write table is 6 times as fast as Hudi's as it comes.
 
 That is with its metadata table on; with it off, 5 times. The batch updates 10 % of the rows and
-adds 1 %, all over the table; every round starts from the same table of one file per partition.
-Also measured here: the memory of our Python workers meanwhile, below 1 GiB each.
+adds 1 %, all over the table; every round starts from the same table of one file per partition. Also
+measured here: the memory of our Python workers during it, below 1 GiB each.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def open_workbench(*, rows: int, rounds: int) -> Iterator[Workbench]:
 
 def run(measures: Sequence[Measure]) -> int:
     """Measure, print a table, and write the JSON; returns 1 when a figure is not reached."""
-    parser = argparse.ArgumentParser(description="Tideline beside Hudi, on this machine")
+    parser = argparse.ArgumentParser(description="Tideline compared with Hudi, on this machine")
     parser.add_argument("--quick", action="store_true", help=f"{ROUNDS_QUICK} rounds, not {ROUNDS}")
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the table")
     parser.add_argument("--json", type=Path, help="also write every round to this file")

@@ -99,7 +99,7 @@ KNOWING_VERSIONS = {
     "engine/tideline/hudi/table/table_config.py": "finds the table's layout by it",
     "engine/tideline/hudi/table/properties.py": "a file without a version is unsound",
     "engine/tideline/hudi/table/create.py": "which version a new table is to have",
-    "engine/tideline/hudi/table/file_system_view.py": "slices of version 6 unless told otherwise",
+    "engine/tideline/hudi/table/file_system_view.py": "slices of version 6 by default",
     "engine/tideline/lake_table.py": "which version a new table is to have",
     "engine/tideline/hudi/services/archival/execute.py": "archives into version 6 alone",
     "engine/tideline/hudi/nature/table_nature.py": "shows it",

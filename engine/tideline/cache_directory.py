@@ -27,7 +27,7 @@ def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
 def _temporary() -> Path:
     folder = Path(tempfile.gettempdir()) / f"tideline-{_user()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    # Somebody else's folder of that name could hand us a `java` of their own.
+    # Another user's folder of that name could give us a `java` of their own.
     if folder.stat().st_uid != os.getuid():
         return Path(tempfile.mkdtemp(prefix="tideline-"))
     return folder

@@ -1,7 +1,7 @@
 """The facade of an Iceberg table, as people hold it: look at it, rewrite, expire, tidy.
 
 It joins what the layers below keep apart: the plans and commits of `tideline.iceberg`, and Spark,
-which moves the rows of large rewrites. Every `plan_*` changes nothing; its counterpart plans anew,
+which moves the rows of large rewrites. Every `plan_*` changes nothing; its counterpart plans again,
 on the newest metadata, and does it.
 """
 
@@ -129,7 +129,7 @@ class IcebergLakeTable:
         options: Mapping[str, str] | None = None,
         branch: str = MAIN,
     ) -> RewritePlan:
-        """Which data files `rewrite` would write anew, and why; see it for the arguments."""
+        """Which data files `rewrite` would rewrite, and why; see it for the arguments."""
         self.table.refresh()
         parsed = self._rewrite_options(strategy, sort_order, options)
         return plan_table_rewrite(

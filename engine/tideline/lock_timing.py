@@ -1,7 +1,7 @@
 """How long a lease of the table lock lasts, how often it is renewed, how long others wait for it.
 
-The three belong together: whoever waits must outlast the lease of a holder that was killed, and a
-holder must be able to miss several renewals. Names and rules are Hudi's, the default lease is
+The three belong together: a waiting process must outlast the lease of a holder that was killed, and
+a holder must be able to miss several renewals. Names and rules are Hudi's, the default lease is
 shorter than Hudi's 300 s, which a writer that waits 60 s never outlasts.
 Source: Hudi's StorageBasedLockConfig, HoodieLockConfig, LockManager.
 """

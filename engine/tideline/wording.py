@@ -1,4 +1,4 @@
-"""Numbers in words, as messages, reports and events tell them."""
+"""Numbers in words, as in messages, reports and events."""
 
 from __future__ import annotations
 

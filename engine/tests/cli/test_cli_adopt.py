@@ -40,8 +40,8 @@ def stored(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 def adopt(uri: str, capsys: Captured, *, code: int = 0) -> dict[str, Any]:
     assert run(["adopt", uri, "--json"]) == code
-    told: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return told
+    report: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return report
 
 
 def page(uri: str, capsys: Captured, *, code: int = 0) -> str:
@@ -86,19 +86,19 @@ def test_on_s3_nothing_is_put_or_deleted(
     assert "GET" in methods
 
 
-def test_it_tells_what_the_table_is_and_what_lies_in_it(
+def test_it_reports_what_the_table_is_and_what_lies_in_it(
     table: SmallTable, tmp_path: Path, capsys: Captured
 ) -> None:
     (tmp_path / "orders/notes.txt").write_text("whose is this?")
     (tmp_path / "orders/below/.hoodie").mkdir(parents=True)
     (tmp_path / "orders/below/.hoodie/hoodie.properties").write_text("hoodie.table.name=below\n")
-    told = adopt(table.location.uri, capsys)
-    assert (told["version"], told["type"], told["record_key"]) == (6, "MERGE_ON_READ", ["id"])
-    assert told["timezone"]["basis"] == "stated"
-    assert told["merging"]["mode"] == "COMMIT_TIME_ORDERING"
-    assert not told["refused"]
-    assert all(one["may"] for one in told["operations"])
-    state = told["state"]
+    report = adopt(table.location.uri, capsys)
+    assert (report["version"], report["type"], report["record_key"]) == (6, "MERGE_ON_READ", ["id"])
+    assert report["timezone"]["basis"] == "stated"
+    assert report["merging"]["mode"] == "COMMIT_TIME_ORDERING"
+    assert not report["refused"]
+    assert all(one["may"] for one in report["operations"])
+    state = report["state"]
     assert state["commits"] == 2
     assert state["pending"] == []
     assert (state["files"]["file_groups"], state["files"]["groups_with_logs"]) == (2, 2)
@@ -107,11 +107,17 @@ def test_it_tells_what_the_table_is_and_what_lies_in_it(
 
 
 def test_every_name_in_its_json_is_documented(table: SmallTable, capsys: Captured) -> None:
-    told = adopt(table.location.uri, capsys)
-    names = {*told, *told["state"], *told["state"]["files"], *told["writers"], *told["index"]}
-    names |= {*told["operations"][0], *told["timezone"], *told["schema"], *told["merging"]}
+    report = adopt(table.location.uri, capsys)
+    names = {
+        *report,
+        *report["state"],
+        *report["state"]["files"],
+        *report["writers"],
+        *report["index"],
+    }
+    names |= {*report["operations"][0], *report["timezone"], *report["schema"], *report["merging"]}
     assert not [name for name in sorted(names) if f"`{name}`" not in DOCUMENTED]
-    operations = {one["name"] for one in told["operations"]}
+    operations = {one["name"] for one in report["operations"]}
     assert not [name for name in sorted(operations) if f"`{name}`" not in DOCUMENTED]
 
 
@@ -122,12 +128,12 @@ def test_its_lines_fit_and_its_commands_can_be_typed(
     table = SmallTable.create(StoreLocation.of(str(folder)), table_type=TableType.MERGE_ON_READ)
     table.write("upsert", batch(range(4), 1))
     set_properties(table, hoodie__compaction__payload__class="com.acme.Payload")
-    told = page(str(folder), capsys)
-    lines = told.splitlines()
+    text = page(str(folder), capsys)
+    lines = text.splitlines()
     commands = [line.strip() for line in lines if line.startswith("    tideline ")]
     wide = [line for line in lines if len(line) > 80 and line.strip() not in commands]
     assert set(wide) <= {StoreLocation.of(str(folder)).uri}
-    assert "Records are merged in a custom way (com.acme.Payload)." in told
+    assert "Records are merged in a custom way (com.acme.Payload)." in text
     assert [shlex.split(one)[1] for one in commands] == ["check", "plan", "read"]
     assert "--read-optimized" in commands[-1], "its logs are not merged"
     monkeypatch.chdir(tmp_path)
@@ -144,11 +150,11 @@ def test_a_zone_that_has_to_be_declared_is_declared_as_printed(capsys: Captured)
         table.store(), {"tideline.timezone": None, "hoodie.table.timeline.timezone": "LOCAL"}
     )
     uri = table.location.uri
-    told = adopt(uri, capsys)
-    refused = {one["name"] for one in told["operations"] if not one["may"]}
+    report = adopt(uri, capsys)
+    refused = {one["name"] for one in report["operations"] if not one["may"]}
     assert {"write", "cleaning", "rollback"} <= refused
     assert not refused & {"read", "merge_logs", "check", "savepoint"}
-    (write,) = [one for one in told["operations"] if one["name"] == "write"]
+    (write,) = [one for one in report["operations"] if one["name"] == "write"]
     assert (write["declare"], "LakeTable" in write["where"]) == ("tideline.timezone", True)
     (command,) = re.findall(r"(?m)^    tideline (declare .*)", page(uri, capsys))
     assert run(shlex.split(command)) == 0
@@ -162,9 +168,9 @@ def test_a_table_that_is_refused_altogether_says_what_it_is(
 ) -> None:
     body = table.store().get(PROPERTIES_PATH).decode().replace("version=6", f"version={version}")
     table.store().put(PROPERTIES_PATH, body.encode())
-    told = adopt(table.location.uri, capsys, code=1)
-    assert (told["version"], told["refused"], told["state"]) == (int(version), True, None)
-    assert not any(one["may"] for one in told["operations"])
+    report = adopt(table.location.uri, capsys, code=1)
+    assert (report["version"], report["refused"], report["state"]) == (int(version), True, None)
+    assert not any(one["may"] for one in report["operations"])
     text = page(table.location.uri, capsys, code=1)
     assert f"A Hudi table of version {version}" in text
     assert "Tideline does nothing with it" in text
@@ -187,10 +193,10 @@ def test_where_no_table_is_it_says_so(tmp_path: Path, capsys: Captured) -> None:
 def test_an_iceberg_table_has_a_short_one(name: str, says: int | None, capsys: Captured) -> None:
     folder = fixture_table(f"iceberg-duckdb.{name}")
     before = stored(folder)
-    told = adopt(str(folder), capsys, code=0 if says else 1)
-    assert told["format"] == "iceberg"
-    assert told.get("format_version") == says
-    assert ("catalog" in (told["reason"] or "")) is (says is None)
+    report = adopt(str(folder), capsys, code=0 if says else 1)
+    assert report["format"] == "iceberg"
+    assert report.get("format_version") == says
+    assert ("catalog" in (report["reason"] or "")) is (says is None)
     assert "An Iceberg table" in page(str(folder), capsys, code=0 if says else 1)
     assert stored(folder) == before
 
@@ -209,23 +215,23 @@ FOREIGN = (
 
 @pytest.mark.fixtures
 @pytest.mark.parametrize("name", FOREIGN)
-def test_tables_of_others_are_told_as_they_are(
+def test_tables_of_others_are_reported_as_they_are(
     name: str, capsys: Captured, wide_words: Callable[[str], list[str]]
 ) -> None:
     folder = fixture_table(name)
     expected = all_expected()[name]
     before = stored(folder)
     is_read = expected["table_version"] in ("6", "8", "9")
-    told = adopt(str(folder), capsys, code=0 if is_read else 1)
+    report = adopt(str(folder), capsys, code=0 if is_read else 1)
     text = page(str(folder), capsys, code=0 if is_read else 1)
     assert stored(folder) == before
-    assert str(told["version"]) == expected["table_version"]
-    assert told["type"] == expected["table_type"]
-    assert ",".join(told["record_key"]) == expected.get("record_key", "")
-    partitions = ",".join(told["metadata_partitions"])
+    assert str(report["version"]) == expected["table_version"]
+    assert report["type"] == expected["table_type"]
+    assert ",".join(report["record_key"]) == expected.get("record_key", "")
+    partitions = ",".join(report["metadata_partitions"])
     assert partitions == expected.get("mdt_partitions", "")
     assert wide_words(text) == []
-    changes = {one["name"] for one in told["operations"] if one["may"]}
+    changes = {one["name"] for one in report["operations"] if one["may"]}
     assert ("write" in changes) is (expected["table_version"] == "6")
     assert ("read" in changes) is is_read
 
@@ -251,10 +257,10 @@ def test_the_number_of_buckets_is_asked_of_stored_keys(keys: int, capsys: Captur
     table = SmallTable.in_memory({"hoodie.index.type": "BUCKET", count: "4"})
     table.write("upsert", batch(range(keys), 1))
     table.lake().hoodie_table.update_properties(dict.fromkeys((INDEX_TYPE, BUCKET_COUNT)))
-    told = adopt(table.location.uri, capsys)
-    assert told["index"]["known_from"] == "its file ids"
-    is_doubtful = any(f"declare {count}" in text for text in told["warnings"])
-    assert (told["index"]["buckets"], is_doubtful) == ((4, False) if keys > 2 else (None, True))
+    report = adopt(table.location.uri, capsys)
+    assert report["index"]["known_from"] == "its file ids"
+    is_doubtful = any(f"declare {count}" in text for text in report["warnings"])
+    assert (report["index"]["buckets"], is_doubtful) == ((4, False) if keys > 2 else (None, True))
     assert ("SIMPLE, 4 buckets, known by" in page(table.location.uri, capsys)) is (keys > 2)
 
 

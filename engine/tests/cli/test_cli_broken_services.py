@@ -1,4 +1,4 @@
-"""Services that meet broken plans, missing files and half done work: told by name, nothing touched.
+"""Services that meet broken plans, missing files and half done work: named, nothing touched.
 
 Every message names table, instant and path; none of these commands starts Spark before it fails.
 """
@@ -77,11 +77,11 @@ def fails(table: SmallTable, capsys: Captured, *command: str, exit_code: int = 1
     """The one line on stderr of a command that fails and changes nothing."""
     before = contents(table)
     assert run([*command]) == exit_code
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("\n") == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
     assert contents(table) == before
-    return told.err
+    return printed.err
 
 
 def check(table: SmallTable, capsys: Captured) -> list[dict[str, str]]:
@@ -116,7 +116,7 @@ def test_a_plan_that_cannot_be_read_is_named(
 
 
 @pytest.mark.parametrize("service", (LOG_COMPACTION, CLUSTERING), ids=str)
-def test_what_nobody_can_run_is_given_up_by_the_command_that_check_names(
+def test_what_cannot_be_run_is_given_up_by_the_command_that_check_names(
     service: TableService, table: SmallTable, capsys: Captured
 ) -> None:
     before = table.values()
@@ -291,8 +291,8 @@ def test_a_half_merged_archive_whose_plan_is_broken_loses_nothing(
     before, archived = table.values(), archived_instants(table)
     table.store().put(path, b"not a plan")
     code = run(["execute", "archival", table.location.uri, *ARCHIVES])
-    told = capsys.readouterr()
-    assert code == 0 or path in told.err
+    printed = capsys.readouterr()
+    assert code == 0 or path in printed.err
     assert archived_instants(table) >= archived
     assert table.values() == before
 

@@ -63,7 +63,7 @@ def test_apply_alone_is_a_usage_error(uri: str) -> None:
     assert run(["check", uri, "--apply"]) == 2
 
 
-def test_unfinished_files_of_dead_processes_are_told_and_removed(
+def test_unfinished_files_of_dead_processes_are_reported_and_removed(
     uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unfinished = Path(uri) / "p0" / ".tmp-1"
@@ -74,7 +74,7 @@ def test_unfinished_files_of_dead_processes_are_told_and_removed(
     assert not unfinished.exists()
 
 
-def test_what_mends_it_can_be_typed_as_it_is_told(
+def test_what_repairs_it_can_be_typed_as_it_is_printed(
     uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (Path(uri) / ORPHAN).write_bytes(b"half a file")

@@ -41,7 +41,7 @@ def uri(tmp_path: Path) -> str:
 
 @pytest.fixture
 def iceberg_uri(tmp_path: Path) -> str:
-    """A table with snapshots that are old, and a file of nobody's."""
+    """A table with snapshots that are old, and a file that nothing refers to."""
     table = DeleteTable.create()
     table.append("a", range(10))
     table.append("b", range(10, 20))

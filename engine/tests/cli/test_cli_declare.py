@@ -1,4 +1,4 @@
-"""`tideline declare`, and what other commands say of a table of which nobody declared it."""
+"""`tideline declare`, and what other commands say of a table without the declaration."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def test_declared_once_every_command_knows_it(table: SmallTable, capsys: Capture
 
 def test_a_zone_that_the_objects_deny_is_doubted(table: SmallTable, capsys: Captured) -> None:
     assert run(["declare", table.location.uri, "--timezone", "Asia/Tokyo", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["timezone"] == "Asia/Tokyo"
-    assert "+05:30 from UTC" in told["doubt"]
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["timezone"] == "Asia/Tokyo"
+    assert "+05:30 from UTC" in shown["doubt"]
 
 
 def test_what_cannot_be_declared_is_refused(table: SmallTable, capsys: Captured) -> None:
@@ -113,8 +113,8 @@ def test_a_global_index_is_declared_once(capsys: Captured) -> None:
     assert json.loads(capsys.readouterr().out) == {"index": "SIMPLE", "dry_run": False}
     assert index_type(uri) == "SIMPLE"
     assert run(["plan", uri, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["keys"]
-    assert told == "unique in their partition: a row whose partition changes is stored in both"
+    shown = json.loads(capsys.readouterr().out)["keys"]
+    assert shown == "unique in their partition: a row whose partition changes is stored in both"
 
 
 def test_an_index_that_cannot_be_is_not_declared(capsys: Captured) -> None:

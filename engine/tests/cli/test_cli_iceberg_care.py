@@ -41,7 +41,7 @@ def uri(tmp_path: Path) -> str:
     return str(folder)
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+def printed_json_of(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     assert run(["iceberg", *words, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
@@ -58,15 +58,15 @@ def snapshots(uri: str) -> int:
 def test_expire_says_what_would_go_and_does_it(
     uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dry = told(capsys, "expire", uri, "--dry-run")
+    dry = printed_json_of(capsys, "expire", uri, "--dry-run")
     assert len(dry["expired_snapshots"]) == 5
     assert dry["deleted_manifest_lists"] == 5
     assert len(dry["files"]) == 5
     assert snapshots(uri) == 6
-    kept = told(capsys, "expire", uri, "--retain-last", "4", "--dry-run")
+    kept = printed_json_of(capsys, "expire", uri, "--retain-last", "4", "--dry-run")
     assert (len(kept["expired_snapshots"]), kept["kept_snapshots"]) == (2, 4)
     assert "Would expire 5 snapshots; 1 stay." in said(capsys, "expire", uri, "--dry-run")
-    done = told(capsys, "expire", uri)
+    done = printed_json_of(capsys, "expire", uri)
     assert done["expired_snapshots"] == dry["expired_snapshots"]
     assert done["metadata"].endswith("v8.metadata.json")
     assert snapshots(uri) == 1
@@ -76,7 +76,7 @@ def test_expire_says_what_would_go_and_does_it(
 def test_orphans_are_listed_with_bytes_before_they_go(
     uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dry = told(capsys, "remove-orphans", uri, "--dry-run")
+    dry = printed_json_of(capsys, "remove-orphans", uri, "--dry-run")
     assert [Path(one["path"]).name for one in dry["orphan_files"]] == ["stray.parquet"]
     assert dry["bytes"] == 5
     assert (Path(uri) / "data/stray.parquet").exists()
@@ -84,14 +84,14 @@ def test_orphans_are_listed_with_bytes_before_they_go(
     assert "Would delete 1 file, 5 B." in text
     assert "Left alone: " in text
     assert said(capsys, "remove-orphans", uri, "--older-than", "20d").startswith("Deleted 0 files")
-    assert len(told(capsys, "remove-orphans", uri)["orphan_files"]) == 1
+    assert len(printed_json_of(capsys, "remove-orphans", uri)["orphan_files"]) == 1
     assert not (Path(uri) / "data/stray.parquet").exists()
     assert run(["iceberg", "remove-orphans", uri, "--older-than", "1h"]) == 2
     assert "24 hours" in capsys.readouterr().err
 
 
 def test_manifests_are_rewritten_once(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
-    dry = told(capsys, "rewrite-manifests", uri, "--dry-run")
+    dry = printed_json_of(capsys, "rewrite-manifests", uri, "--dry-run")
     assert (dry["rewritten_manifests"], dry["added_manifests"]) == (6, 2)
     assert snapshots(uri) == 6
     assert said(capsys, "rewrite-manifests", uri).startswith("Rewrote 6 manifests")
@@ -102,11 +102,11 @@ def test_manifests_are_rewritten_once(uri: str, capsys: pytest.CaptureFixture[st
 
 
 def test_position_deletes_are_rewritten(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
-    dry = told(capsys, "rewrite-deletes", uri, "--dry-run")
+    dry = printed_json_of(capsys, "rewrite-deletes", uri, "--dry-run")
     assert (dry["delete_files"], dry["skipped"]) == (0, {"of a good size, or too few": 3})
     fewer = ("rewrite-deletes", uri, "--option", "min-input-files=2")
-    assert told(capsys, *fewer, "--dry-run")["delete_files"] == 3
-    done = told(capsys, *fewer)
+    assert printed_json_of(capsys, *fewer, "--dry-run")["delete_files"] == 3
+    done = printed_json_of(capsys, *fewer)
     assert (done["rewritten_delete_files"], done["added_delete_files"]) == (3, 1)
     assert (done["rewritten_positions"], done["added_positions"]) == (3, 3)
     assert run(["iceberg", "rewrite-deletes", uri, "--option", "strategy=sort"]) == 2

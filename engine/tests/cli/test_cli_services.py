@@ -1,4 +1,4 @@
-"""`plan` and `execute`: every service explained, run, and told file by file."""
+"""`plan` and `execute`: every service explained, run, and reported file by file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def files_below(uri: str) -> set[str]:
     return {str(path.relative_to(uri)) for path in Path(uri).rglob("*") if path.is_file()}
 
 
-def test_plan_tells_of_every_service_whether_it_is_due_and_why(
+def test_plan_says_of_every_service_whether_it_is_due_and_why(
     uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = files_below(uri)
@@ -75,7 +75,7 @@ def test_settings_may_be_given_for_one_plan(uri: str, capsys: pytest.CaptureFixt
     assert plan["reason"] == "5 of 9 commits since the table began"
 
 
-def test_execute_tells_every_file_that_it_deleted(
+def test_execute_reports_every_file_that_it_deleted(
     uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     option = ["--option", "hoodie.clean.commits.retained=1"]
@@ -108,7 +108,7 @@ def test_unknown_services_are_refused(uri: str, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.spark
-def test_clustering_is_executed_and_told(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_clustering_is_executed_and_reported(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["execute", "clustering", uri, "--json"]) == 0
     (done,) = printed_json(capsys)["done"]
     assert done["metrics"]["rows_written"] == 10

@@ -1,4 +1,4 @@
-"""Settings on the command line: refused where they are given, told where they are stored."""
+"""Settings on the command line: refused where they are given, reported where they are stored."""
 
 from __future__ import annotations
 

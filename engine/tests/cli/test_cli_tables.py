@@ -210,8 +210,8 @@ def test_timeline_lists_commits_with_what_they_did(
     second = write(uri, [{"id": "a", "day": "mon", "n": 2}, {"id": "c", "day": "mon", "n": 1}])
     assert run(["list-instants", uri, "--json"]) == 0
     listed = printed_json(capsys)["instants"]
-    figures = ("instant", "operation", "inserted", "updated")
-    assert [tuple(one[name] for name in figures) for one in listed] == [
+    columns = ("instant", "operation", "inserted", "updated")
+    assert [tuple(one[name] for name in columns) for one in listed] == [
         (first, "upsert", 2, 0),
         (second, "upsert", 1, 1),
     ]

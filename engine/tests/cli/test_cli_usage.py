@@ -111,7 +111,7 @@ def test_every_command_takes_json() -> None:
     assert lacking == []
 
 
-def test_what_changes_something_has_a_dry_run_and_what_deletes_can_be_told_yes() -> None:
+def test_what_changes_something_has_a_dry_run_and_what_deletes_takes_a_yes() -> None:
     options = {
         name.removeprefix("tideline "): {one for item in command.params for one in item.opts}
         for name, command in all_commands()

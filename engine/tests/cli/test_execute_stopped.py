@@ -1,4 +1,4 @@
-"""A driver told to stop in the middle of a write: a real process, a real Java, a real SIGTERM."""
+"""A driver asked to stop in the middle of a write: a real process, a real Java, a real SIGTERM."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def landed(folder: Path) -> IngestFiles:
     return IngestFiles("landing", place, FileFormat.PARQUET, files, generation=0)
 
 
-def test_a_write_that_is_told_to_stop_is_undone_and_may_be_run_again(driver: Driver) -> None:
+def test_a_write_that_is_asked_to_stop_is_undone_and_may_be_run_again(driver: Driver) -> None:
     ingest = landed(driver.folder)
     with driver.start(ingest) as process:
         code = driver.stop_mid_write(process)
@@ -143,7 +143,7 @@ def test_a_write_that_runs_out_of_time_leaves_what_rollback_recognises(driver: D
     assert not LakeTable.open(str(driver.table)).check()
 
 
-def test_a_driver_that_is_told_to_stop_while_java_starts_ends_at_once(driver: Driver) -> None:
+def test_a_driver_that_is_asked_to_stop_while_java_starts_ends_at_once(driver: Driver) -> None:
     with driver.start(landed(driver.folder)) as process:
         time.sleep(3)
         process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Reading Avro records in part gives what fastavro gives, without the fields nobody wants."""
+"""Reading Avro records in part gives what fastavro gives, without the unwanted fields."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ def record(draw: st.DrawFn, names: Names, depth: int) -> Typed:
 
 @st.composite
 def containers(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]], frozenset[int]]:
-    """A schema, records of it, and the field ids nobody wants."""
+    """A schema, records of it, and the unwanted field ids."""
     schema, values = record(draw, Names(), 2)
     return schema, draw(st.lists(values, max_size=3)), draw(st.frozensets(st.integers(0, 9)))
 
 
 def trimmed(schema: Any, value: Any, unwanted: frozenset[int]) -> Any:
-    """The value without the fields nobody wants, at any depth."""
+    """The value without the unwanted fields, at any depth."""
     if isinstance(schema, Mapping) and schema["type"] == "record":
         return {
             field["name"]: trimmed(field["type"], value[field["name"]], unwanted)
@@ -178,7 +178,7 @@ def test_long_maps_and_values_are_stepped_over() -> None:
     ]
 
 
-def test_blocks_that_tell_their_size_are_read() -> None:
+def test_blocks_that_state_their_size_are_read() -> None:
     """Array blocks of Avro's Java library may have a negative count and a size in bytes."""
     plain = encode_records_container(
         METRICS, [{"path": "p", "sizes": [{"key": 1, "value": 2}], "bounds": [], "rows": 5}], {}
@@ -187,7 +187,7 @@ def test_blocks_that_tell_their_size_are_read() -> None:
     assert read_wanted(sized) == [{"path": "p", "rows": 5}]
 
 
-def test_broken_bytes_are_reported_as_a_corrupt_file_whatever_they_are() -> None:
+def test_any_broken_bytes_are_reported_as_a_corrupt_file() -> None:
     whole = metrics_container()
     header_ends = len(encode_records_container(METRICS, [], {}))
     for end in {*range(0, len(whole) - 1, 7)} - {header_ends}:

@@ -154,7 +154,7 @@ def test_a_real_filter_of_more_than_one_row_finds_keys_of_both() -> None:
     assert loaded.row_count == 2
 
 
-def test_absent_keys_are_told_apart() -> None:
+def test_absent_keys_are_recognised() -> None:
     bloom = BloomFilter.create()
     present = pa.array([f"key-{number}" for number in range(20_000)])
     bloom.add_keys(present)

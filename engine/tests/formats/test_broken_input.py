@@ -1,4 +1,4 @@
-"""Whatever the bytes are, a parser gives a value or an error of Tideline's that can be shown.
+"""For any bytes a parser gives a value or an error of Tideline's that can be shown.
 
 Sound input is cut, flipped, given other lengths and other values; what was found once stays found,
 for the seeds are fixed.

@@ -1,4 +1,4 @@
-"""The calendar of a parquet file's dates, as Spark's readers tell it from the footer."""
+"""The calendar of a parquet file's dates, as Spark's readers take it from the footer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def metadata(entries: Mapping[str, str], *, int96: bool = False) -> pq.FileMetaD
         ({f"{SPARK}version": "10.0.0", **ROW_METADATA}, True, FileCalendar()),
     ],
 )
-def test_the_footer_tells_the_calendar(
+def test_the_footer_names_the_calendar(
     entries: Mapping[str, str], int96: bool, calendar: FileCalendar
 ) -> None:
     assert FileCalendar.of(metadata(entries, int96=int96)) == calendar

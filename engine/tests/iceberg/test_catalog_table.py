@@ -194,7 +194,7 @@ def test_a_delete_in_between_makes_the_rewrite_void(catalog: InterceptedCatalog)
     "error",
     [
         CommitStateUnknownException("gateway timeout"),
-        CommitFailedException("told twice"),
+        CommitFailedException("sent twice"),
         ConnectionError("reset by peer"),
     ],
     ids=lambda error: type(error).__name__,
@@ -211,7 +211,7 @@ def test_a_commit_whose_success_was_not_reported_is_found(
     assert len(replaced) == 1
 
 
-def test_a_commit_that_nobody_can_tell_of_is_unknown_and_keeps_its_files(
+def test_a_commit_with_an_unknown_outcome_keeps_its_files(
     catalog: InterceptedCatalog, tmp_path: Path
 ) -> None:
     table = opened(catalog)
@@ -237,10 +237,10 @@ def test_summary_goes_on_from_pyicebergs(catalog: InterceptedCatalog) -> None:
     commit(table, replace(rewrite, summary_extra={"engine-name": "tideline"}))
     summary = catalog.load_table(NAME).metadata.snapshots[-1].summary
     assert summary is not None
-    told = summary.additional_properties
-    assert (told["total-records"], told["total-data-files"]) == ("40", "5")
+    stored = summary.additional_properties
+    assert (stored["total-records"], stored["total-data-files"]) == ("40", "5")
     sizes = sum(file.file_size_bytes for file in live_files(IcebergTable(table.operations)))
-    assert told["total-files-size"] == str(sizes)
+    assert stored["total-files-size"] == str(sizes)
 
 
 def test_a_missing_table_and_credentials_are_named(catalog: InterceptedCatalog) -> None:

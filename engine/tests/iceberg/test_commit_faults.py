@@ -1,4 +1,4 @@
-"""A rewrite's commit over a store that fails: the rows are the same after whatever happens."""
+"""A rewrite's commit over a store that fails: the rows are the same regardless of failures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def is_rewritten(model: IcebergModel, rewrite: RewriteFiles) -> bool:
 
 
 def assert_sound(model: IcebergModel, rewrite: RewriteFiles, when: str) -> None:
-    """The rows are right, and whoever comes next can go on."""
+    """The rows are right, and the next process can go on."""
     assert model.rows() == ROWS, when
     again = model.plan_rewrite() if is_rewritten(model, rewrite) else rewrite
     assert isinstance(commit(model, again, model.location.open()), Committed), when

@@ -124,13 +124,13 @@ def test_totals_go_on_as_far_as_they_are_known(
     before: dict[str, str] | None, expected: dict[str, str]
 ) -> None:
     previous = None if before is None else Snapshot(1, None, 1, 0, "append", before, "s3://b/l")
-    told = with_totals({"added-records": "5", "deleted-records": "10"}, previous)
+    shown = with_totals({"added-records": "5", "deleted-records": "10"}, previous)
     if before is None:
         # Nothing cannot become less: the total stays unknown.
-        assert "total-records" not in told
-        assert told["total-data-files"] == "0"
+        assert "total-records" not in shown
+        assert shown["total-data-files"] == "0"
     else:
-        assert {n: v for n, v in told.items() if n.startswith("total")} == expected
+        assert {n: v for n, v in shown.items() if n.startswith("total")} == expected
 
 
 def test_the_same_file_and_the_same_partition() -> None:
@@ -182,7 +182,7 @@ def test_a_manifest_is_only_read_when_its_bounds_allow(
         assert wanted.meets(manifest(partitions=(unsure,)), metadata)
 
 
-def test_what_a_list_does_not_tell_may_be_anything() -> None:
+def test_what_a_list_does_not_say_may_be_anything() -> None:
     wanted = PartitionSet.of([data_file((3,))])
     metadata = metadata_of("long")
     assert wanted.meets(manifest(partitions=None), metadata)

@@ -1,4 +1,4 @@
-"""A rewrite beside other writers: no row comes back, goes or doubles, whoever is first.
+"""A rewrite alongside other writers: no row comes back, goes or doubles, whichever is first.
 
 Another writer does all of its work just before some call of the rewrite's commit, for every third
 call, and for every one that writes.
@@ -166,7 +166,7 @@ def test_a_delete_by_value_must_not_reach_rows_that_move_under_it() -> None:
 
 
 def test_a_delete_by_value_that_does_not_outnumber_the_new_files_is_a_conflict() -> None:
-    """Whoever gives a delete an old sequence number deletes from the old files alone."""
+    """A writer that gives a delete an old sequence number deletes from the old files alone."""
     model = IcebergModel.create()
     model.append(range(10))
     first = model.metadata().snapshot()
@@ -318,7 +318,7 @@ class RandomLife:
         numbers = range(self.next_row, self.next_row + self.chance.randrange(1, 6))
         self.next_row = numbers.stop
         outcome = self.model.append(numbers, store, spec_id=self.chance.randrange(2))
-        self.tell("append", numbers, outcome, self.rows.update)
+        self.record("append", numbers, outcome, self.rows.update)
 
     def delete(self, store: ObjectStore) -> None:
         numbers = self.sample(sorted(self.rows))
@@ -326,7 +326,7 @@ class RandomLife:
             (self.model.delete_by_position, self.model.overwrite, self.delete_by_value)
         )
         outcome = way(numbers, store)
-        self.tell(way.__name__, numbers, outcome, self.rows.difference_update)
+        self.record(way.__name__, numbers, outcome, self.rows.difference_update)
 
     def delete_by_value(self, numbers: list[int], store: ObjectStore) -> CommitOutcome:
         return self.model.delete_by_value(numbers, store, spec_id=1)
@@ -341,9 +341,9 @@ class RandomLife:
         }
         numbers = self.sample(sorted(filed & self.rows))
         outcome = self.model.upsert(numbers, store)
-        self.tell("upsert", numbers, outcome, self.rows.update)
+        self.record("upsert", numbers, outcome, self.rows.update)
 
-    def tell(
+    def record(
         self,
         name: str,
         numbers: range | list[int],
@@ -361,5 +361,5 @@ class RandomLife:
 def interrupted(
     number: int, model: IcebergModel, work: Callable[[IcebergModel], object]
 ) -> InterruptedStore:
-    """The model's store, with somebody's work before the n-th call."""
+    """The model's store, with another writer's work before the n-th call."""
     return InterruptedStore(model.location.open(), number, lambda: work(model))

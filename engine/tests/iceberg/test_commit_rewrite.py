@@ -89,7 +89,7 @@ def test_summary_is_what_iceberg_writes(model: IcebergModel) -> None:
     }
 
 
-def test_only_manifests_that_hold_the_files_are_written_anew(model: IcebergModel) -> None:
+def test_only_manifests_that_hold_the_files_are_rewritten(model: IcebergModel) -> None:
     operations = model.operations()
     before = manifests_of(operations.io, model.metadata().snapshot())
     newest = {entry.data_file.file_path for entry in entries_of(operations.io, before[0])}
@@ -123,13 +123,13 @@ def test_removed_files_stay_listed_as_deleted_with_their_numbers(model: IcebergM
     commit(model, model.plan_rewrite())
     later = model.metadata().snapshot()
     assert later is not None
-    told = {
+    deleted_by = {
         entry.snapshot_id
         for manifest in manifests_of(operations.io, later)
         for entry in entries_of(operations.io, manifest)
         if entry.status is EntryStatus.DELETED
     }
-    assert told == {later.snapshot_id}
+    assert deleted_by == {later.snapshot_id}
 
 
 def test_new_files_take_over_the_sequence_number_they_were_read_at() -> None:

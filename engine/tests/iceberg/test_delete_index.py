@@ -140,7 +140,7 @@ def test_a_deletion_vector_stands_for_all_position_deletes_of_its_file() -> None
 @pytest.mark.parametrize(
     ("deletes", "message"),
     [
-        ([(vector("one", "data"), 5), (vector("two", "data"), 6)], "Two deletion vectors"),
+        ([(vector("one", "data"), 5), (vector("two", "data"), 6)], "two deletion vectors"),
         ([(vector("one", "data"), 3)], "older than the data file"),
         ([(vector("one", "data", partition=("b",)), 5)], "different partitions"),
         ([(positions("p", partition=("b",), referenced_data_file="data"), 5)], "different part"),
@@ -180,7 +180,7 @@ def longs(low: int, high: int, nulls: int | None = 0) -> dict[str, Any]:
         (longs(1, 9), {"value_counts": {1: 3}, "null_value_counts": {1: 3}}, False),
     ],
 )
-def test_bounds_and_nulls_can_tell_that_equality_deletes_do_not_concern_a_file(
+def test_bounds_and_nulls_can_show_that_equality_deletes_do_not_concern_a_file(
     data: dict[str, Any], delete: dict[str, Any], applies: bool
 ) -> None:
     found = applied(data_file("data", partition=("a",), **data), 4, (equality("e", **delete), 5))

@@ -151,7 +151,7 @@ def test_zeros_of_two_signs_that_only_duckdb_takes_for_equal(iceberg_peer: Icebe
     assert spark_rows(table) == before == duckdb_rows(table)
 
 
-def test_equality_deletes_beside_a_null_partition_that_duckdb_cannot_read(
+def test_equality_deletes_next_to_a_null_partition_that_duckdb_cannot_read(
     iceberg_peer: IcebergPeer,
 ) -> None:
     table = PeerTable.create(iceberg_peer, partition_by=("region",))

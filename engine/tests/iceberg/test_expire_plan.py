@@ -72,7 +72,7 @@ def test_the_age_is_the_last_moment_to_stay() -> None:
     assert kept(linear(), older_than_ms=90 * DAY_MS + 1) == [4, 5]
 
 
-def test_a_table_keeps_its_current_snapshot_whatever_its_age() -> None:
+def test_a_table_keeps_its_current_snapshot_regardless_of_its_age() -> None:
     assert kept(linear(), older_than_ms=NOW_MS * 2) == [5]
 
 
@@ -111,12 +111,12 @@ def test_old_branches_and_tags_go_and_main_never() -> None:
     assert MAIN not in plan.refs
 
 
-def test_a_snapshot_that_no_name_leads_to_goes_by_age() -> None:
+def test_a_snapshot_that_no_name_leads_to_is_expired_by_age() -> None:
     metadata = table({1: 98, 2: 99, 3: 98, 4: 90}, {3: 1, 4: 1}, {MAIN: SnapshotRef(2)})
     assert kept(metadata) == [1, 2, 3]
 
 
-def test_named_snapshots_go_besides() -> None:
+def test_named_snapshots_are_expired_too() -> None:
     assert kept(linear(), snapshot_ids=(4,)) == [5]
     assert kept(linear(), snapshot_ids=(4,), older_than_ms=0) == [1, 2, 3, 5]
     assert kept(linear(), snapshot_ids=(77,)) == [4, 5]

@@ -130,7 +130,7 @@ def test_a_writer_that_overslept_does_not_fill_a_gap() -> None:
     assert others.load().metadata.properties["a"] == "5"
 
 
-def test_the_log_is_as_long_as_told_and_old_files_go_when_told() -> None:
+def test_the_log_is_as_long_as_configured_and_old_files_are_deleted_on_request() -> None:
     kept, store = table({"write.metadata.previous-versions-max": "2"})
     for number in range(5):
         commit(kept, a=str(number))
@@ -208,7 +208,7 @@ def test_an_unreachable_store_is_no_missing_table() -> None:
         FileSystemTable(model.location, store=dead).load()
 
 
-def test_the_facade_refreshes_when_told() -> None:
+def test_the_facade_refreshes_on_request() -> None:
     model = IcebergModel.create()
     opened = IcebergTable.open(model.location.uri)
     model.append(range(3))

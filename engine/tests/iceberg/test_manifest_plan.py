@@ -61,7 +61,7 @@ def test_sorted_manifests_of_the_target_size_stay() -> None:
     assert planned(d, b, c, a) == []
 
 
-def test_manifests_that_overlap_are_sorted_anew() -> None:
+def test_manifests_that_overlap_are_sorted_again() -> None:
     a = manifest("a", between(1, 3), between(1, 9))
     b = manifest("b", between(2, 5), between(1, 9))
     c = manifest("c", between(6, 7), between(1, 9))

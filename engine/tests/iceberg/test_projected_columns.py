@@ -166,7 +166,7 @@ def test_a_partition_value_stands_in_for_a_column_and_null_for_any_other(tmp_pat
     assert read(found, wanted) == [{"region": "eu", "other": None, "id": 1}]
 
 
-def test_a_required_column_that_is_nowhere_is_an_error(tmp_path: Path) -> None:
+def test_a_required_column_that_is_missing_is_an_error(tmp_path: Path) -> None:
     table = pa.table([pa.array([1])], schema=pa.schema([stored(1, "id", pa.int64())]))
     with pytest.raises(CorruptTableError, match="'gone' is missing"):
         read(source(tmp_path, table), [field(3, "gone", "long", required=True)])

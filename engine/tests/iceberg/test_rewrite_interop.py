@@ -1,4 +1,4 @@
-"""Our rewrite beside Iceberg's own, on twins: same rows, same metadata, and Iceberg goes on."""
+"""Our rewrite and Iceberg's own, on twins: same rows, same metadata, and Iceberg goes on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.interop
 
 ALL = {"rewrite-all": "true"}
 LINEAGE = "id, _row_id, _last_updated_sequence_number"
-# What tells the engine, and sizes, which depend on who wrote the parquet.
+# What names the engine, and sizes, which depend on who wrote the parquet.
 ENGINE = ("engine-name", "engine-version", "app-id", "app-name", "iceberg-version")
 NOT_COMPARED = frozenset((*ENGINE, "added-files-size", "total-files-size"))
 CASES = {
@@ -159,11 +159,11 @@ def test_the_metadata_is_what_iceberg_writes_and_iceberg_goes_on(
     assert twins.rows(twins.ours) == sorted([*expected, (100, "EU", "w")], key=repr)
 
 
-def test_equality_deletes_that_arrive_meanwhile_are_kept(
+def test_equality_deletes_that_arrive_concurrently_are_kept(
     iceberg_peer: IcebergPeer, tmp_path: Path
 ) -> None:
     """Also when everything else in the table is younger than they are."""
-    twins = Twins.create(iceberg_peer, "positions", name="meanwhile")
+    twins = Twins.create(iceberg_peer, "positions", name="concurrent")
     uri = twins.uri(twins.ours)
     delete = tmp_path / "eq.parquet"
     field = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})

@@ -1,4 +1,4 @@
-"""Rewriting manifests for real: the same files, row ids and rows, whatever happens meanwhile."""
+"""Rewriting manifests for real: the same files, row ids and rows, despite concurrent changes."""
 
 from __future__ import annotations
 

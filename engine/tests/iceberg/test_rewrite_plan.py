@@ -88,7 +88,7 @@ def test_a_group_is_kept_for_its_bytes(sizes: list[int], reason: Reason | None) 
     assert [group.reason for group in plan.groups] == ([] if reason is None else [reason])
 
 
-def test_a_lone_file_is_never_enough_whatever_the_minimum() -> None:
+def test_a_lone_file_is_never_enough_regardless_of_the_minimum() -> None:
     assert planned(*small(1), input_files_min=1).groups == ()
 
 
@@ -132,7 +132,7 @@ def test_an_empty_data_file_has_no_ratio() -> None:
     assert planned(empty).groups == ()
 
 
-def test_files_of_an_older_spec_form_one_group_whatever_their_partition() -> None:
+def test_files_of_an_older_spec_form_one_group_regardless_of_their_partition() -> None:
     old = [task(f"old{number}", 10, spec_id=0, partition=()) for number in range(5)]
     plan = planned(*old, *small(5, None), *small(5))
     assert names(plan)[0] == [f"old{number}" for number in range(5)]

@@ -1,4 +1,4 @@
-"""Position delete files written anew: fewer files, the same rows, whatever happens meanwhile."""
+"""Rewritten position delete files: fewer files, the same rows, despite concurrent changes."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def test_with_partial_progress_a_failed_group_spoils_no_other(lake: Lake) -> Non
     assert len(lake.stored()) == len(stored) + 2
 
 
-def test_partial_progress_commits_as_often_as_told(lake: Lake) -> None:
+def test_partial_progress_commits_as_often_as_configured(lake: Lake) -> None:
     options: dict[str, Any] = {
         "partial_progress__enabled": "true",
         "partial_progress__max_commits": "2",

@@ -1,4 +1,4 @@
-"""Our scan planning beside Iceberg's own and PyIceberg's, file by file, deletes included."""
+"""Our scan planning compared with Iceberg's own and PyIceberg's, file by file, deletes included."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_deletion_vectors_stand_for_older_position_deletes(iceberg_peer: Iceberg
     assert all(task.position_deletes == () for task in vectors)
 
 
-def test_evolved_specs_and_renamed_columns_are_planned_alike(iceberg_peer: IcebergPeer) -> None:
+def test_evolved_specs_and_renamed_columns_are_planned_the_same(iceberg_peer: IcebergPeer) -> None:
     table = PeerTable.create(iceberg_peer, partition_by=("region",))
     table.insert(*range(10))
     table.run("alter table {table} drop partition field region")

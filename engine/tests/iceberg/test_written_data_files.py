@@ -1,4 +1,4 @@
-"""New data files: sizes, partitions, parquet properties, and what the manifest is told of them."""
+"""New data files: sizes, partitions, parquet properties, and what the manifest says about them."""
 
 from __future__ import annotations
 

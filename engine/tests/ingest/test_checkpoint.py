@@ -1,4 +1,4 @@
-"""The checkpoint: no file is lost or repeated, whatever the order of arrival or of deaths."""
+"""The checkpoint: no file is lost or repeated, in any order of arrival or of deaths."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_a_copy_that_another_commit_overtook_does_not_hide_the_later_one() -> No
     assert read(commits, "a", "b") == {"a": 2, "b": 1}
 
 
-def test_an_ingest_that_began_beside_another_is_found_behind_it() -> None:
+def test_an_ingest_that_began_alongside_another_is_found_behind_it() -> None:
     commits = {1: own("b", b=1), 2: own("a", a=1)}
     assert read(commits, "a", "b") == {"a": 1, "b": 1}
 

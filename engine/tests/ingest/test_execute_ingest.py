@@ -168,7 +168,7 @@ def test_a_file_that_arrives_late_with_an_old_time_is_not_lost(feed: Feed) -> No
     assert feed.rows() == [(1, "a"), (2, "b")]
 
 
-def test_a_plan_that_somebody_else_overtook_does_nothing(feed: Feed) -> None:
+def test_a_plan_that_another_process_overtook_does_nothing(feed: Feed) -> None:
     feed.land("1.csv", "id,ts,v\n1,1,a\n", 10)
     stale = feed.plan(write_operation="insert")
     feed.run(write_operation="insert")
@@ -468,7 +468,7 @@ def test_rolling_back_where_nothing_failed_is_nothing(feed: Feed) -> None:
     assert feed.execute(rollback).outcome is Outcome.NOTHING
 
 
-def test_json_lines_with_missing_fields_and_parquet_go_in_alike(feed: Feed) -> None:
+def test_json_lines_with_missing_fields_and_parquet_go_in_the_same_way(feed: Feed) -> None:
     feed.file_format = FileFormat.JSON
     feed.land("1.json", '{"id": 1, "ts": 1, "v": "a", "n": {"x": 1}}\n{"id": 2, "ts": 1}\n', 10)
     feed.run()

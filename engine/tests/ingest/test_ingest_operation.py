@@ -133,7 +133,7 @@ def test_an_id_is_deterministic_and_fit_for_a_job_name(name: str, basis: str) ->
     assert len(first) <= 63
 
 
-def test_ids_tell_operations_apart() -> None:
+def test_ids_distinguish_operations() -> None:
     made = {
         operation_id("a", OperationKind.INGEST, "x"),
         operation_id("b", OperationKind.INGEST, "x"),

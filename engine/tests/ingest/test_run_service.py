@@ -1,4 +1,4 @@
-"""Operations that look after a table, carried out without Spark."""
+"""Operations that maintain a table, carried out without Spark."""
 
 from __future__ import annotations
 

@@ -54,11 +54,11 @@ def put(folder: Path, files: Mapping[str, str | bytes]) -> list[str]:
 
 
 def in_order(frame: DataFrame) -> list[tuple[Any, ...]]:
-    """The rows in order of arrival, without the column that tells it."""
+    """The rows in order of arrival, without the column that gives it."""
     return [tuple(row)[:-1] for row in frame.orderBy(SEQUENCE).collect()]
 
 
-def test_rows_come_in_order_of_file_and_position_whatever_the_names(
+def test_rows_come_in_order_of_file_and_position_regardless_of_names(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     names = ["z.csv", "a b%20ü#1.csv", "day=1/g{1}[2]*?.csv"]

@@ -1,4 +1,4 @@
-"""Dossiers of tables that Hudi made: what is on disk is told as Hudi was told it."""
+"""Reports on tables that Hudi made: what is on disk is reported as Hudi was configured."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ def rows(version: int) -> pa.Table:
 def adopt(folder: Path, capsys: Captured) -> dict[str, Any]:
     before = stored(folder)
     assert run(["adopt", str(folder), "--json"]) == 0
-    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    report: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert run(["adopt", str(folder)]) == 0
     capsys.readouterr()
     assert stored(folder) == before
-    return told
+    return report
 
 
-def refused(told: dict[str, Any]) -> set[str]:
-    return {one["name"] for one in told["operations"] if not one["may"]}
+def refused(report: dict[str, Any]) -> set[str]:
+    return {one["name"] for one in report["operations"] if not one["may"]}
 
 
 @pytest.fixture
@@ -82,11 +82,11 @@ def made(tmp_path: Path, hudi_peer: HudiPeer) -> Any:
 
 
 def test_buckets(made: Any, capsys: Captured) -> None:
-    told = adopt(made(**BUCKETS), capsys)
-    assert told["index"]["type"] == "BUCKET"
-    assert told["index"]["known_from"] == "its file ids"
-    assert refused(told) == {"clustering"}
-    assert (told["timezone"]["property"], told["timezone"]["basis"]) == ("LOCAL", "seen")
+    report = adopt(made(**BUCKETS), capsys)
+    assert report["index"]["type"] == "BUCKET"
+    assert report["index"]["known_from"] == "its file ids"
+    assert refused(report) == {"clustering"}
+    assert (report["timezone"]["property"], report["timezone"]["basis"]) == ("LOCAL", "seen")
 
 
 def test_a_record_index_and_the_storage_lock(made: Any, capsys: Captured) -> None:
@@ -96,12 +96,12 @@ def test_a_record_index_and_the_storage_lock(made: Any, capsys: Captured) -> Non
         "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock."
         "FileSystemBasedLockProvider",
     }
-    told = adopt(made(**RECORD_INDEX, **lock), capsys)
-    assert {"files", "record_index"} <= set(told["metadata_partitions"])
-    assert told["state"]["has_metadata_table"]
-    assert any("metadata table off" in one["what"] for one in told["consequences"])
-    assert told["state"]["foreign"]["files"] == 0
-    assert told["state"]["pending"] == []
+    report = adopt(made(**RECORD_INDEX, **lock), capsys)
+    assert {"files", "record_index"} <= set(report["metadata_partitions"])
+    assert report["state"]["has_metadata_table"]
+    assert any("metadata table off" in one["what"] for one in report["consequences"])
+    assert report["state"]["foreign"]["files"] == 0
+    assert report["state"]["pending"] == []
 
 
 def test_a_schema_whose_columns_have_ids(made: Any, hudi_peer: HudiPeer, capsys: Captured) -> None:
@@ -116,9 +116,9 @@ def test_a_schema_whose_columns_have_ids(made: Any, hudi_peer: HudiPeer, capsys:
         for name in ALTERING:
             state(hudi_peer, f"reset {name}")
         state(hudi_peer, "drop table adopted_ids")
-    told = adopt(folder, capsys)
-    assert told["schema"]["columns_by"] == "ids"
-    assert told["schema"]["version"]
+    report = adopt(folder, capsys)
+    assert report["schema"]["columns_by"] == "ids"
+    assert report["schema"]["version"]
 
 
 def state(peer: HudiPeer, statement: str) -> None:
@@ -135,11 +135,11 @@ def test_a_zone_west_of_utc(tmp_path: Path, hudi_peer_in: HudiPeerIn, capsys: Ca
     peer = hudi_peer_in("America/Los_Angeles")
     for version in (1, 2):
         peer.write(str(folder), rows(version), operation="upsert", options=KEYED)
-    told = adopt(folder, capsys)
-    assert told["timezone"]["basis"] == "not_utc"
-    assert told["timezone"]["minutes_from_utc_seen"] in (-480, -420)
-    assert {"write", "cleaning", "rollback", "restore"} <= refused(told)
-    assert not {"read", "check", "savepoint"} & refused(told)
+    report = adopt(folder, capsys)
+    assert report["timezone"]["basis"] == "not_utc"
+    assert report["timezone"]["minutes_from_utc_seen"] in (-480, -420)
+    assert {"write", "cleaning", "rollback", "restore"} <= refused(report)
+    assert not {"read", "check", "savepoint"} & refused(report)
     assert run(["adopt", str(folder)]) == 0
     (command,) = re.findall(r"(?m)^    tideline (declare .*)", capsys.readouterr().out)
     assert run(shlex.split(command)) == 0

@@ -1,6 +1,6 @@
 """Merge-on-read tables whose changes Hudi logs: we keep them in order, Hudi's CDC query goes on.
 
-A write that adds keys to a slice without logs merges its base file, with a log of changes beside
+A write that adds keys to a slice without logs merges its base file, with a log of changes next to
 it. Other upserts, and deletes, go to ordinary log files, which Hudi 1.2 cannot make changes of on a
 version 6 table: it takes the commit for Avro
 (HoodieCommitMetadata.getDependentFileSliceForFileGroupFromDeltaCommit). They come before and after

@@ -1,7 +1,8 @@
-"""What Tideline writes in ordinary set-ups, Hudi reads and goes on writing, told nothing extra.
+"""What Tideline writes in ordinary set-ups, Hudi reads and goes on writing, without extra settings.
 
 Hudi's Spark is set as it comes: it refuses days before 1582-10-15 and times before 1900 in parquet
-files that do not say their calendar. Only writing such values is allowed, as whoever has them must.
+files that do not say their calendar. Only writing such values is allowed, as users with such values
+must.
 """
 
 from __future__ import annotations

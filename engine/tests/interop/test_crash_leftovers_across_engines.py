@@ -181,7 +181,7 @@ def _written_outside_the_model_by_hudi(table: InteropTable, options: dict[str, s
 
 
 def _leave_timeline_server_markers(table: InteropTable, instant: str, markers: set[Marker]) -> None:
-    """The form in which Hudi keeps markers unless told otherwise; it ends without a newline."""
+    """The form in which Hudi keeps markers by default; it ends without a newline."""
     directory = table.path / ".hoodie" / ".temp" / instant
     directory.mkdir(parents=True)
     (directory / "MARKERS.type").write_text("TIMELINE_SERVER_BASED")

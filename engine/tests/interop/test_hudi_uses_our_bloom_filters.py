@@ -29,7 +29,7 @@ def rows_of(keys: list[str], ts: int) -> pa.Table:
     return pa.table({"id": keys, "region": regions, "ts": pa.array([ts] * len(keys), pa.int64())})
 
 
-def test_every_key_is_found_whatever_its_bytes(
+def test_every_key_is_found_regardless_of_its_bytes(
     tmp_path: Path, spark: SparkSession, hudi_peer: HudiPeer
 ) -> None:
     keys = sorted(set(awkward_keys(3_000)) | {f"k{number}" for number in range(2_000)})

@@ -56,12 +56,12 @@ def process(tmp_path: Path) -> Iterator[JsonLineProcess]:
     child.close()
 
 
-def test_replies_survive_whatever_else_is_printed(process: JsonLineProcess) -> None:
+def test_replies_survive_anything_else_that_is_printed(process: JsonLineProcess) -> None:
     assert process.request("add", first=1, second=2).result == 3
     assert process.request("add", first="a", second="b").result == "ab"
 
 
-def test_a_failure_is_told_with_its_causes_and_without_stack_frames(
+def test_a_failure_is_reported_with_its_causes_and_without_stack_frames(
     process: JsonLineProcess,
 ) -> None:
     with pytest.raises(PeerFailureError) as failure:

@@ -55,7 +55,7 @@ def test_all_readers_see_the_model_after_every_operation(
 
 
 @pytest.mark.slow
-def test_url_encoded_partitions_read_alike(
+def test_url_encoded_partitions_read_the_same(
     tmp_path: Path, spark: SparkSession, hudi_peer: HudiPeer
 ) -> None:
     layout = InteropLayout("encoded", url_encode=True)

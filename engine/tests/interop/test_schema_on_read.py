@@ -1,4 +1,4 @@
-"""Tables whose columns Hudi's schema on read renames, drops, adds anew and retypes, file by file.
+"""Tables whose columns Hudi's schema on read renames, drops, adds again and retypes, file by file.
 
 Hudi alters the table between writes, so that its files are of several versions; we read, write and
 run services; Hudi reads the rows of the model and goes on altering and writing.
@@ -153,7 +153,7 @@ def run_history(table: AlteredTable) -> None:
 
 
 def rename_and_drop(table: AlteredTable) -> None:
-    """A rename, and a column that is dropped and added anew: its old values are gone."""
+    """A rename, and a column that is dropped and added again: its old values are gone."""
     table.sql("alter table {t} rename column a to a2")
     table.sql("alter table {t} drop column b")
     table.sql("alter table {t} add columns (b string)")

@@ -1,7 +1,7 @@
 """Hudi in zones west and east of UTC and we on one table: refused until the zone is declared.
 
-`hoodie.table.timeline.timezone` is LOCAL by Hudi's default, so that its instants are digits of
-whatever zone its Java runs in.
+`hoodie.table.timeline.timezone` is LOCAL by Hudi's default, so that its instants are digits of the
+zone its Java runs in.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def test_there_are_enough_faults_in_enough_places() -> None:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_has_its_place_and_its_tests(fault: Fault) -> None:
     source = (ROOT / fault.path).read_text("utf-8")
-    assert source.count(fault.old) == 1, "the code has changed: write the fault anew"
+    assert source.count(fault.old) == 1, "the code has changed: rewrite the fault"
     compile(source.replace(fault.old, fault.new), fault.path, "exec")
     files = [name.split("::")[0] for name in fault.tests if "/" in name]
     assert files
@@ -59,7 +59,7 @@ def fault_in_adding(old: str, new: str) -> Fault:
     return Fault("a fault", "engine/tideline/adding.py", old, new, tests)
 
 
-def test_caught_survived_and_unproven_are_told_apart(project: Path) -> None:
+def test_caught_survived_and_unproven_are_distinguished(project: Path) -> None:
     faults = (
         fault_in_adding("a + b", "a - b"),
         fault_in_adding("UNTESTED = 1", "UNTESTED = 2"),

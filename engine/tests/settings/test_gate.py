@@ -1,4 +1,4 @@
-"""What is given is refused where it is wrong; what is stored is only told."""
+"""What is given is refused where it is wrong; what is stored is only reported."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_an_operation_is_no_property_of_a_table() -> None:
         assert "cannot be" in (problem_of(name, "insert", place) or "")
 
 
-def test_stored_settings_are_told_and_only_dangerous_ones_stop_writers() -> None:
+def test_stored_settings_are_reported_and_only_dangerous_ones_stop_writers() -> None:
     stored = {
         "hoodie.table.name": "t",
         "hoodie.table.checksum": "1",

@@ -88,7 +88,7 @@ def test_defaults_of_all_services_are_the_same_in_code_and_registry() -> None:
     assert ServiceConfig.from_settings(Settings({})) == ServiceConfig()
 
 
-def test_unless_told_otherwise_a_commit_is_followed_by_cleaning_and_archival() -> None:
+def test_by_default_a_commit_is_followed_by_cleaning_and_archival() -> None:
     config = SchedulerConfig.from_settings(Settings({}))
     wanted = {str(service): turns for service, turns in config.turns.items() if turns}
     assert wanted == dict.fromkeys(("cleaning", "archival"), frozenset({Turn.RUN}))

@@ -1,4 +1,4 @@
-"""Two writers of a merge-on-read table, and writers beside pending compaction and clustering."""
+"""Two writers of a merge-on-read table, and writers alongside pending compaction and clustering."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def schedule_compaction(table: SmallTable, partition: str = "p0") -> InstantTime
 
 
 def schedule_clustering(table: SmallTable, partition: str = "p0") -> InstantTime:
-    """A pending clustering of the partition's only file group, somebody at work on it."""
+    """A pending clustering of the partition's only file group, another process at work on it."""
     piece, opened = slice_of(table, partition), hoodie(table)
     info: dict[str, Any] = {"dataFilePath": "x", "deltaFilePaths": [], "fileId": piece.file_id}
     info |= {"partitionPath": partition, "bootstrapFilePath": "", "version": 1}
@@ -131,7 +131,7 @@ def test_two_first_writes_of_one_bucket_conflict() -> None:
     table.forget()
 
 
-# Beside a compaction
+# Alongside a compaction
 
 
 def test_an_append_after_a_pending_compaction_begins_its_slice(table: SmallTable) -> None:
@@ -143,7 +143,7 @@ def test_an_append_after_a_pending_compaction_begins_its_slice(table: SmallTable
     assert (dict(table.values())["k000"], dict(table.values())["k001"]) == (4, 3)
 
 
-def test_an_append_loses_to_a_compaction_scheduled_meanwhile(table: SmallTable) -> None:
+def test_an_append_loses_to_a_compaction_scheduled_concurrently(table: SmallTable) -> None:
     """The compaction may not have seen it, and would hide the slice it was appended to."""
 
     def other() -> None:
@@ -175,7 +175,7 @@ def test_a_partition_under_compaction_is_not_deleted(table: SmallTable) -> None:
     assert {key for key, _ in table.values()} == {"k000", "k002", "k004", "k006"}
 
 
-# Beside a clustering
+# Alongside a clustering
 
 
 @pytest.mark.parametrize("operation", ["upsert", "delete", "insert_overwrite", "delete_partition"])
@@ -214,7 +214,7 @@ def test_an_update_may_withdraw_the_clustering(table: SmallTable, store: ObjectS
     assert_sound(table)
 
 
-def test_a_clustering_scheduled_meanwhile_makes_the_update_lose_unless_allowed(
+def test_a_clustering_scheduled_concurrently_makes_the_update_lose_unless_allowed(
     table: SmallTable,
 ) -> None:
     def other() -> None:

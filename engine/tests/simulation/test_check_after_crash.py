@@ -1,4 +1,4 @@
-"""Whatever a death leaves, `check --repair` alone makes the table sound, and the rows stay."""
+"""After any death, `check --repair` alone makes the table sound, and the rows stay."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ def test_dying_while_switching_off_the_metadata_table(prepared: SmallTable) -> N
         assert table.values() in (expected.old, expected.new)
         if table.values() == expected.new:
             assert open_fresh(table.location).config.metadata_partitions == ()
-        # The next change of the properties, whoever makes it, deletes the backup of this one.
+        # The next change of the properties, by any process, deletes the backup of this one.
         table.fake_clock.advance(LONG_S)
         table.write("upsert", NEXT)
         hoodie = open_fresh(table.location, clock=table.clock)
@@ -423,7 +423,7 @@ def test_a_commit_whose_fate_is_unknown_is_not_undone(prepared: SmallTable) -> N
 
 
 def test_a_commit_that_may_still_arrive_keeps_its_heartbeat(prepared: SmallTable) -> None:
-    """So nobody rolls it back before the request can no longer be on its way."""
+    """So no writer rolls it back before the request can no longer be on its way."""
     table = prepared.copy()
 
     def refuse(step: Step) -> None:

@@ -2,7 +2,7 @@
 
 Each run: copy a small table, die, read; let the heartbeat go silent; let the next run of the
 service and the next writer come, read again. The rows are the same all along, and nothing is left
-that nobody accounts for.
+that is unaccounted for.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def test_a_seed_always_gives_the_same_history() -> None:
     assert steps_of(1) != steps_of(2)
 
 
-def test_a_failure_tells_the_seed_the_steps_and_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_reports_the_seed_the_steps_and_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     read = SmallTable.merged_values
 
     def read_without_the_first(
@@ -55,8 +55,8 @@ def test_a_failure_tells_the_seed_the_steps_and_the_rows(monkeypatch: pytest.Mon
     monkeypatch.setattr(SmallTable, "merged_values", read_without_the_first)
     with pytest.raises(AssertionError) as raised:
         ServiceHistory(3).run()
-    told = str(raised.value)
-    assert "rows now:" in told
-    assert ": found None, expected" in told
-    assert ". write, " in told
-    assert told.endswith("Repeat it with TIDELINE_SEED=3")
+    message = str(raised.value)
+    assert "rows now:" in message
+    assert ": found None, expected" in message
+    assert ". write, " in message
+    assert message.endswith("Repeat it with TIDELINE_SEED=3")

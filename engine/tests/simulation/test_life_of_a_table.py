@@ -94,5 +94,5 @@ def rows_of(table: SmallTable) -> dict[str, int]:
 
 
 def is_bad(check: str) -> bool:
-    """What deaths leave beside the table is told as well, and goes with the next writer."""
+    """What deaths leave next to the table is reported as well, and goes with the next writer."""
     return check not in ("leftovers", "timeline")

@@ -1,6 +1,6 @@
 """The power fails before any flush of a write: what is committed is whole, and stays.
 
-A folder forgets what nobody flushed: contents, and names as far as a file system may. One run
+A folder forgets what was not flushed: contents, and names as far as a file system may. One run
 records every such state; then a reader, the next writer, and a reader again meet each of them.
 """
 

@@ -201,7 +201,7 @@ def test_a_stopped_process_is_alive_however_old_its_heartbeat(
     assert unexplained_objects(open_fresh(table.location)) == []
 
 
-def test_a_killed_writer_that_held_the_table_lock_delays_nobody(
+def test_a_killed_writer_that_held_the_table_lock_delays_no_other(
     table: SmallTable, rehearsed: Sequence[RecordedWrite]
 ) -> None:
     """Its last write is made under the lock; the kernel frees that as well."""

@@ -1,6 +1,6 @@
 """Services as real processes, killed before every write on a local folder.
 
-Whoever comes next, a writer or the same service, finds the same rows, and leaves nothing behind.
+The next process, a writer or the same service, finds the same rows, and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def check_applied_once(table: SmallTable, service: TableService, before: int, wh
 def test_killed_right_after_it_completed(
     service: TableService, prepared: Path, tmp_path: Path
 ) -> None:
-    """Its work counts: nobody does it again, or takes it back."""
+    """Its work counts: no process repeats or undoes it."""
     rehearsal = copied(prepared, tmp_path / "rehearsal")
     before = rehearsal.values()
     writes = run_service(ServiceTask(rehearsal.location, service, DUE)).writes

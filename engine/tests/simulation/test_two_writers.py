@@ -85,42 +85,42 @@ def test_updates_of_different_partitions_both_succeed(table: SmallTable) -> None
 def test_a_key_that_is_new_to_both_is_stored_once(table: SmallTable, theirs: str) -> None:
     """Both put it into a file group of its own, which Hudi's check does not see."""
 
-    def insert_meanwhile() -> None:
+    def insert_concurrently() -> None:
         table.write(theirs, batch([20], 3), options=NEW_FILES)
 
     with pytest.raises(ConflictError):
-        table.write("upsert", batch([20], 2), options=NEW_FILES, after_files=insert_meanwhile)
+        table.write("upsert", batch([20], 2), options=NEW_FILES, after_files=insert_concurrently)
     assert_holds(table, OLD | {"k020": 3})
     table.write("upsert", batch([20], 2))
     assert_holds(table, OLD | {"k020": 2})
 
 
-def test_inserts_beside_each_other_both_succeed(table: SmallTable) -> None:
+def test_concurrent_inserts_both_succeed(table: SmallTable) -> None:
     """An insert promises nothing about keys, so appending in parallel stays free of conflicts."""
 
-    def insert_meanwhile() -> None:
+    def insert_concurrently() -> None:
         table.write("insert", batch([30], 3), options=NEW_FILES)
 
-    table.write("insert", batch([20], 2), options=NEW_FILES, after_files=insert_meanwhile)
+    table.write("insert", batch([20], 2), options=NEW_FILES, after_files=insert_concurrently)
     assert_holds(table, OLD | {"k020": 2, "k030": 3})
 
 
 def test_inserts_that_must_not_double_conflict(table: SmallTable) -> None:
     strict = {**NEW_FILES, "hoodie.merge.allow.duplicate.on.inserts": "false"}
 
-    def insert_meanwhile() -> None:
+    def insert_concurrently() -> None:
         table.write("upsert", batch([20], 3), options=NEW_FILES)
 
     with pytest.raises(ConflictError):
-        table.write("insert", batch([20], 2), options=strict, after_files=insert_meanwhile)
+        table.write("insert", batch([20], 2), options=strict, after_files=insert_concurrently)
     assert_holds(table, OLD | {"k020": 3})
 
 
 def test_upserts_of_new_keys_in_different_partitions_both_succeed(table: SmallTable) -> None:
-    def insert_meanwhile() -> None:
+    def insert_concurrently() -> None:
         table.write("upsert", batch([21], 3), options=NEW_FILES)
 
-    table.write("upsert", batch([20], 2), options=NEW_FILES, after_files=insert_meanwhile)
+    table.write("upsert", batch([20], 2), options=NEW_FILES, after_files=insert_concurrently)
     assert_holds(table, OLD | {"k020": 2, "k021": 3})
 
 
@@ -250,7 +250,7 @@ def columns(table: SmallTable) -> list[str]:
     return list(schema.names)
 
 
-def test_a_column_another_writer_adds_meanwhile_stays_in_the_schema(table: SmallTable) -> None:
+def test_a_column_another_writer_adds_concurrently_stays_in_the_schema(table: SmallTable) -> None:
     widening = with_note(batch([1], 3), "new")
     store = before_commit(table, lambda: table.write("upsert", widening))
     table.write("upsert", batch([0], 2), store=store)
@@ -336,7 +336,7 @@ def test_a_writer_rolled_back_in_its_sleep_gives_up_and_leaves_nothing(
 def test_what_a_writer_leaves_that_dies_after_it_was_rolled_back_is_swept(
     table: SmallTable,
 ) -> None:
-    """It wakes up, writes its files and dies; its instant is in nobody's timeline by then."""
+    """It wakes up, writes its files and dies; its instant is gone from the timeline by then."""
     asleep: list[InstantTime] = []
 
     def sleep() -> None:
@@ -356,7 +356,7 @@ def test_what_a_writer_leaves_that_dies_after_it_was_rolled_back_is_swept(
 
 
 def test_an_eager_writer_rolls_a_live_one_back_which_then_gives_up(table: SmallTable) -> None:
-    """As Hudi does unless it is told about other writers."""
+    """As Hudi does unless settings say that there are other writers."""
     eager = {"hoodie.clean.failed.writes.policy": "EAGER"}
     killed: list[str] = []
 
@@ -390,7 +390,7 @@ def test_a_rollback_of_us_that_is_only_planned_makes_us_give_up(table: SmallTabl
 
 
 def test_losing_the_lease_during_the_commit_gives_up(table: SmallTable) -> None:
-    """Somebody else takes the lock over and commits; then it is too late for us."""
+    """Another writer takes the lock over and commits; then it is too late for us."""
 
     def pause() -> None:
         table.fake_clock.advance(301)
@@ -438,7 +438,7 @@ def test_a_clock_set_back_during_a_write_does_not_kill_it(table: SmallTable) -> 
     assert_holds(table, OLD | {"k000": 2, "k001": 3})
 
 
-def test_a_recovery_beside_a_live_writer_does_nothing(table: SmallTable) -> None:
+def test_a_recovery_next_to_a_live_writer_does_nothing(table: SmallTable) -> None:
     def recover() -> None:
         assert LakeTable(open_fresh(table.location, clock=table.clock)).recover() == ()
 

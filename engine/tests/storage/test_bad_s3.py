@@ -58,7 +58,7 @@ def every_request_fails(store: S3Store, reason: str) -> None:
         assert store.endpoint_url in str(caught.value)
         assert store.uri in str(caught.value)
         assert "some-" not in str(caught.value)
-    # obstore does not tell transport failures of its streams apart.
+    # obstore does not distinguish transport failures of its streams.
     reason = f"{reason}|the request was not answered"
     with pytest.raises(StorageUnavailableError, match=reason), store.open_writer("x") as writer:
         writer.write(b"x")
@@ -162,7 +162,7 @@ class TestLostReplies:
         "fault",
         [ProxyFault.APPLY_AND_DROP_REPLY, ProxyFault.DROP_REQUEST, ProxyFault.ANSWER_503],
     )
-    def test_a_foreign_object_stays_foreign_whatever_is_lost(
+    def test_a_foreign_object_stays_foreign_even_when_replies_are_lost(
         self, store: S3Store, proxy: FaultyS3Proxy, fault: ProxyFault
     ) -> None:
         store.put_if_absent("x", b"", token="theirs")

@@ -62,7 +62,7 @@ def test_a_name_no_bucket_can_have_is_refused(minio_server: MinioServer) -> None
         ("AWS_SECRET_ACCESS_KEY", "the secret key is not that of the access key"),
     ],
 )
-def test_which_of_the_credentials_is_wrong_is_told(
+def test_which_of_the_credentials_is_wrong_is_reported(
     minio_server: MinioServer, monkeypatch: pytest.MonkeyPatch, variable: str, words: str
 ) -> None:
     monkeypatch.setenv(variable, "wrong-credential-0123")

@@ -60,7 +60,7 @@ def test_a_refusal_names_path_and_reason_and_nothing_goes(
     assert [info.path for info in store.list()] == sorted(("a/old", *KEPT))
 
 
-def test_what_nobody_needs_goes(store: ObjectStore) -> None:
+def test_what_is_not_needed_is_deleted(store: ObjectStore) -> None:
     for one in ("a/old", "a/older", "innermost/x", *KEPT):
         store.put(one, b"")
     scope(store).remove_many(["a/old", "a/older", "a/missing"])

@@ -126,7 +126,7 @@ def test_an_expired_heartbeat_stays_expired(store: FaultyStore, clock: FakeClock
 
 
 def test_a_machine_that_slept_notices(store: FaultyStore, clock: FakeClock) -> None:
-    """The monotonic clock stands still meanwhile, the wall clock does not."""
+    """The monotonic clock stands still during sleep, the wall clock does not."""
     with Heartbeat(store, INSTANT, clock, LIMITS) as heartbeat:
         clock.step_wall(600)
         assert heartbeat.is_expired()
@@ -169,7 +169,7 @@ def test_a_heartbeat_on_s3_is_young(s3_location: StoreLocation) -> None:
 
 
 def test_what_lapses_stays_until_it_is_old(store: FaultyStore, clock: FakeClock) -> None:
-    """Something of the writer may still be on its way, so nobody may undo it yet."""
+    """Something of the writer may still be on its way, so no writer may undo it yet."""
     heartbeat = Heartbeat(store, INSTANT, clock, LIMITS)
     heartbeat.start()
     heartbeat.lapse()

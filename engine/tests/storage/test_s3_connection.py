@@ -1,4 +1,4 @@
-"""Connections with credentials of their own: shared by stores, shown nowhere, shipped nowhere."""
+"""Connections with credentials of their own: shared by stores, never shown, never shipped."""
 
 from __future__ import annotations
 

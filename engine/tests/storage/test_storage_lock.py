@@ -52,7 +52,7 @@ def stored(store: MemoryStore) -> dict[str, object]:
     return fields
 
 
-def somebody_else(store: MemoryStore, *, valid_until_ms: int, expired: bool = False) -> None:
+def another_holder(store: MemoryStore, *, valid_until_ms: int, expired: bool = False) -> None:
     fields = {"owner": OTHER_OWNER, "validUntil": valid_until_ms, "expired": expired, "new": 1}
     store.put(STORAGE_LOCK_PATH, json.dumps(fields, indent=2).encode())
 
@@ -65,7 +65,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def test_an_expired_lock_is_taken_over(lock: StorageLock, memory: MemoryStore) -> None:
-    somebody_else(memory, valid_until_ms=9_999_999, expired=True)
+    another_holder(memory, valid_until_ms=9_999_999, expired=True)
     lease = lock.acquire(timeout_s=0)
     assert stored(memory)["owner"] == lease.owner
     lease.release()
@@ -74,7 +74,7 @@ def test_an_expired_lock_is_taken_over(lock: StorageLock, memory: MemoryStore) -
 def test_a_silent_holder_is_taken_over_only_after_the_drift(
     lock: StorageLock, memory: MemoryStore, clock: FakeClock
 ) -> None:
-    somebody_else(memory, valid_until_ms=clock.now_ms() + 10_000)
+    another_holder(memory, valid_until_ms=clock.now_ms() + 10_000)
     clock.advance(10.5)
     with pytest.raises(ConflictError, match=f"held by {OTHER_OWNER}"):
         lock.acquire(timeout_s=0)
@@ -85,7 +85,7 @@ def test_a_silent_holder_is_taken_over_only_after_the_drift(
 def test_waiting_on_the_clock_ends_with_the_holders_lease(
     lock: StorageLock, memory: MemoryStore, clock: FakeClock
 ) -> None:
-    somebody_else(memory, valid_until_ms=clock.now_ms() + 30_000)
+    another_holder(memory, valid_until_ms=clock.now_ms() + 30_000)
     before_s = clock.monotonic_s()
     lock.acquire(timeout_s=60).release()
     assert 30.5 < clock.monotonic_s() - before_s < 32
@@ -127,7 +127,7 @@ def test_a_lost_reply_to_acquiring_is_never_taken_for_a_lock(
 ) -> None:
     """The ghost is released first; only then is the lock taken, under another owner."""
     if exists:
-        somebody_else(memory, valid_until_ms=0, expired=True)
+        another_holder(memory, valid_until_ms=0, expired=True)
     store.plan = FaultPlan(lost_reply_of_conditional_write=1, lost_reply=lost_reply)
     with pytest.raises((ConflictError, StorageUnavailableError)):
         lock.acquire(timeout_s=0)
@@ -210,7 +210,7 @@ def test_renewing_gives_up_to_a_foreign_owner_and_leaves_it_alone(
     lock: StorageLock, memory: MemoryStore
 ) -> None:
     lease = lock.acquire(timeout_s=0)
-    somebody_else(memory, valid_until_ms=5_000_000)
+    another_holder(memory, valid_until_ms=5_000_000)
     assert not lease.renew()
     assert not lease.is_held()
     assert lease.remaining_s() == 0
@@ -228,7 +228,7 @@ def test_renewing_gives_up_when_the_lock_object_is_gone(
     assert not lease.is_held()
 
 
-def test_a_lease_that_ended_is_lost_even_if_nobody_took_it(
+def test_a_lease_that_ended_is_lost_even_if_no_other_process_took_it(
     lock: StorageLock, memory: MemoryStore, clock: FakeClock
 ) -> None:
     lease = lock.acquire(timeout_s=0)
@@ -299,7 +299,7 @@ def test_a_killed_holders_lease_is_outlasted_by_a_writer_that_waits(
     memory: MemoryStore, clock: FakeClock
 ) -> None:
     """Even that of an engine whose lease is longer than the writer would wait."""
-    somebody_else(memory, valid_until_ms=clock.now_ms() + 290_000)
+    another_holder(memory, valid_until_ms=clock.now_ms() + 290_000)
     began_s = clock.monotonic_s()
     StorageLock(memory, clock).acquire(timeout_s=60).release()
     assert 290 < clock.monotonic_s() - began_s < 293
@@ -316,7 +316,7 @@ class RenewingStore(FaultyStore):
     def get_versioned(self, path: str) -> VersionedBody:
         if self._clock.monotonic_s() - self._renewed_s >= self._interval_s:
             self._renewed_s = self._clock.monotonic_s()
-            somebody_else(self._memory, valid_until_ms=self._clock.now_ms() + 300_000)
+            another_holder(self._memory, valid_until_ms=self._clock.now_ms() + 300_000)
         return super().get_versioned(path)
 
 
@@ -329,13 +329,13 @@ def test_a_holder_that_renews_is_waited_for_no_longer_than_its_next_renewal(
     ):
         StorageLock(RenewingStore(memory, clock, 30), clock).acquire(timeout_s=60)
     assert 60 <= clock.monotonic_s() - began_s < 60 + 30 + 2
-    assert f"Waiting for the table lock of {memory.uri}, held by {OTHER_OWNER}" in caplog.text
+    assert f"waiting for the table lock of {memory.uri}, held by {OTHER_OWNER}" in caplog.text
 
 
 def test_a_lease_without_an_end_in_sight_is_not_waited_for(
     memory: MemoryStore, clock: FakeClock
 ) -> None:
-    somebody_else(memory, valid_until_ms=clock.now_ms() + 86_400_000)
+    another_holder(memory, valid_until_ms=clock.now_ms() + 86_400_000)
     began_s = clock.monotonic_s()
     with pytest.raises(ConflictError):
         StorageLock(memory, clock).acquire(timeout_s=60)
@@ -343,7 +343,7 @@ def test_a_lease_without_an_end_in_sight_is_not_waited_for(
 
 
 def test_a_writer_gets_through_after_one_that_was_killed_in_the_lock() -> None:
-    """With the settings everybody has: the lease of the dead one ends while the next one waits."""
+    """With the default settings: the lease of the dead one ends while the next one waits."""
     small = SmallTable.in_memory()
     small.write("insert", batch(range(2), 1))
     dead = FaultyStore(small.store())

@@ -138,7 +138,7 @@ def test_options_are_kept_in_one_form_and_by_children() -> None:
     assert hash(location) == hash(location.child(""))
 
 
-def test_options_do_not_tell_local_folders_apart() -> None:
+def test_options_do_not_distinguish_local_folders() -> None:
     assert StoreLocation.of("/t", {"region": "x"}) == StoreLocation.of("/t")
 
 
@@ -153,7 +153,7 @@ def test_options_do_not_tell_local_folders_apart() -> None:
         ("s3://b", "x", "s3a://b/x"),
     ],
 )
-def test_spark_is_told_its_own_schemes(uri: str, path: str, expected: str) -> None:
+def test_spark_gets_its_own_schemes(uri: str, path: str, expected: str) -> None:
     assert StoreLocation.of(uri).spark_uri(path) == expected
 
 
@@ -162,7 +162,7 @@ def test_spark_cannot_read_memory() -> None:
         StoreLocation.of("memory://m").spark_uri()
 
 
-def test_the_default_endpoint_is_amazons_own_whatever_the_environment_says(
+def test_the_default_endpoint_is_amazons_own_regardless_of_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(os.environ, "AWS_ENDPOINT_URL", "http://elsewhere")

@@ -26,7 +26,7 @@ def test_unfinished_files_of_the_dead_are_removed(tmp_path: Path, store: LocalSt
     assert names == [".tmp-2", "deeper", "folder", "object"], "one level only"
 
 
-def test_files_somebody_is_still_writing_are_kept(tmp_path: Path, store: LocalStore) -> None:
+def test_files_that_a_writer_is_still_writing_are_kept(tmp_path: Path, store: LocalStore) -> None:
     file = tmp_path / ".tmp-1"
     with file.open("wb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""On a local folder the kernel tells a live writer from a dead one."""
+"""On a local folder the kernel distinguishes live writers from dead ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def is_dead(store: LocalStore) -> bool:
 
 
 def leave_a_dead_writers_lock(tmp_path: Path, store: LocalStore) -> Path:
-    """A heartbeat as young as can be, and a lock file that nobody holds."""
+    """A heartbeat as young as can be, and a lock file that no process holds."""
     heartbeat = Heartbeat(store, INSTANT, SystemClock())
     heartbeat.start()
     body = (tmp_path / LOCK).read_bytes()
@@ -64,7 +64,7 @@ def test_a_writer_that_stopped_leaves_nothing(tmp_path: Path, store: LocalStore)
     assert list_heartbeats(store) == frozenset()
 
 
-def test_a_lock_that_nobody_holds_is_a_dead_writers(tmp_path: Path, store: LocalStore) -> None:
+def test_a_lock_that_no_process_holds_is_a_dead_writers(tmp_path: Path, store: LocalStore) -> None:
     leave_a_dead_writers_lock(tmp_path, store)
     assert is_dead(store)
     assert list_heartbeats(store) == {INSTANT}

@@ -1,4 +1,4 @@
-"""Storms of kills: nothing is lost and nothing doubled, whoever dies, on a folder and on S3.
+"""Storms of kills: nothing is lost and nothing doubled, whichever process dies, on folders and S3.
 
 On S3 the store misbehaves as well: a proxy in front of it answers 503, resets connections and loses
 replies of requests that took effect.

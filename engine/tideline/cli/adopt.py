@@ -1,4 +1,4 @@
-"""`tideline adopt`: what a table of others is, before anybody touches it."""
+"""`tideline adopt`: what a table of others is, before anything in it is changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many buckets a table of Hudi's has, for its dossier: asked of stored keys as a write would.
+"""How many buckets a table of Hudi's has, for its report: found from stored keys, as by a write.
 
 Reads the footers of a few files, and rows of theirs where these leave a doubt. Needs Arrow.
 """

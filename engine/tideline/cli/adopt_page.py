@@ -1,7 +1,7 @@
 """A dossier as people read it, on lines of at most 80 characters where words allow it.
 
 It begins with what the table is and ends with what to do next: commands that can be typed as they
-are printed, which are therefore never broken.
+are printed, so their lines are never broken.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def hudi_page(dossier: Dossier, arguments: Sequence[str]) -> Iterator[str]:
         yield "What to know before it does:"
         for one in dossier.consequences:
             yield from _item(f"{_sentence(one.what)} {_sentence(one.do)}")
-    told = nature.zone.warning if nature.zone is not None else None
-    warnings = [text for text in nature.warnings if text != told]
+    said = nature.zone.warning if nature.zone is not None else None
+    warnings = [text for text in nature.warnings if text != said]
     warnings += () if state is None else state.unreadable
     if warnings:
         yield ""
@@ -67,22 +67,22 @@ def hudi_page(dossier: Dossier, arguments: Sequence[str]) -> Iterator[str]:
 def iceberg_page(dossier: IcebergDossier, arguments: Sequence[str]) -> Iterator[str]:
     """The lines of an Iceberg table's dossier."""
     yield dossier.uri
-    told = dossier.as_json()
+    shown = dossier.as_json()
     if dossier.is_refused:
         yield from _text(f"An Iceberg table. Tideline does nothing with it: {dossier.refusal}.")
         if dossier.remedy:
             yield from _text(_sentence(dossier.remedy))
         return
-    yield from _text(f"An Iceberg table of format version {told['format_version']}.")
+    yield from _text(f"An Iceberg table of format version {shown['format_version']}.")
     yield ""
-    size_bytes = told["size_bytes"]
+    size_bytes = shown["size_bytes"]
     yield from _facts(
         {
-            "schemas": f"{told['schemas']}, columns by their ids",
-            "partitions": ", ".join(told["partition_by"]) or "none",
-            "snapshots": f"{told['snapshots']}; refs: {', '.join(told['refs']) or 'none'}",
-            "data files": told["data_files"],
-            "delete files": told["delete_files"],
+            "schemas": f"{shown['schemas']}, columns by their ids",
+            "partitions": ", ".join(shown["partition_by"]) or "none",
+            "snapshots": f"{shown['snapshots']}; refs: {', '.join(shown['refs']) or 'none'}",
+            "data files": shown["data_files"],
+            "delete files": shown["delete_files"],
             "size": None if size_bytes is None else size_text(size_bytes),
         }
     )
@@ -116,7 +116,7 @@ def _nature_facts(nature: TableNature) -> dict[str, object]:
         "ordering": ", ".join(config.ordering_fields) or None,
         "key generator": key_generator_text(config),
         "merging": custom or str(config.merge_mode),
-        "changes": "logged beside the rows (CDC)" if config.logs_changes else None,
+        "changes": "logged next to the rows (CDC)" if config.logs_changes else None,
         "index": None if nature.zone is None else _index_text(index.name, index.known_from,
                                                               index.buckets),
         "keys": index.keys,

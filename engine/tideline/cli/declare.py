@@ -1,4 +1,4 @@
-"""`tideline declare`: say once of a table what its files do not tell."""
+"""`tideline declare`: state once what the files of a table do not say."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def declare_command(
     index: str | None,
     dry_run: bool,
 ) -> None:
-    """Keep in the table at URI, for every later command, what its files do not tell.
+    """Keep in the table at URI, for every later command, what its files do not say.
 
     The zone of its instants, where hoodie.table.timeline.timezone is LOCAL, Hudi's default, and
     Hudi runs elsewhere than in UTC. The index, where writers of Hudi name one in their options: a

@@ -77,7 +77,7 @@ def plan_command(
 
 
 def _about(table: HoodieTable) -> dict[str, Any]:
-    """What a plan of all services says of the table besides: its ingests, where keys are unique."""
+    """What a plan of all services also says about the table: its ingests, where keys are unique."""
     keys = described(table)
     about: dict[str, Any] = {"ingests": describe_ingests(table, table.timeline())}
     return about if keys is None else {**about, "keys": keys}
@@ -111,7 +111,7 @@ def execute_command(
             raise ConfigError("--operation stands alone: the file names the table and the work")
         raise click.exceptions.Exit(run_operation(operation_path))
     if service is None or uri is None:
-        raise ConfigError("Name a SERVICE and a table URI, or --operation FILE")
+        raise ConfigError("name a SERVICE and a table URI, or --operation FILE")
     wanted = service_named(service)
     settings = parse_pairs(options, option="--option")
     table = LakeTable.open(uri, storage_options=storage)
@@ -196,7 +196,7 @@ def _cost(plan: Explanation) -> str:
 
 def _target(words: tuple[str, ...]) -> tuple[str | None, str]:
     if len(words) > 2:
-        raise ConfigError("Name at most a SERVICE and a table URI", value=" ".join(words))
+        raise ConfigError("name at most a SERVICE and a table URI", value=" ".join(words))
     return (words[0], words[1]) if len(words) == 2 else (None, words[0])
 
 

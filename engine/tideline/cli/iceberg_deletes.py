@@ -75,7 +75,7 @@ def _refuse_failure(run: DeleteRewriteRun, table: str) -> None:
     unknown = next((one for one in run.outcomes if isinstance(one, Unknown)), None)
     if unknown is not None:
         raise unknown_error(unknown, table=table, what="the deletes are rewritten")
-    raise ConflictError(f"Not committed: {run.failures[0]}", table=table)
+    raise ConflictError(f"not committed: {run.failures[0]}", table=table)
 
 
 def _print_plan(plan: DeletePlan, *, as_json: bool) -> None:

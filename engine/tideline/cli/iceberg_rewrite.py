@@ -1,4 +1,4 @@
-"""`tideline iceberg rewrite`: an Iceberg table's data files written anew."""
+"""`tideline iceberg rewrite`: rewriting an Iceberg table's data files."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def rewrite_command(
 ) -> None:
     """Rewrite the data files of TABLE that are too small, too large or full of deletes.
 
-    Readers and writers go on meanwhile. A delete that arrives for a file being rewritten makes the
-    rewrite void (exit code 3), or with partial-progress.enabled=true only a part of it.
+    Readers and writers go on during the rewrite. A delete that arrives for a file being rewritten
+    makes the rewrite void (exit code 3), or with partial-progress.enabled=true only a part of it.
     """
     table = source.open()
     if dry_run:

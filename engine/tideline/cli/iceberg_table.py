@@ -1,4 +1,4 @@
-"""How the commands for Iceberg tables are told which table: a location, or a catalog's name."""
+"""How the commands for Iceberg tables are given a table: a location, or a catalog's name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TableSource:
             )
         except ImportError as error:
             raise ConfigError(
-                "Catalogs need the extra iceberg: pip install 'tideline[iceberg]'",
+                "catalogs need the extra iceberg: pip install 'tideline[iceberg]'",
                 value=str(error),
             ) from error
 

@@ -19,7 +19,7 @@ class LazyGroup(click.Group):
     """Commands by name: `module:attribute` and a one-line help each.
 
     `renamed` are former names of commands with the names they have: they work for one more release,
-    are listed nowhere and say on standard error what to type.
+    are not listed and say on standard error what to type.
     """
 
     context_class = WholeWordContext

@@ -2,11 +2,11 @@
 
 What a Kubernetes Job runs. Progress goes to stderr as plain lines; the result is one JSON line on
 stdout and, in a pod, its termination message: the file that TIDELINE_TERMINATION_LOG names, or
-Kubernetes' own. Every end that Python lives to see has a result: errors nobody foresaw, a Java that
+Kubernetes' own. Every end that Python lives to see has a result: unforeseen errors, a Java that
 died, and SIGTERM, after which TIDELINE_GRACE_S seconds are left.
 
-In a pod its heartbeats carry a name made of the operation and POD_UID, so that the operator can
-tell which instants a dead pod left. With TIDELINE_SPARK_PODS in the environment Spark runs on
+In a pod its heartbeats carry a name made of the operation and POD_UID, so that the operator knows
+which instants a dead pod left. With TIDELINE_SPARK_PODS in the environment Spark runs on
 Kubernetes, with executors in pods.
 """
 

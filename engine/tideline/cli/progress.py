@@ -21,7 +21,7 @@ _CLEAR = "\r\x1b[2K"
 
 
 class _Display:
-    """One thread that says what is being done until it is told to end."""
+    """One thread that says what is being done until it is asked to end."""
 
     def __init__(self, doing: str, first_line_s: float, lines_s: float) -> None:
         self._doing = doing

@@ -24,7 +24,7 @@ def restore_command(
 ) -> None:
     """Take the table at URI back to the savepoint INSTANT: every later write is undone for good.
 
-    Nobody can write meanwhile. A restore that died is finished by the same command.
+    No writer can write during a restore. A restore that died is finished by the same command.
     """
     table = LakeTable.open(uri, storage_options=storage)
     if not dry_run and is_asked(yes=yes):

@@ -7,8 +7,9 @@
 3. Should that take until shortly before the grace period ends, the last words are said and the
    process ends. What is pending then is rolled back by the next writer.
 
-Java is not told: it dies with this process, so it cannot end Spark in the middle. The main thread
-is not interrupted while it talks to Java either: it would read the answer to another question.
+Java gets no signal: it dies with this process, so it cannot end Spark in the middle. The main
+thread is not interrupted while it talks to Java either: it would read the answer to another
+question.
 """
 
 from __future__ import annotations
@@ -48,17 +49,17 @@ class StopSignal:
 
     @property
     def is_requested(self) -> bool:
-        """Whether the process was told to stop."""
+        """Whether the process was asked to stop."""
         return self._requested.is_set()
 
     def __enter__(self) -> StopSignal:
-        # Told by the interpreter's own handler, also while the main thread is inside a library.
-        self._heard, self._told = socket.socketpair()
-        self._told.setblocking(False)
+        # Written by the interpreter's own handler, also while the main thread is inside a library.
+        self._heard, self._wakeup = socket.socketpair()
+        self._wakeup.setblocking(False)
         self._previous = signal.signal(signal.SIGTERM, _do_nothing)
         # Who is started in the background of a shell inherits that this one is ignored.
         self._previous_interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
-        self._previous_wakeup = signal.set_wakeup_fd(self._told.fileno())
+        self._previous_wakeup = signal.set_wakeup_fd(self._wakeup.fileno())
         threading.Thread(target=self._listen, name="stop-signal", daemon=True).start()
         return self
 
@@ -72,7 +73,7 @@ class StopSignal:
         signal.set_wakeup_fd(self._previous_wakeup)
         signal.signal(signal.SIGTERM, self._previous)
         signal.signal(signal.SIGINT, self._previous_interrupt)
-        self._told.close()
+        self._wakeup.close()
 
     def settled(self) -> None:
         """From here on the outcome is known, and a signal changes nothing."""
@@ -86,7 +87,7 @@ class StopSignal:
             if self._is_over.is_set():
                 return
             self._requested.set()
-            self._say("told to stop; undoing what is not complete")
+            self._say("asked to stop; undoing what is not complete")
             ending = threading.Thread(target=self._end_work, name="end-work", daemon=True)
             ending.start()
             if not self._is_over.wait(self._limit_s):

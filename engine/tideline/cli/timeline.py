@@ -98,8 +98,8 @@ def _print_fate(table: HoodieTable, text: str, *, as_json: bool) -> None:
     else:
         fate = "pending"
         meaning = (
-            "it is not visible, but may become so until its writer counts as dead and somebody "
-            "rolls it back: ask again"
+            "it is not visible, but may become so until its writer counts as dead and it is rolled "
+            "back: ask again"
         )
     if as_json:
         print_json({"instant": text, "fate": fate})

@@ -1,8 +1,8 @@
-"""The worker of `tideline run`: one process that keeps a warm Spark session and does as it is told.
+"""The worker of `tideline run`: one process that keeps a warm Spark session and runs operations.
 
 JSON lines. In: `{"locations": [...]}` once, then `{"operation": {...}}`, one at a time. Out:
 `{"ready": true}`, `{"progress": text, "id": id}`, `{"result": {...}}`. Only the protocol goes to
-the original standard output; whatever else prints there lands on standard error.
+the original standard output; anything else that prints there goes to standard error.
 
 It ends when its input ends. Should that happen in the middle of an operation, the process that
 asked for it is gone: the work is abandoned at once, and the pending instant is rolled back by the
@@ -52,7 +52,7 @@ class Worker:
         self._session: SparkSession | None = None
 
     def run(self, stop: StopSignal) -> int:
-        """Serve until the input ends, or until told to stop; returns the exit code."""
+        """Serve until the input ends, or until asked to stop; returns the exit code."""
         threading.Thread(target=self._listen, name="commands", daemon=True).start()
         self._answer({"ready": True})
         while (command := self._queue.get()) is not None:
@@ -85,7 +85,7 @@ class Worker:
             for line in self._commands:
                 self._queue.put(json.loads(line))
         if self._busy.is_set():
-            # Nobody waits for the answer, and another may soon do the same work.
+            # No process waits for the answer, and another may soon do the same work.
             os._exit(1)
         self._queue.put(None)
 

@@ -74,7 +74,7 @@ _UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}
     type=click.Choice(["fail", "quarantine"]),
     default="fail",
     show_default=True,
-    help="What to do with a row that cannot: fail its file, or keep it in _quarantine/ beside it.",
+    help="What to do with a row that cannot: fail its file, or keep it in _quarantine/ next to it.",
 )
 @click.option(
     "--max-bad-rows",

@@ -25,7 +25,7 @@ from tideline.formats.avro_blocks import MAGIC, admit_values, check_schema, open
 from tideline.formats.bounded import faults_named, parse_json
 
 FASTAVRO_FAULTS: tuple[type[Exception], ...] = (Exception,)
-"""It raises whatever broken bytes lead it to, and errors of its own without a common base."""
+"""It raises any error that broken bytes lead to, and errors of its own without a common base."""
 
 _UNREADABLE = "Avro file is truncated or unreadable"
 _MISFIT = "Avro records do not fit their schema"
@@ -116,7 +116,7 @@ def decode_records(
 
 
 def admit_records(schema_json: str, datums: Sequence[bytes], *, path: object = None) -> None:
-    """Let these records be decoded, all of them at the same time, as metadata is.
+    """Let these records be decoded, all of them at once, as metadata is.
 
     Raises CorruptTableError naming `path` for a schema or records that are none, and
     UnsupportedTableError for more values than one object may have.
@@ -182,7 +182,7 @@ def _parsed_json(schema_json: str) -> Any:
 
 
 def _checked(schema_json: str) -> Any:
-    """A schema that somebody wrote. Raises CorruptTableError for one that is none or too much."""
+    """A schema that others wrote. Raises CorruptTableError for one that is none or too much."""
     with faults_named("not an Avro schema that can be read"):
         parsed = parse_json(schema_json, what="Avro schema")
         check_schema(parsed)

@@ -67,7 +67,7 @@ class AvroBlocks:
 
 def open_blocks(body: bytes, *, path: object = None) -> AvroBlocks:
     """Read the header and check the schema. Raises CorruptTableError naming `path`."""
-    with faults_named("Not an Avro file, or a truncated one", path=path):
+    with faults_named("not an Avro file, or a truncated one", path=path):
         if body[: len(MAGIC)] != MAGIC:
             raise ValueError("it does not begin with Avro's magic bytes")
         metadata, at = read_map(body, len(MAGIC))

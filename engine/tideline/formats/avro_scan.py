@@ -1,8 +1,8 @@
 """Avro records read in part: wanted fields are decoded, the others are stepped over.
 
-fastavro decodes a field that nobody wants as carefully as any other. Where most bytes of a record
-are unwanted, as the metrics in Iceberg's manifests are, stepping over them is several times as
-fast, even in Python:
+fastavro decodes an unwanted field as carefully as any other. Where most bytes of a record are
+unwanted, as the metrics in Iceberg's manifests are, stepping over them is several times as fast,
+even in Python:
 
 1. A schema is compiled once into one function per type, which takes the bytes and a position.
 2. An unwanted run of numbers is one match of a regular expression, for a number is any bytes with
@@ -351,7 +351,7 @@ def _run_of_numbers(count: int) -> re.Pattern[bytes]:
 
 
 def _block_count(body: bytes, position: int) -> tuple[int, int]:
-    """How many items follow, 0 at the end; a block that tells its size has a negative count."""
+    """How many items follow, 0 at the end; a block that states its size has a negative count."""
     count, position = read_long(body, position)
     if count < 0:
         _, position = read_long(body, position)

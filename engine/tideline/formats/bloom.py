@@ -81,7 +81,7 @@ class BloomFilter:
         kind: BloomFilterType | None = None,
         max_entries: int = 100_000,
     ) -> BloomFilter:
-        """Read a filter as stored in a footer; without `kind` its length tells which it is.
+        """Read a filter as stored in a footer; without `kind` its length shows which it is.
 
         The stored form lacks `max_entries`; with the writer's value, adding keys goes on as if the
         filter had never been stored. Raises CorruptTableError when the text is no such filter,

@@ -1,9 +1,9 @@
 """Decompressing and parsing what others wrote, within limits: the one place where it is done.
 
-- `decompress_bounded` stops at the limit of `read_limits`, whatever the stored form announces.
+- `decompress_bounded` stops at the limit of `read_limits`, regardless of what the stored form
+  announces.
 - `parse_json` counts values and levels before it makes an object of them.
-- `faults_named` turns whatever a parser stumbles over into one CorruptTableError that names the
-  path.
+- `faults_named` turns any error of a parser into one CorruptTableError that names the path.
 
 Numbers of bytes that a format announces are never taken as sizes to allocate.
 """
@@ -72,7 +72,7 @@ _COLLAPSES = 24
 def faults_named(
     message: str, *, path: object = None, also: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
-    """Within, whatever broken input leads to is a CorruptTableError naming `path`.
+    """Within, any error from broken input is a CorruptTableError naming `path`.
 
     `also` are the errors of a library. Tideline's pass, and get the path where they lack one.
     """

@@ -52,7 +52,7 @@ class FileCalendar:
 
     @classmethod
     def of(cls, metadata: pq.FileMetaData) -> FileCalendar:
-        """The calendar that a footer tells; Gregorian where it tells nothing of Spark."""
+        """The calendar that a footer names; Gregorian where it says nothing of Spark."""
         entries = metadata.metadata or {}
         version = _version(entries)
         if version is None:

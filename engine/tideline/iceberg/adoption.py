@@ -1,4 +1,4 @@
-"""The dossier of an Iceberg table before anybody touches it, read from its newest metadata.
+"""The report on an Iceberg table before anything in it is changed, read from its newest metadata.
 
 Changes nothing. Its JSON is a public form: names stay, new ones may be added.
 """

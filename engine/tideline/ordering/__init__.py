@@ -1,1 +1,1 @@
-"""The order of rows, whatever the table format: sorted parts and space-filling curves, in Arrow."""
+"""The order of rows, for both table formats: sorted parts and space-filling curves, in Arrow."""

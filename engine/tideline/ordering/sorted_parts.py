@@ -28,7 +28,7 @@ def ascending(keys: pa.Table) -> tuple[SortKey, ...]:
 
 
 def sort_indices(keys: pa.Table, sort_keys: Sequence[SortKey] | None = None) -> pa.Array:
-    """Row numbers in the order of their keys, ascending unless said; equal rows stay in order."""
+    """Row numbers in the order of their keys, ascending by default; equal rows stay in order."""
     return pc.sort_indices(keys, sort_keys=list(sort_keys or ascending(keys)))
 
 

@@ -58,7 +58,7 @@ def settles(name: str, sentence: str, **more: Any) -> Setting:
 
 
 def stored(name: str, sentence: str, **more: Any) -> Setting:
-    """A property that engines keep in a table by themselves and nobody gives."""
+    """A property that engines keep in a table by themselves and no user gives."""
     return Setting(name, sentence, places=STORED_ONLY, **more)
 
 

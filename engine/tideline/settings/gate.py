@@ -1,6 +1,6 @@
-"""Judging settings: those that a user gives are refused where wrong, stored ones are only told.
+"""Judging settings: those that a user gives are refused where wrong, stored ones are only reported.
 
-Whoever gives a setting is there to correct it. A table that has a wrong one stored must still open.
+The user who gives a setting can correct it. A table that has a wrong one stored must still open.
 """
 
 from __future__ import annotations

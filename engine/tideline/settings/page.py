@@ -2,8 +2,8 @@
 
     python -m tideline.settings.page docs/configuration.md docs/settings.md
 
-In the first file the tables between `<!-- settings: KEY -->` and `<!-- end -->` are written anew,
-the prose around them stays; the second is written whole. `make settings` does it, and a test fails
+In the first file the tables between `<!-- settings: KEY -->` and `<!-- end -->` are rewritten, the
+prose around them stays; the second is written whole. `make settings` does it, and a test fails
 while they differ.
 """
 
@@ -31,7 +31,7 @@ honoured; a value that is not taken is refused by name.
 
 
 def configuration_page(page: str) -> str:
-    """The page with its tables written anew. Raises KeyError for a table of an unknown key."""
+    """The page with its tables rewritten. Raises KeyError for a table of an unknown key."""
     tables = {family.key: _honoured(family.settings) for family in ALL_FAMILIES}
     tables[_MOST_USED] = _most_used()
     return _TABLE.sub(lambda found: found[1] + tables[found[2]] + found[3], page)

@@ -1,7 +1,7 @@
 """Arrow schemas of tables as Spark's, and Spark's as Arrow.
 
-Columns come out nullable at every level, whatever the table's schema says: a file written before
-a column was added has no values for it, and Spark would drop the filters that look for nulls.
+Columns come out nullable at every level, regardless of the table's schema: a file written before a
+column was added has no values for it, and Spark would drop the filters that look for nulls.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names of columns in Spark's expressions: quoted, whatever characters they have."""
+"""Names of columns in Spark's expressions: quoted, with any characters in them."""
 
 from __future__ import annotations
 

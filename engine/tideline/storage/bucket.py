@@ -40,7 +40,7 @@ def _create(location: StoreLocation) -> None:
         from urllib3.exceptions import HTTPError
     except ImportError as error:
         raise ConfigError(
-            "Creating a bucket needs the package minio: pip install 'tideline[minio]', "
+            "creating a bucket needs the package minio: pip install 'tideline[minio]', "
             "or create the bucket",
             path=location.uri,
         ) from error
@@ -55,7 +55,7 @@ def _create(location: StoreLocation) -> None:
     except (MinioException, HTTPError, OSError) as error:
         raise _refused(location, type(error).__name__) from None
     except ValueError as error:
-        raise ConfigError(f"Cannot create the bucket: {error}", path=location.uri) from None
+        raise ConfigError(f"cannot create the bucket: {error}", path=location.uri) from None
 
 
 def _client(location: StoreLocation) -> Any:
@@ -83,4 +83,4 @@ def _client(location: StoreLocation) -> Any:
 
 
 def _refused(location: StoreLocation, why: str) -> StorageUnavailableError:
-    return StorageUnavailableError(f"Cannot create the bucket: {why}", path=location.uri)
+    return StorageUnavailableError(f"cannot create the bucket: {why}", path=location.uri)

@@ -40,7 +40,7 @@ from tideline.wording import counted
 
 
 def no_objection(path: str) -> str | None:  # noqa: ARG001
-    """For paths that the operation itself made up or wrote, and nobody else could have named."""
+    """For paths that the operation itself made up or wrote, and that no other could have named."""
     return None
 
 

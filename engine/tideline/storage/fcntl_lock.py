@@ -24,7 +24,7 @@ from tideline.lock_timing import DEFAULT_TIMING
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.02
-_TOLD_EVERY_S = 5.0
+_LOGGED_EVERY_S = 5.0
 _NAME_BYTES_MAX = 200
 
 
@@ -38,7 +38,7 @@ class FcntlLock:
 
     def acquire(self, *, timeout_s: float | None = None) -> FcntlLease:
         timeout_s = self._wait_s if timeout_s is None else timeout_s
-        begun_s = told_s = self._clock.monotonic_s()
+        begun_s = logged_s = self._clock.monotonic_s()
         while True:
             lease = self._try_acquire()
             if lease is not None:
@@ -48,10 +48,10 @@ class FcntlLock:
             if remaining_s <= 0:
                 message = f"the table lock is held by {self._holder()}; waited {timeout_s:g} s"
                 raise ConflictError(message, path=self._file)
-            if now_s - told_s >= _TOLD_EVERY_S:
-                told_s = now_s
+            if now_s - logged_s >= _LOGGED_EVERY_S:
+                logged_s = now_s
                 _log.warning(
-                    "Waiting for the table lock %s, held by %s", self._file, self._holder()
+                    "waiting for the table lock %s, held by %s", self._file, self._holder()
                 )
             self._clock.sleep(min(_POLL_S, remaining_s))
 
@@ -79,7 +79,7 @@ class FcntlLock:
             return None if descriptor is None else FcntlLease(descriptor, within_process)
         except OSError as error:
             raise StorageUnavailableError(
-                f"Cannot lock local file: {error.strerror}", path=self._file
+                f"cannot lock local file: {error.strerror}", path=self._file
             ) from error
 
 
@@ -120,7 +120,7 @@ class FcntlLease:
 
 
 def _try_flock(file: Path) -> int | None:
-    """A descriptor that holds the lock on `file`, or None when somebody else does."""
+    """A descriptor that holds the lock on `file`, or None when another process does."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,14 +1,14 @@
-"""Heartbeats tell a live writer from a dead one.
+"""Heartbeats distinguish live writers from dead ones.
 
 `.hoodie/.heartbeat/<instant>` is an object rewritten at an interval; its age is the time since the
-store last saw it written. A writer whose heartbeat lapsed may be rolled back by anybody, so it must
-not complete its instant. On a local folder the kernel knows better than any clock whether a
-writer's process is alive or gone; see `liveness`. Source: Hudi `HoodieHeartbeatClient`,
-`HeartbeatUtils`.
+store last saw it written. A writer whose heartbeat lapsed may be rolled back by any other writer,
+so it must not complete its instant. On a local folder the kernel knows better than any clock
+whether a writer's process is alive or gone; see `liveness`.
+Source: Hudi `HoodieHeartbeatClient`, `HeartbeatUtils`.
 
-The object holds the writer's name, or nothing: who can tell that this very process is gone need not
-wait. Before its completing request a writer takes the name back, because a request may outlive its
-sender; from then on only age counts.
+The object holds the writer's name, or nothing: a process that knows that the writer is gone need
+not wait. Before its completing request a writer takes the name back, because a request may outlive
+its sender; from then on only age counts.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Heartbeat:
         """
         if self._renewal is not None:
             return
-        # Before the instant exists, so that nobody ever finds it without its lock.
+        # Before the instant exists, so that no process ever finds it without its lock.
         self._lock = WriterLock.hold(self._store, self._name)
         try:
             self._beat()
@@ -101,7 +101,7 @@ class Heartbeat:
             try:
                 self._store.delete(self._path)
             except TidelineError as error:
-                _log.warning("Cannot remove the heartbeat, it will expire: %s", error)
+                _log.warning("cannot remove the heartbeat, it will expire: %s", error)
             self._release_lock()
 
     def lapse(self) -> None:
@@ -118,7 +118,7 @@ class Heartbeat:
             try:
                 self._beat()
             except StorageUnavailableError as error:
-                _log.warning("Cannot renew the heartbeat, will retry: %s", error)
+                _log.warning("cannot renew the heartbeat, will retry: %s", error)
             return True
 
     def withdraw_name(self) -> None:

@@ -4,14 +4,14 @@ A live writer holds an `flock` on `.hoodie/.locks/writer-<instant>.lock`. The ke
 when the process dies, so a dead writer is recognised at once instead of after its heartbeat's age.
 The file names the running kernel (its boot id), because a lock says nothing to another machine:
 
-- held, and made under this kernel: the writer is alive, whatever any clock says. Should it have
-  slept, it notices by itself that its heartbeat expired, and undoes its write;
+- held, and made under this kernel: the writer is alive, regardless of any clock. If it has slept,
+  it notices by itself that its heartbeat expired, and undoes its write;
 - free, and made under this kernel: the writer is dead;
-- nobody can tell (no such file, another kernel, a file system without locks): the age of the
-  heartbeat decides.
+- unknown (no such file, another kernel, a file system without locks): the age of the heartbeat
+  decides.
 
-Beside the kernel's answer stands a list of the files that this very process holds: where `flock` is
-mapped to record locks (NFS) a process never meets its own.
+In addition to the kernel's answer there is a list of the files that this very process holds: where
+`flock` is mapped to record locks (NFS) a process never meets its own.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class KernelWord(Enum):
 
 
 def ask_kernel(store: ObjectStore, name: str) -> KernelWord:
-    """Whether the writer `name` holds its lock, as far as this kernel can tell."""
+    """Whether the writer `name` holds its lock, as far as this kernel knows."""
     file = _lock_file(store, name)
     if file is None:
         return KernelWord.NOTHING
@@ -140,7 +140,7 @@ def _unlink(file: Path) -> None:
 
 @cache
 def _running_kernel() -> bytes:
-    """What tells this run of this machine's kernel from any other; empty when unknown."""
+    """What distinguishes this run of this machine's kernel from any other; empty when unknown."""
     try:
         return _BOOT_ID.read_bytes().strip()
     except OSError:

@@ -1,17 +1,17 @@
 """An object store on a local folder, with the conditional writes of S3.
 
-- A body goes to a `.tmp-<uuid>` file beside its target, is flushed to disk, and appears under its
-  name in one step: a hard link where the name must be free, a rename where it may be replaced.
-  So are the names of new folders that hold it. Empty objects (markers, heartbeats, requested
-  instants) are not flushed: the file system's journal keeps their order, and the next body that is
-  flushed takes them along.
-- Whoever replaces or removes an existing object holds an `flock` on that very file meanwhile, so a
+- A body goes to a `.tmp-<uuid>` file next to its target, is flushed to disk, and appears under its
+  name in one step: a hard link where the name must be free, a rename where it may be replaced. So
+  are the names of new folders that hold it. Empty objects (markers, heartbeats, requested instants)
+  are not flushed: the file system's journal keeps their order, and the next body that is flushed
+  takes them along.
+- A process that replaces or removes an existing object holds an `flock` on that very file, so a
   compare-and-swap never interleaves with another write. A waiter that wakes up on a replaced file
   starts again with the new one.
 - Hadoop's checksum sidecar (`.<name>.crc`) of a body we replace goes too, or Hadoop's readers would
   refuse the new one.
 - A process that dies in the middle leaves its `.tmp-` file, which no listing shows. While it lives
-  it holds an `flock` on it, so `remove_unfinished` knows which ones nobody will finish.
+  it holds an `flock` on it, so `remove_unfinished` knows which ones will never be finished.
 - Directory links never take a path out of the folder; see `real_path`.
 """
 
@@ -249,7 +249,7 @@ class LocalStore:
         try:
             yield
         except _MISSING:
-            raise ObjectNotFoundError("No such object", path=self._root / path) from None
+            raise ObjectNotFoundError("no such object", path=self._root / path) from None
         except OSError as error:
             raise _unavailable("read", self._root / path, error) from error
 
@@ -288,7 +288,7 @@ def _unfinished(store: ObjectStore, directory: str) -> list[Path]:
 
 @contextmanager
 def _unless_held(file: Path) -> Iterator[None]:
-    """Have the file for oneself. Raises OSError when somebody is still at work on it."""
+    """Hold the file exclusively. Raises OSError when a process is still writing it."""
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -298,7 +298,7 @@ def _unless_held(file: Path) -> Iterator[None]:
 
 
 def _while_folders_vanish(write: Callable[[], _T]) -> _T:
-    """Start again when somebody removes the folder, and the unfinished file in it, meanwhile."""
+    """Start again when another process removes the folder with the unfinished file in it."""
     for _ in range(_VANISHED_FOLDERS_MAX):
         with suppress(FileNotFoundError):
             return write()
@@ -325,7 +325,7 @@ def _locked(file: Path) -> Iterator[int | None]:
 
 @contextmanager
 def _held(file: io.FileIO) -> Iterator[None]:
-    """Show that somebody is still at work on a file, where the file system has locks."""
+    """Show that a process is still writing a file, where the file system has locks."""
     with suppress(OSError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     try:
@@ -412,7 +412,7 @@ def _remove_tree(folder: Path) -> None:
 def _unavailable(action: str, file: Path, error: OSError) -> TidelineError:
     reason = error.strerror or type(error).__name__
     if error.errno in (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ):
-        return InvalidDataError(f"The file system cannot hold this name: {reason}", path=file)
+        return InvalidDataError(f"the file system cannot hold this name: {reason}", path=file)
     if error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK):
         return UnsupportedRequestError(f"cannot {action} local file: {reason}", path=file)
     return StorageUnavailableError(f"Cannot {action} local file: {reason}", path=file)

@@ -47,7 +47,7 @@ class StoreLocation:
         options = _checked_options(storage_options or {})
         text = os.fspath(uri)
         if not text:
-            raise ConfigError("The location is empty")
+            raise ConfigError("the location is empty")
         scheme, separator, rest = text.partition(":")
         if not separator or "/" in scheme:
             return cls(_file_uri(text))
@@ -58,7 +58,7 @@ class StoreLocation:
                 return cls(_bucket_uri("s3", rest), options)
             case "memory":
                 return cls(_bucket_uri("memory", rest))
-        raise ConfigError("Unknown storage scheme: use a path, file://, s3://", value=f"{scheme}:")
+        raise ConfigError("unknown storage scheme: use a path, file://, s3://", value=f"{scheme}:")
 
     @property
     def scheme(self) -> str:
@@ -121,17 +121,17 @@ def _local_part(text: str, rest: str) -> str:
     if rest.startswith("//"):
         host, slash, path = rest[2:].partition("/")
         if host not in ("", "localhost"):
-            raise ConfigError("A file URI names no host: write file:///path", value=text)
+            raise ConfigError("a file URI names no host: write file:///path", value=text)
         rest = slash + path
     if not rest.startswith("/"):
-        raise ConfigError("A file URI needs an absolute path", value=text)
+        raise ConfigError("a file URI needs an absolute path", value=text)
     return rest
 
 
 def _bucket_uri(scheme: str, rest: str) -> str:
     bucket, _, prefix = rest.removeprefix("//").partition("/")
     if "@" in bucket:
-        raise ConfigError(f"Credentials do not belong into a {scheme}:// URI: use the environment")
+        raise ConfigError(f"credentials do not belong into a {scheme}:// URI: use the environment")
     if not rest.startswith("//") or not bucket:
         raise ConfigError(f"Write {scheme}://name/path", value=f"{scheme}:{rest}")
     path = "/".join(segment for segment in prefix.split("/") if segment)
@@ -147,11 +147,11 @@ def _checked_options(given: Mapping[str, str | bool]) -> tuple[tuple[str, str], 
         if name not in OPTION_NAMES:
             if any(word in name.lower() for word in _SECRET_WORDS):
                 raise ConfigError(
-                    f"Storage option {name!r} looks like a credential: "
+                    f"storage option {name!r} looks like a credential: "
                     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment instead"
                 )
             raise ConfigError(
-                f"Unknown storage option {name!r}: choose from {', '.join(OPTION_NAMES)}"
+                f"unknown storage option {name!r}: choose from {', '.join(OPTION_NAMES)}"
             )
         options[name] = _switch(name, value) if name in _SWITCHES else str(value)
     if "endpoint" in options:
@@ -162,16 +162,16 @@ def _checked_options(given: Mapping[str, str | bool]) -> tuple[tuple[str, str], 
 def _switch(name: str, value: str | bool) -> str:
     text = str(value).strip().lower()
     if text not in ("true", "false"):
-        raise ConfigError(f"Storage option {name!r} is true or false", value=value)
+        raise ConfigError(f"storage option {name!r} is true or false", value=value)
     return text
 
 
 def _endpoint(value: str, allow_http: bool) -> str:
     parts = urlsplit(value)
     if "@" in parts.netloc:
-        raise ConfigError("The endpoint must not carry credentials: use the environment")
+        raise ConfigError("the endpoint must not carry credentials: use the environment")
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
-        raise ConfigError("The endpoint must be a URL like https://host:9000", value=value)
+        raise ConfigError("the endpoint must be a URL like https://host:9000", value=value)
     if parts.scheme == "http" and not allow_http:
-        raise ConfigError("An http endpoint needs the option allow_http=true", value=value)
+        raise ConfigError("an http endpoint needs the option allow_http=true", value=value)
     return value.rstrip("/")

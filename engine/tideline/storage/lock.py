@@ -48,8 +48,8 @@ class TableLock(Protocol):
     def acquire(self, *, timeout_s: float | None = None) -> Lease:
         """Wait for the lock as long as its timing says, or else up to `timeout_s`.
 
-        What it waits for is logged. Raises ConflictError naming the holder when somebody else kept
-        it, StorageUnavailableError when the store stayed away.
+        What it waits for is logged. Raises ConflictError naming the holder when another process
+        kept it, StorageUnavailableError when the store stayed away.
         """
         ...
 

@@ -143,7 +143,7 @@ class MemoryStore:
     def _object(self, path: str) -> _Object:
         found = self._bucket.objects.get(self._key(path))
         if found is None:
-            raise ObjectNotFoundError("No such object", path=f"{self.uri}/{path}")
+            raise ObjectNotFoundError("no such object", path=f"{self.uri}/{path}")
         return found
 
     def _snapshot(self, below: str) -> Sequence[tuple[str, _Object]]:

@@ -43,7 +43,7 @@ def _is_ordinary(character: str) -> bool:
 def _leaving_nothing_behind(location: StoreLocation) -> Iterator[None]:
     """Within, a failure takes the folders with it that it made, as far as they are empty.
 
-    A death leaves them, and they are in nobody's way. On an object store there are no folders.
+    A death leaves them, and they do no harm. On an object store there are no folders.
     """
     made = _missing_folders(location)
     try:

@@ -167,13 +167,13 @@ def checked_path(path: str) -> str:
     """
     for segment in path.split("/"):
         if segment in ("", ".", ".."):
-            raise InvalidDataError("Path has an empty, '.' or '..' segment", path=path)
+            raise InvalidDataError("path has an empty, '.' or '..' segment", path=path)
     if any(character < " " or character == "\x7f" for character in path):
-        raise InvalidDataError("Path has a control character", path=ascii(path))
+        raise InvalidDataError("path has a control character", path=ascii(path))
     if not path.isascii() and any("\ud800" <= character <= "\udfff" for character in path):
-        raise InvalidDataError("Path is not valid Unicode", path=ascii(path))
+        raise InvalidDataError("path is not valid Unicode", path=ascii(path))
     if path.rpartition("/")[2].startswith(TEMPORARY_PREFIX):
-        raise InvalidDataError(f"Names beginning with {TEMPORARY_PREFIX!r} are reserved", path=path)
+        raise InvalidDataError(f"names beginning with {TEMPORARY_PREFIX!r} are reserved", path=path)
     return path
 
 
@@ -184,5 +184,5 @@ def checked_prefix(prefix: str) -> str:
 
 
 def carries_token(body: bytes, stored: bytes, token: str | None) -> bool:
-    """Whether `stored` is `body` and so unique to `token` that nobody else can have written it."""
+    """Whether `stored` is `body`, and unique to `token`: no other process can have written it."""
     return token is not None and token.encode("ascii") in body and stored == body

@@ -191,7 +191,7 @@ class S3Store:
         found = self.head(path)
         if found is None:
             raise ObjectNotFoundError(
-                f"No such object at {self.endpoint_url}", path=self._uri(path)
+                f"no such object at {self.endpoint_url}", path=self._uri(path)
             )
         return io.BufferedReader(_RangeReader(self, path, found.size_bytes), _READ_BUFFER_BYTES)
 
@@ -220,7 +220,7 @@ class S3Store:
             raise raised from None
 
     def _settle(self, path: str, body: bytes, token: str | None) -> Written | AlreadyExists | None:
-        """Whose object is there: the one `token` wrote, somebody else's, or (None) nobody's."""
+        """Whose object is there: the one `token` wrote, another writer's, or (None) none."""
         try:
             with self._requesting("read back", path):
                 result = obstore.get(self._client(), self._key(path))
@@ -247,7 +247,7 @@ class S3Store:
         """Drop the empty `<directory>/` objects that S3A and consoles leave.
 
         obstore shows them without the slash, like an empty object of that name. Where an empty
-        object shows up, one listing of its directory tells the two apart.
+        object shows up, one listing of its directory distinguishes the two.
         """
         levels: dict[str, frozenset[str]] = {}
         for item in found:
@@ -356,7 +356,7 @@ class _RangeReader(io.RawIOBase):
         client = self._store._client(data=True)
         piece = self._store._range(client, self._path, self._position, length)
         if len(piece) < length:
-            raise StorageUnavailableError("Object became shorter while read", path=self._path)
+            raise StorageUnavailableError("object became shorter while read", path=self._path)
         self._position += length
         return piece
 

@@ -39,7 +39,7 @@ class S3Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """How long requests may take. `read_timeout_s` starts anew with every byte received."""
+    """How long requests may take. `read_timeout_s` starts again with every byte received."""
 
     connect_timeout_s: float = 3.0
     read_timeout_s: float = 8.0
@@ -151,7 +151,7 @@ def open_client(
             },
         )
     except (BaseError, ValueError) as error:
-        raise ConfigError(f"Cannot set up S3 access: {type(error).__name__}", value=url) from None
+        raise ConfigError(f"cannot set up S3 access: {type(error).__name__}", value=url) from None
 
 
 def refuse_after_fork() -> None:
@@ -173,7 +173,7 @@ def _authorities(endpoint: S3Endpoint, using: S3Connection | None) -> bytes | No
         return Path(endpoint.ca_bundle).read_bytes()
     except OSError as error:
         raise ConfigError(
-            f"Cannot read ca_bundle: {error.strerror}", path=endpoint.ca_bundle
+            f"cannot read ca_bundle: {error.strerror}", path=endpoint.ca_bundle
         ) from error
 
 
@@ -188,5 +188,5 @@ def _require_credentials() -> None:
     ):
         return
     raise ConfigError(
-        "No S3 credentials in the environment: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        "no S3 credentials in the environment: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     )

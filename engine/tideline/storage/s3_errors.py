@@ -110,7 +110,7 @@ class S3Failure:
                 f"cannot {action} at {endpoint}: {self._reason()}", path=uri
             )
         if self.is_missing:
-            return ObjectNotFoundError(f"No such object at {endpoint}", path=uri)
+            return ObjectNotFoundError(f"no such object at {endpoint}", path=uri)
         return StorageUnavailableError(f"Cannot {action} at {endpoint}: {self._reason()}", path=uri)
 
     def _reason(self) -> str:

@@ -47,7 +47,7 @@ DRIFT_MS_MAX = 500
 
 _log = logging.getLogger(__name__)
 _POLL_S_MIN = 0.1
-_TOLD_EVERY_S = 5.0
+_LOGGED_EVERY_S = 5.0
 _FAILURES_MAX = 3
 _RENEWAL_ATTEMPTS = 3
 
@@ -119,7 +119,7 @@ class StorageLock:
 
 
 class _Waiting:
-    """How long one acquisition waits, and what it says meanwhile."""
+    """How long one acquisition waits, and what it logs while waiting."""
 
     def __init__(self, table: str, clock: Clock, timing: LockTiming, timeout_s: float) -> None:
         self._table = table
@@ -130,11 +130,11 @@ class _Waiting:
         self._waits = timeout_s > 0
         self._last_seen: _LockBody | None = None
         self._outlasted: _LockBody | None = None
-        self._told_s = self._begun_s
+        self._logged_s = self._begun_s
 
     def is_over(self, holder: _LockBody | None) -> bool:
         """Whether to give up, now that `holder` has the lock."""
-        self._tell(holder)
+        self._log_holder(holder)
         before, self._last_seen = self._last_seen, holder or self._last_seen
         if self._clock.monotonic_s() < self._deadline_s:
             return False
@@ -142,7 +142,7 @@ class _Waiting:
             return True
         if self._outlasted is None and before in (None, holder):
             self._outlasted = holder
-        # Renewed, or taken by the next: somebody is alive.
+        # Renewed, or taken by the next: a process is alive.
         return self._outlasted != holder or self._lease_s(holder) > self._timing.lease_end_s_max
 
     def remaining_s(self, holder: _LockBody | None) -> float:
@@ -162,12 +162,12 @@ class _Waiting:
             f"{message}; waited {waited_s:.0f} s", table=self._table, path=STORAGE_LOCK_PATH
         )
 
-    def _tell(self, holder: _LockBody | None) -> None:
+    def _log_holder(self, holder: _LockBody | None) -> None:
         now_s = self._clock.monotonic_s()
-        is_due = now_s - self._told_s >= _TOLD_EVERY_S
+        is_due = now_s - self._logged_s >= _LOGGED_EVERY_S
         if holder is not None and is_due:
-            self._told_s = now_s
-            _log.warning("Waiting for the table lock of %s, held by %s", self._table, holder)
+            self._logged_s = now_s
+            _log.warning("waiting for the table lock of %s, held by %s", self._table, holder)
 
     def _lease_s(self, holder: _LockBody) -> float:
         return (holder.valid_until_ms + DRIFT_MS_MAX + 1 - self._clock.now_ms()) / 1000
@@ -237,7 +237,7 @@ class StorageLease:
                         return True
                     self._lost = not self._adopt()
                 except StorageUnavailableError as error:
-                    _log.warning("Cannot renew the table lock, will retry: %s", error)
+                    _log.warning("cannot renew the table lock, will retry: %s", error)
                     return True
             return not self._lost
 
@@ -255,7 +255,7 @@ class StorageLease:
                     self._write_released()
                     return
                 except TidelineError as error:
-                    _log.warning("Cannot release the table lock, it will expire: %s", error)
+                    _log.warning("cannot release the table lock, it will expire: %s", error)
                     if not isinstance(error, StorageUnavailableError):
                         return
                     if attempt + 1 < _RENEWAL_ATTEMPTS:
@@ -311,7 +311,7 @@ class _LockBody:
             return cls(str(fields["owner"]), int(fields["validUntil"]), bool(fields["expired"]))
         except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
             raise CorruptTableError(
-                "The table lock is not a storage lock of RFC-91; remove it once no writer runs",
+                "the table lock is not a storage lock of RFC-91; remove it once no writer runs",
                 path=STORAGE_LOCK_PATH,
                 value=body[:200],
             ) from error

@@ -1,4 +1,4 @@
-"""The slice of the long tests that a CI run takes besides `make test`: another one for each commit.
+"""The slice of the long tests that a CI run adds to `make test`: another one for each commit.
 
     python -m tideline.testing.ci_slice            run the slice of HEAD
     python -m tideline.testing.ci_slice --list     print all slices

@@ -1,4 +1,4 @@
-"""A clock that moves only when told to, or when somebody sleeps on it."""
+"""A clock that moves only when set, or when code sleeps on it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class ProxyFault(Enum):
     STALL = "no answer until the proxy stops"
     APPLY_AND_STALL = "the server acts, no answer until the proxy stops"
     APPLY_AND_DROP_REPLY = "the server acts, the connection closes"
-    APPLY_AND_ANSWER_500 = "the server acts, the client is told 500"
+    APPLY_AND_ANSWER_500 = "the server acts, the client gets a 500"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Write `file_seconds.json` anew from the reports of test runs: what files are scheduled by.
+"""Rewrite `file_seconds.json` from the reports of test runs: what files are scheduled by.
 
     make seconds                                              run all but the storms, then this
     python -m tideline.testing.file_seconds REPORT.xml ...    this alone

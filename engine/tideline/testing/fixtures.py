@@ -1,6 +1,6 @@
 """Real tables written by other engines, for tests: unpacked once a session, never changed.
 
-They lie beside the repository in `../shared/fixtures`, as archives with the answers readers must
+They lie next to the repository in `../shared/fixtures`, as archives with the answers readers must
 give in `expected.json`. A test that needs them is skipped where they are absent: what it claims of
 tables of Hudi's is then proven on those that Hudi makes here (`stand_in_tables`). Copy a table
 before writing to it.
@@ -62,7 +62,7 @@ def tables_of_versions(*versions: str) -> list[str]:
 
 @cache
 def canonical_rows() -> ModuleType:
-    """The module beside the fixtures that says how rows are digested."""
+    """The module next to the fixtures that says how rows are digested."""
     require_fixtures()
     spec = importlib.util.spec_from_file_location("canonical_rows", FIXTURES / "canonical_rows.py")
     assert spec is not None
@@ -76,7 +76,7 @@ def require_fixtures() -> None:
     """Skip the running test where there are no fixtures."""
     if not FIXTURES.is_dir():
         pytest.skip(
-            "tables of other makers are missing: no ../shared/fixtures beside the repository"
+            "tables of other makers are missing: no ../shared/fixtures next to the repository"
         )
 
 

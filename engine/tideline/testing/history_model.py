@@ -33,7 +33,7 @@ class ExpectedTable:
         )
 
     def pinning(self, time: InstantTime) -> ExpectedTable:
-        """Somebody began to read the newest instant, and takes long."""
+        """A reader began to read the newest instant, and takes long."""
         return replace(self, pinned={time: self.rows})
 
     def unpinned(self) -> ExpectedTable:

@@ -55,7 +55,7 @@ class PeerRollback:
 class HudiPeer(SparkPeer):
     """A running Hudi.
 
-    Raises PeerFailureError with Java's own account when a request fails there.
+    Raises PeerFailureError with Java's own message when a request fails there.
     """
 
     def __init__(

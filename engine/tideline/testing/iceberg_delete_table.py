@@ -22,7 +22,7 @@ POSITION_FIELD_ID = 2147483545
 
 @dataclass(slots=True)
 class DeleteTable:
-    """Files of `parity`=even or odd hold the numbers they are told to."""
+    """Files of `parity`=even or odd hold the numbers they are given."""
 
     model: IcebergModel = field(default_factory=IcebergModel.create)
 
@@ -52,7 +52,7 @@ class DeleteTable:
         names_file: bool = False,
         store: ObjectStore | None = None,
     ) -> str:
-        """A position delete file, by data file; its location. With `names_file` the manifest tells
+        """A position delete file, by data file; its location. With `names_file` the manifest says
         which data file it is about."""
         paths = {name: self.path(name) for name in positions}
         pairs = [(paths[name], at) for name, listed in positions.items() for at in listed]

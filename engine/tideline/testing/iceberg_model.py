@@ -1,4 +1,4 @@
-"""A small Iceberg table whose data files are lists of numbers, and a reader that goes by the book.
+"""A small Iceberg table whose data files are lists of numbers, and a reader by the specification.
 
 The metadata is real; a data file holds `[1, 4, 7]` instead of parquet, an equality delete file the
 numbers it deletes, a position delete file pairs of path and position. So a simulation can write,
@@ -134,8 +134,8 @@ class IcebergModel:
     ) -> CommitOutcome:
         """Delete rows where they are: position delete files, or vectors from version 3 on.
 
-        Void when a data file it deletes from went meanwhile. Without `names_file` the manifest
-        does not tell which data file it is.
+        Void when a data file it deletes from has been removed. Without `names_file` the manifest
+        does not say which data file it is.
         """
         operations = self.operations(store)
         files = ModelFiles.of(operations.io, operations.load().metadata)
@@ -149,7 +149,7 @@ class IcebergModel:
         *,
         keeps_sequence_number: bool = True,
     ) -> RewriteFiles:
-        """Read data files (all by default) and write their rows anew, one file per partition."""
+        """Read data files (all by default) and rewrite their rows, one file per partition."""
         files = self.files(store=store)
         head = files.metadata.snapshot()
         assert head is not None

@@ -62,7 +62,7 @@ class DeleteFileOnDisk:
 class IcebergPeer(SparkPeer):
     """A running Iceberg.
 
-    Raises PeerFailureError with Java's own account when a request fails there.
+    Raises PeerFailureError with Java's own message when a request fails there.
     """
 
     def __init__(

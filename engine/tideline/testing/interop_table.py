@@ -61,7 +61,7 @@ class InteropLayout:
         }
 
     def writing_options(self) -> dict[str, str]:
-        """What Hudi has to be told to write a table that exists: the rest is in the table."""
+        """What Hudi needs as options to write a table that exists: the rest is in the table."""
         return {
             "hoodie.table.name": self.name,
             "hoodie.index.type": self.index,

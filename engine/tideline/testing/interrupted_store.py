@@ -1,4 +1,4 @@
-"""A store through which somebody else goes first, once, at a chosen call."""
+"""A store through which another process goes first, once, at a chosen call."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _STARTED: list[subprocess.Popen[bytes]] = []
 
 
 class PeerFailureError(Exception):
-    """A request failed inside the process; the message is the process's own account of it."""
+    """A request failed inside the process; the message is the process's own."""
 
 
 class PeerLostError(Exception):
@@ -154,7 +154,7 @@ class JsonLineProcess(JsonLineChannel):
             raise
 
     def close(self) -> None:
-        """Ask the process to stop, then kill whatever of its group is left."""
+        """Ask the process to stop, then kill what is left of its group."""
         super().close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_TIMEOUT_S)

@@ -6,8 +6,8 @@ over a socket, and ends with the last of them.
 Standard library only: `hudi_peer_server` runs this inside a virtual environment that does not hold
 Tideline. A request is one line `{"operation": name, "arguments": {...}}`; a reply is one line with
 `result` and `seconds` (how long the handler worked), or `error`. Standard output belongs to the
-replies alone: whatever else a handler or a child process prints, and the full traceback of every
-failure, goes to standard error.
+replies alone: anything else that a handler or a child process prints, and the full traceback of
+every failure, goes to standard error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def serve(handlers: Mapping[str, Handler], output: TextIO) -> None:
 
 
 def serve_socket(handlers_of_a_client: Callable[[], Mapping[str, Handler]], path: str) -> None:
-    """Answer whoever connects to the socket at `path`, each with handlers and a thread of its own.
+    """Answer all clients of the socket at `path`, each with handlers and a thread of its own.
 
     Returns when the last client is gone, or when none comes for `FIRST_CLIENT_S`. A client that
     connects too late is cut off before it reads that the server is ready.
@@ -116,8 +116,8 @@ def _answer(handlers: Mapping[str, Handler], request: Mapping[str, Any]) -> dict
 def _account(failure: BaseException) -> str:
     """The failure's message without Java's stack frames, but with every cause it names."""
     lines = str(failure).splitlines()
-    told = [line for line in lines if line.strip() and not line.lstrip().startswith(("at ", "..."))]
-    return "\n".join([f"{type(failure).__name__}: {' '.join(told[:2])}", *told[2:]])
+    kept = [line for line in lines if line.strip() and not line.lstrip().startswith(("at ", "..."))]
+    return "\n".join([f"{type(failure).__name__}: {' '.join(kept[:2])}", *kept[2:]])
 
 
 def _send(replies: TextIO, reply: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """A storm of kills over one table: two writers, a mover and a keeper, none of which lives for long.
 
 Half of all lives end at a write to the store that was drawn beforehand, the others at a moment of
-the parent's choosing, in the middle of whatever they are at. A successor starts at once. The mover
-runs the services that move rows, the keeper cleans, archives and rolls back.
+the parent's choosing, in the middle of their work. A successor starts at once. The mover runs the
+services that move rows, the keeper cleans, archives and rolls back.
 
 While the storm lasts every acknowledged row is seen once; after it each batch is in the table once.
 """
@@ -105,21 +105,21 @@ class KillStorm:
             self._lives[role] = self._born(role)
 
     def look(self) -> None:
-        """What a fresh reader sees now: every acknowledged row that nobody deletes, none twice."""
+        """What a fresh reader sees now: acknowledged rows that no writer deletes, none twice."""
         before = self.acknowledged()
         seen = Counter(key for key, _ in self.table.values())
         doubled = [key for key, count in seen.items() if count > 1]
         assert not doubled, doubled
-        meanwhile = {key for one in self._begun_after(before) for key in one.deleted_keys}
-        kept = {key for key, _ in expected_values(before)} - meanwhile
+        being_deleted = {key for one in self._begun_after(before) for key in one.deleted_keys}
+        kept = {key for key, _ in expected_values(before)} - being_deleted
         assert kept <= seen.keys(), sorted(kept - seen.keys())
         self.looks += 1
 
     def calm(self) -> None:
-        """Nobody is killed any more; writers settle what is in doubt, and everybody goes home.
+        """No process is killed any more; writers settle what is in doubt, and all end.
 
         A mover stays as long: writers keep off what a clustering has planned, and a dead one's plan
-        waits for somebody to run it.
+        waits for a process to run it.
         """
         self._stop.touch()
         for role in ("mover", "keeper"):
@@ -135,7 +135,7 @@ class KillStorm:
         assert self.table.values() == expected
         services = local_services(self.table, {**self.options, **SERVICE_OPTIONS})
         for service in (ROLLBACK, *MOVER):
-            # A plan that another overtook is given up by whoever tries it.
+            # A plan that another overtook is given up by the process that tries it.
             with suppress(ConflictError):
                 services.run_pending(service)
         services.run(CLEANING)
@@ -156,7 +156,7 @@ class KillStorm:
         )
 
     def end(self) -> None:
-        """Kill whoever is left, after a failure."""
+        """Kill the processes that are left, after a failure."""
         for life in self._lives.values():
             with suppress(AssertionError):
                 writer_process.kill(life.process)
@@ -226,7 +226,7 @@ def _serve(job: _ServiceJob) -> None:
     random = Random()
     while True:
         service = random.choice(job.services)
-        # Whoever loses, or cannot say, tries again: that is what services do.
+        # A process that loses, or does not know, tries again: that is what services do.
         with suppress(ConflictError, StorageUnavailableError, UnknownOutcomeError):
             local_services(table, job.options, store).run(service)
         time.sleep(random.uniform(0, 0.05))

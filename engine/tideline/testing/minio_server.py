@@ -65,7 +65,7 @@ def build() -> Path:
 
 
 def free_port() -> int:
-    """A port that nobody listens on; another process may still take it first."""
+    """A port that no process listens on; another process may still take it first."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

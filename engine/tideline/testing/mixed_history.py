@@ -67,9 +67,9 @@ class MixedHistory:
                 name, turn = self._chance.choice(list(self._choices()))
                 self._take(name, turn)
         except Exception as error:
-            told = "\n".join(f"  {n}. {turn}" for n, turn in enumerate(self.turns, 1))
+            listed = "\n".join(f"  {n}. {turn}" for n, turn in enumerate(self.turns, 1))
             raise AssertionError(
-                f"{error}\n{self.table}\n{told}\nRepeat it with TIDELINE_SEED={self.table.seed}"
+                f"{error}\n{self.table}\n{listed}\nRepeat it with TIDELINE_SEED={self.table.seed}"
             ) from error
 
     def _take(self, name: str, turn: Callable[[], None]) -> None:
@@ -122,8 +122,8 @@ class MixedHistory:
         return self._chance.sample(rows, min(count, len(rows)))
 
     def _changes(self) -> list[Row]:
-        """Stored rows anew, some in other partitions, and new ones."""
-        changed = [self._anew(row, moves=self._chance.random() < 0.2) for row in self._some(10)]
+        """Stored rows changed, some in other partitions, and new ones."""
+        changed = [self._changed(row, moves=self._chance.random() < 0.2) for row in self._some(10)]
         changed += self._new_rows(4)
         return list({self._model.identity(row): row for row in changed}.values())
 
@@ -134,9 +134,9 @@ class MixedHistory:
         """
         gone = self._model.once_deleted
         rows = [row for row in self._some(12) if self._model.identity(row) not in gone]
-        return [{**self._anew(row), "ts": row["ts"] - 500} for row in rows] or self._new_rows(2)
+        return [{**self._changed(row), "ts": row["ts"] - 500} for row in rows] or self._new_rows(2)
 
-    def _anew(self, row: Row, *, moves: bool = False) -> Row:
+    def _changed(self, row: Row, *, moves: bool = False) -> Row:
         self._ts += 1
         values = {name: self._value(name) for name in self._model.columns}
         partition = self._chance.choice(PARTITIONS) if moves else row["p"]
@@ -150,7 +150,7 @@ class MixedHistory:
             "p": chance.choice(PARTITIONS),
             "q": chance.choice(("x", "y")),
         }
-        return self._anew(keyed)
+        return self._changed(keyed)
 
     def _value(self, name: str) -> Any:
         number = self._chance.randrange(10_000)

@@ -1,7 +1,7 @@
 """What a random history of Hudi and Tideline is about: a table that a seed chose, and its model.
 
 `MixedTable` says the type, index, zone of instants, key generator, merge mode and metadata
-partitions, and what writers of either engine have to be told. `Model` is the rows it must hold.
+partitions, and what settings writers of either engine need. `Model` is the rows it must hold.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PROPERTIES = {
     },
     "RECORD_INDEX": MOVING,
 }
-"""What Hudi's writers are given beside the name of an index."""
+"""What Hudi's writers are given in addition to the name of an index."""
 _METADATA_PARTITIONS = {
     "column_stats": "hoodie.metadata.index.column.stats.enable",
     "record_index": "hoodie.metadata.record.index.enable",
@@ -55,9 +55,9 @@ class Keys(Enum):
 class MixedTable:
     """What a seed chose.
 
-    `index` is the writers'; `metadata` names what Hudi's metadata table holds besides `files`, None
-    when it is off; columns of a table that `is_altered` are renamed, dropped and added by Hudi's
-    schema on read.
+    `index` is the writers'; `metadata` names what Hudi's metadata table holds in addition to
+    `files`, None when it is off; columns of a table that `is_altered` are renamed, dropped and
+    added by Hudi's schema on read.
     """
 
     seed: int
@@ -101,7 +101,7 @@ class MixedTable:
 
     @property
     def is_global(self) -> bool:
-        """Whether a key is one row, whatever its partition."""
+        """Whether a key is one row, regardless of its partition."""
         return self.index.startswith("GLOBAL_") or self.index == "RECORD_INDEX"
 
     @property

@@ -8,7 +8,7 @@ costs nothing when they are there. None ever enters the product's own environmen
    with its extension for Iceberg;
 2. the jar of each, through Maven, or through Spark's own resolver on a machine without Maven.
 
-All live in the user's cache folder under names that carry their versions or beside a note of them,
+All live in the user's cache folder under names that carry their versions or next to a note of them,
 so that a change of version here rebuilds what it concerns.
 """
 

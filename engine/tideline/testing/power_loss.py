@@ -102,7 +102,7 @@ class PowerLoss:
             os.close(descriptor)
 
     def at_the_end(self) -> tuple[Remains, ...]:
-        """What is left once the block has ended: whatever was acknowledged has to be in it."""
+        """What is left once the block has ended: everything acknowledged has to be in it."""
         return tuple(remains for remains in self.remains if remains.when == "at the end")
 
     def _fsync(self, descriptor: int) -> None:

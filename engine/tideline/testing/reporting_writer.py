@@ -40,7 +40,7 @@ class WriterJob:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One commit as its writer tells it: the keys and their new value, None when deleted."""
+    """One commit as its writer reports it: the keys and their new value, None when deleted."""
 
     instant: str
     keys: tuple[str, ...]

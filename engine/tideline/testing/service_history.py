@@ -258,7 +258,7 @@ class ServiceHistory:
 
 
 def is_of_the_dead(finding: Finding) -> bool:
-    """What a death leaves for the next writer, rollback or archival: it is there, and told."""
+    """What a death leaves for the next writer, rollback or archival: it is there, and reported."""
     if finding.check == "timeline":
         return finding.severity is not Severity.ERROR
     kind = finding.repair.kind if finding.repair else None

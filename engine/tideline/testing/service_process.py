@@ -1,4 +1,4 @@
-"""Services in processes of their own: to be killed in the middle, or to run beside writers.
+"""Services in processes of their own: to be killed in the middle, or to run alongside writers.
 
 They move rows with the in-process engine, so that a run costs milliseconds and no Spark.
 """

@@ -1,12 +1,12 @@
 """A simulated table: writers and readers under hazards, checked against a plain dictionary.
 
-The model is moved on at the moment a completed instant appears in the store, whoever wrote it and
-whatever its writer comes to hear of that. Three things are checked:
+The model is moved on at the moment a completed instant appears in the store, regardless of who
+wrote it and which reply its writer gets. Three things are checked:
 
 1. A reader sees the rows of the commits that were complete when it read the timeline.
-2. A writer is never told that a write failed which is visible, or the reverse, unless it is told
+2. A writer never gets the answer that a visible write failed, or the reverse, unless the answer is
    that the outcome is unknown.
-3. In the end the table holds the model's rows and no object that nobody accounts for.
+3. In the end the table holds the model's rows and no object that is unaccounted for.
 """
 
 from __future__ import annotations
@@ -148,20 +148,20 @@ class SimulatedLake:
             self.simulation.say(f"{name} {ending}")
 
     def _write_once(self, table: SmallTable, attempt: Attempt, store: SteppingStore) -> str:
-        """Write, and say how it ended; the writer must have been told the truth."""
+        """Write, and say how it ended; the writer must have got a true answer."""
         options = _NEW_FILES if self.simulation.random.random() < 0.3 else None
         try:
             table.write(attempt.operation, attempt.rows, store=store, options=options)
         except UnknownOutcomeError as error:
             return f"does not know: {error.message}"
         except (ConflictError, InvalidDataError, StorageUnavailableError) as error:
-            assert not attempt.is_visible, f"it was told that a visible write failed: {error}"
+            assert not attempt.is_visible, f"the answer is that a visible write failed: {error}"
             # Deleting a partition of an empty table is refused; everything else is valid.
             assert (
                 not isinstance(error, InvalidDataError) or attempt.operation == "delete_partition"
             ), error
             return f"fails: {error.message}"
-        assert attempt.is_visible, "it was told that an invisible write succeeded"
+        assert attempt.is_visible, "the answer is that an invisible write succeeded"
         return "succeeds"
 
     def _about_to(self, process: SimulatedProcess, step: Step) -> None:

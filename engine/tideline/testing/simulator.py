@@ -4,12 +4,12 @@
    store, and before each sleep, until the scheduler lets it go on.
 2. At each turn the scheduler picks a process by chance, lets a little time pass, and by chance
    makes the call fail, loses its reply, kills the process or puts it to sleep for long.
-3. When nobody can run, time jumps to the next wake-up.
+3. When no process can run, time jumps to the next wake-up.
 4. What a process does by itself at intervals (renewing a heartbeat or a lease) happens when it is
    due, unless the process sleeps or is dead.
 
 A request that is on its way when its sender falls asleep is not simulated: `is_pressing` names the
-calls before which nobody sleeps, because nothing can be checked any more between the last check
+calls before which no process sleeps, because nothing can be checked any more between the last check
 and the call. See docs/architecture.md for that bound.
 """
 
@@ -150,7 +150,7 @@ class SimulatedProcess:
     def store_on(
         self, inner: ObjectStore, applied: Callable[[Step], None] = lambda _: None
     ) -> SteppingStore:
-        """The process's connection to a store. `applied` is told of every write that took place."""
+        """The process's connection to a store. `applied` is called for every applied write."""
 
         def after(step: Step) -> None:
             applied(step)
@@ -280,4 +280,4 @@ class StoreClock:
         return self.simulation.time_ms / 1000
 
     def sleep(self, seconds: float) -> None:
-        raise AssertionError(f"nobody sleeps {seconds} s on the store's clock")
+        raise AssertionError(f"no process sleeps {seconds} s on the store's clock")

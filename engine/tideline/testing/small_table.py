@@ -79,7 +79,7 @@ class MeanwhileEngine(LocalEngine):
 
 @dataclass(slots=True)
 class SmallTable:
-    """The table at `location`; `write` opens it anew each time, as another process would."""
+    """The table at `location`; `write` opens it again each time, as another process would."""
 
     location: StoreLocation
     clock: Clock = field(default_factory=SystemClock)

@@ -36,7 +36,7 @@ SMALL_DATA_SETTINGS = {
 class SparkPeer:
     """A running peer.
 
-    Raises PeerFailureError with Java's own account when a request fails there.
+    Raises PeerFailureError with Java's own message when a request fails there.
     """
 
     def __init__(

@@ -3,9 +3,9 @@
     python -m tideline.testing.stand_in_tables    make them into the user's cache folder
 
 Each recipe is a life of one table: rows, operations, table services and a death or two, carried out
-by Hudi's bundle. Beside the tables lie the rows that Hudi reads from them; hudi-rs has to agree
-where it can. They are made once for these recipes and releases of Hudi, and never changed: copy
-a table before writing to it.
+by Hudi's bundle. Next to the tables lie the rows that Hudi reads from them; hudi-rs has to agree
+where it can. They are made once for these recipes and releases of Hudi, and never changed: copy a
+table before writing to it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An object store that says what it is about to do, before every call.
 
-Whoever listens may let other writers go first, move a clock or raise: that is how two writers are
+The listener may let other writers go first, move a clock or raise: that is how two writers are
 interleaved in one thread, and how the simulator hands out turns.
 """
 

@@ -90,7 +90,7 @@ class StoreContract:
             with pytest.raises(ObjectNotFoundError):
                 store.open_reader(path)
 
-    def test_head_tells_size_and_time(self, store: ObjectStore) -> None:
+    def test_head_gives_size_and_time(self, store: ObjectStore) -> None:
         before_ms = SystemClock().now_ms()
         store.put("a/b", b"12345")
         found = store.head("a/b")

@@ -1,11 +1,11 @@
 """pytest plugin: which worker runs which test file when, and which part of the suite a slice is.
 
-1. `file_seconds.json` beside the engine's tests says how many seconds each test file took when it
+1. `file_seconds.json` next to the engine's tests says how many seconds each test file took when it
    was last measured (`make seconds`).
 2. A worker of a parallel run stays with files of one kind as long as there are any, the longest
    first: as a rule one worker starts Spark and another Kubernetes. Then it takes from the kind
    that has most left, so that all end together.
-3. Tests named in `left_to_slow.txt`, beside it, are marked `slow`.
+3. Tests named in `left_to_slow.txt`, next to it, are marked `slow`.
 4. `--slice K/N` keeps the files of one of N parts of about equal length. A file belongs to the same
    part on every machine.
 """

@@ -40,7 +40,7 @@ _SYSTEM_CLOCK = SystemClock()
 def open_fresh(
     location: StoreLocation, store: ObjectStore | None = None, clock: Clock = _SYSTEM_CLOCK
 ) -> HoodieTable:
-    """The table as somebody sees it who never saw it before, through `store` if given."""
+    """The table as a new reader sees it, through `store` if given."""
     store = store or location.open()
     return HoodieTable(location, store, load_table_config(store), clock)
 

@@ -4,7 +4,7 @@
     python -m tideline.testing.verify slow e2e        these parts
     python -m tideline.testing.verify --list          what there is
 
-1. The README's two commands run as a stranger runs them: a clone of HEAD, nothing beside it, an
+1. The README's two commands run as a stranger runs them: a clone of HEAD, nothing next to it, an
    empty home. Caches (`XDG_CACHE_HOME`, Go's, Maven's) stay this user's unless `--empty-caches`,
    which fetches and compiles everything again and takes an hour longer.
 2. Each other part is a `make` target in this working tree. A part that fails stops none after it.
@@ -137,7 +137,7 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def bare_clone(*, empty_caches: bool) -> Iterator[tuple[Path, dict[str, str]]]:
-    """A clone of HEAD with nothing beside it, and an environment whose home is empty."""
+    """A clone of HEAD with nothing next to it, and an environment whose home is empty."""
     root = Path(_output("git", "rev-parse", "--show-toplevel"))
     with tempfile.TemporaryDirectory(prefix="tideline-verify-") as temporary:
         clone, home = Path(temporary) / "work" / "tideline", Path(temporary) / "home"

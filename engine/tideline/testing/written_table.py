@@ -41,14 +41,14 @@ class WrittenTable:
         properties: Mapping[str, str] | None = None,
         **definition: Any,
     ) -> WrittenTable:
-        """A new table keyed by `id` unless told otherwise; `definition` as in LakeTable.create."""
+        """A new table keyed by `id` by default; `definition` as in LakeTable.create."""
         settings: dict[str, Any] = {"record_key": ["id"], "schema": schema, **definition}
         LakeTable.create(str(folder), properties={**SMALL_BLOOM, **(properties or {})}, **settings)
         return cls(spark, folder, schema)
 
     @property
     def lake(self) -> LakeTable:
-        """The table as somebody opens it who never saw it before."""
+        """The table as a new reader opens it."""
         return LakeTable.open(str(self.folder))
 
     def frame(self, rows: Iterable[Sequence[Any]] | pa.Table) -> DataFrame:

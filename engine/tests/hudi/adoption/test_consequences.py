@@ -1,4 +1,4 @@
-"""What would break once Tideline works on a table beside others."""
+"""What would break once Tideline works on a table with others."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def nature(zone: KnownZone = KNOWN_UTC, **changes: str) -> TableNature:
     return TableNature("memory://t", TableConfig(PROPERTIES | properties), zone)
 
 
-def told(found: TableNature, state: TableState = STATE) -> str:
+def text_of(found: TableNature, state: TableState = STATE) -> str:
     return "\n".join(f"{one.what}: {one.do}" for one in consequences_of(found, state))
 
 
-def test_whatever_the_table_is_other_writers_have_to_be_told() -> None:
-    text = told(nature())
+def test_for_every_table_other_writers_need_settings() -> None:
+    text = text_of(nature())
     for setting in ("auto.upgrade=false", "StorageBasedLockProvider", "policy=LAZY"):
         assert setting in text
 
 
 @pytest.mark.parametrize(
-    ("silent", "action", "is_told"),
+    ("silent", "action", "is_named"),
     [
         (True, Action.COMMIT, True),
         (False, Action.COMMIT, False),
@@ -52,25 +52,25 @@ def test_whatever_the_table_is_other_writers_have_to_be_told() -> None:
     ],
 )
 def test_a_write_that_would_be_rolled_back_is_named(
-    silent: bool, action: Action, is_told: bool
+    silent: bool, action: Action, is_named: bool
 ) -> None:
     pending = PendingInstant(Instant(T, action, State.INFLIGHT), is_silent=silent)
-    assert (str(T) in told(nature(), replace(STATE, pending=(pending,)))) is is_told
+    assert (str(T) in text_of(nature(), replace(STATE, pending=(pending,)))) is is_named
 
 
 def test_a_metadata_table_is_switched_off() -> None:
-    assert "metadata table" not in told(nature())
+    assert "metadata table" not in text_of(nature())
     kept = nature(hoodie__table__metadata__partitions="files,record_index")
-    assert "metadata table off (files, record_index)" in told(kept)
+    assert "metadata table off (files, record_index)" in text_of(kept)
     left = replace(STATE, has_metadata_table=True)
-    assert "what is left of a metadata table" in told(nature(), left)
+    assert "what is left of a metadata table" in text_of(nature(), left)
 
 
 def test_an_index_that_nothing_names_is_asked_for_by_who_writes() -> None:
-    assert "GLOBAL_SIMPLE" in told(nature())
+    assert "GLOBAL_SIMPLE" in text_of(nature())
     named = replace(nature(), index=IndexNature("BUCKET", "its file ids"))
-    assert "GLOBAL_SIMPLE" not in told(named)
-    assert "GLOBAL_SIMPLE" not in told(nature(hoodie__table__cdc__enabled="true"))
+    assert "GLOBAL_SIMPLE" not in text_of(named)
+    assert "GLOBAL_SIMPLE" not in text_of(nature(hoodie__table__cdc__enabled="true"))
 
 
 def test_a_flink_job_that_knows_only_its_own_keys_is_named() -> None:
@@ -84,26 +84,26 @@ def test_a_flink_job_that_knows_only_its_own_keys_is_named() -> None:
         (ControlFolder(), [(done, commit)]),
     ):
         written = replace(here, writers=writer_traces(commits, folder, here.config))
-        assert "index.bootstrap.enabled" in told(written)
-    assert "index.bootstrap.enabled" not in told(here)
+        assert "index.bootstrap.enabled" in text_of(written)
+    assert "index.bootstrap.enabled" not in text_of(here)
     in_buckets = BucketLayout(BucketEngine.SIMPLE, KnownFrom.FILE_IDS)
     index = IndexNature("BUCKET", "its file ids", in_buckets)
-    assert "index.bootstrap.enabled" not in told(replace(written, index=index))
+    assert "index.bootstrap.enabled" not in text_of(replace(written, index=index))
 
 
-def test_a_zone_that_nobody_knows_makes_what_goes_by_age_wait() -> None:
-    assert "goes by age waits" in told(nature(KnownZone(basis=ZoneBasis.UNSURE)))
-    assert "goes by age waits" not in told(nature(KnownZone(basis=ZoneBasis.SEEN)))
+def test_an_unknown_zone_makes_what_depends_on_age_wait() -> None:
+    assert "depends on age waits" in text_of(nature(KnownZone(basis=ZoneBasis.UNSURE)))
+    assert "depends on age waits" not in text_of(nature(KnownZone(basis=ZoneBasis.SEEN)))
 
 
 def test_neighbours_are_named() -> None:
     foreign = ForeignFiles(nested={"below": "Iceberg"})
-    text = told(nature(), replace(STATE, foreign=foreign, outside_partitions=3))
+    text = text_of(nature(), replace(STATE, foreign=foreign, outside_partitions=3))
     assert "table of Iceberg lies below this one, in below" in text
     assert "3 data files in folders without partition metadata" in text
 
 
 def test_of_a_table_that_is_refused_nothing_is_said() -> None:
-    assert told(nature(hoodie__table__version="8")) == ""
+    assert text_of(nature(hoodie__table__version="8")) == ""
     foreign_lock = nature(hoodie__write__lock__provider="com.acme.Lock")
-    assert "policy=LAZY" not in told(foreign_lock)
+    assert "policy=LAZY" not in text_of(foreign_lock)

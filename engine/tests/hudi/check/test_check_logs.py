@@ -1,4 +1,4 @@
-"""Tables with log files: sound ones are sound, damaged and missing logs are told."""
+"""Tables with log files: sound ones are sound, damaged and missing logs are reported."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_missing_log_file_is_an_error(table: SmallTable) -> None:
     assert (str(found.severity), found.path) == ("error", path)
 
 
-def test_a_cut_log_file_is_told_by_its_size_and_its_block(table: SmallTable) -> None:
+def test_a_truncated_log_file_is_recognised_by_its_size_and_its_block(table: SmallTable) -> None:
     path = log_paths(table)[-1]
     table.store().put(path, table.store().get(path)[:-5])
     found = [(str(one.severity), one.message) for one in table.lake().check() if one.path == path]

@@ -198,19 +198,19 @@ def test_a_commit_that_counts_no_rows_is_an_error(table: SmallTable, store: Obje
 
 
 @pytest.mark.parametrize("keys", [False, True], ids=["footers", "keys"])
-def test_whatever_bytes_a_base_file_has_the_check_goes_on(
+def test_the_check_survives_any_bytes_of_a_base_file(
     table: SmallTable, store: ObjectStore, keys: bool
 ) -> None:
     file = base_files(table)[0]
     body = store.get(file.path)
     footer = int.from_bytes(body[-8:-4], "little") + 8
-    told = 0
+    reported = 0
     for at in range(len(body) - footer, len(body) - 8, 97):
         store.put(file.path, body[:at] + b"\xff\xae\x81" + body[at + 3 :])
-        told += ("error", file.path) in [
+        reported += ("error", file.path) in [
             (kind, path) for kind, _, path in findings(table, keys=keys)
         ]
-    assert told
+    assert reported
 
 
 def test_a_base_file_whose_keys_cannot_be_read_is_an_error(
@@ -309,7 +309,7 @@ def test_a_file_of_a_write_under_way_is_left_alone(table: SmallTable, store: Obj
     assert store.head(path) is not None
 
 
-def test_a_dead_writer_is_told_with_the_command_that_undoes_it(
+def test_a_dead_writer_is_reported_with_the_command_that_undoes_it(
     table: SmallTable, store: ObjectStore
 ) -> None:
     store.put(f".hoodie/{LATER}.commit.requested", b"")
@@ -422,7 +422,7 @@ def test_an_update_of_the_properties_that_died_is_finished(
     assert repaired(table) == ()
 
 
-def test_a_name_that_is_no_instants_is_told(table: SmallTable, store: ObjectStore) -> None:
+def test_a_name_that_is_no_instants_is_reported(table: SmallTable, store: ObjectStore) -> None:
     store.put(f".hoodie/{LATER}.comit", b"")
     assert findings(table) == [
         (

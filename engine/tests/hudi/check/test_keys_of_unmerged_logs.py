@@ -1,4 +1,4 @@
-"""What `check --keys` says of tables whose logs somebody else's payload or merger merges."""
+"""What `check --keys` says of tables whose logs a custom payload or merger merges."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def test_keys_that_are_stored_once_are_so_however_logs_are_merged(
     table: SmallTable, own: dict[str, str]
 ) -> None:
     update_table_properties(table.store(), own)
-    (told,) = of_keys(table)
-    assert str(told.severity) == "note"
+    (found,) = of_keys(table)
+    assert str(found.severity) == "note"
     (value,) = own.values()
     assert f"1 file group with logs: rows are merged in a way of their own ({value})" in (
-        told.message
+        found.message
     )
-    assert "all keys in their files are taken for stored" in told.message
+    assert "all keys in their files are taken for stored" in found.message
     assert [str(one.severity) for one in of_keys(table, across_partitions=True)] == ["note"]
     assert all(str(one.severity) == "note" for one in table.lake().check(keys=True))
 
@@ -72,13 +72,13 @@ def test_a_key_that_is_doubled_without_any_log_is_an_error(table: SmallTable) ->
 def test_without_meta_columns_slices_with_logs_are_passed_over(table: SmallTable) -> None:
     table.write("bulk_insert", batch([4, 2], 3))
     update_table_properties(table.store(), {**OWN, **NO_META})
-    doubled, told = of_keys(table)
+    doubled, found = of_keys(table)
     assert (str(doubled.severity), doubled.message[:10]) == ("error", "key 'k004'")
-    assert "their keys were not looked into" in told.message
+    assert "their keys were not looked into" in found.message
 
 
 def test_keys_of_an_own_key_generator_are_not_looked_into(table: SmallTable) -> None:
     own = {"hoodie.table.keygenerator.class": "com.acme.Keys"}
     update_table_properties(table.store(), {**own, **NO_META})
-    (told,) = of_keys(table)
-    assert (str(told.severity), told.message.startswith("not looked into: ")) == ("note", True)
+    (found,) = of_keys(table)
+    assert (str(found.severity), found.message.startswith("not looked into: ")) == ("note", True)

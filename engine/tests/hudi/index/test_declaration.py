@@ -37,7 +37,7 @@ def test_a_global_index_is_kept_once(before: str | None) -> None:
     assert not kept(table)
     assert not kept(table, IndexType.GLOBAL_BLOOM)
     assert properties(table) == written
-    # A write that names no index goes by it, and one that names another is refused.
+    # A write that names no index uses it, and one that names another is refused.
     assert table.lake().writer.config_for_rows(None).index.type is GLOBAL
     with pytest.raises(ConfigError, match="unique in the whole table"):
         table.lake().writer.config_for_rows({HUDI_INDEX: "BLOOM"})

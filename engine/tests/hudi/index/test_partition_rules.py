@@ -65,7 +65,7 @@ def test_what_java_may_read_otherwise_is_refused(expression: str) -> None:
 @pytest.mark.parametrize(
     "expression", [r"[^/]+/0[1-9]", r"(?:a|b)*?", r"a\.b\-c", r"\w+=\d{2}", "région", r"[\d\]]x"]
 )
-def test_what_both_read_alike_is_taken(expression: str) -> None:
+def test_what_both_read_the_same_is_accepted(expression: str) -> None:
     assert PartitionRules.parse(f"{expression},8").rules[0].expression == expression
 
 

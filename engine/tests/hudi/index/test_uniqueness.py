@@ -115,7 +115,7 @@ def test_nothing_is_kept_of_other_indexes(partitioned: str) -> None:
     assert table.lake().hoodie_table.config.index_type == before
 
 
-def test_buckets_are_recognised_beside_a_record_index() -> None:
+def test_buckets_are_recognised_next_to_a_record_index() -> None:
     """A bucket finds a key in its partition alone: it cannot be written otherwise."""
     buckets = {HUDI_INDEX: "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
     table = SmallTable.in_memory(buckets)

@@ -96,8 +96,8 @@ def test_a_table_is_looked_at_without_being_opened_and_nothing_changes() -> None
     assert nature.may(Operation.CLEANING) is None
     with pytest.raises(UnsupportedTableError, match="merged in a custom way"):
         nature.require(Operation.WRITE)
-    told = json.loads(json.dumps(nature.as_json()))
-    (write,) = [one for one in told["operations"] if one["name"] == "write"]
+    shown = json.loads(json.dumps(nature.as_json()))
+    (write,) = [one for one in shown["operations"] if one["name"] == "write"]
     assert write == {
         "name": "write",
         "may": False,
@@ -108,7 +108,7 @@ def test_a_table_is_looked_at_without_being_opened_and_nothing_changes() -> None
         "where": None,
         "remedy": "leave it to the engine that writes the table",
     }
-    assert told["merging"]["custom"] == "com.acme.Payload"
+    assert shown["merging"]["custom"] == "com.acme.Payload"
 
 
 @pytest.mark.parametrize("version", ["8", "9"])
@@ -141,6 +141,6 @@ def test_a_table_of_another_version_says_what_it_is(version: str) -> None:
     nature = look_at(table.location, clock=table.clock)
     assert nature.is_refused
     assert set(nature.refusals) == set(Operation)
-    told = nature.as_json()
-    assert told["version"] == int(version)
-    assert f"version {version} is" in told["operations"][0]["reason"]
+    shown = nature.as_json()
+    assert shown["version"] == int(version)
+    assert f"version {version} is" in shown["operations"][0]["reason"]

@@ -1,4 +1,4 @@
-"""What a rollback removes, from whatever the dead writer left, and what it leaves alone."""
+"""What a rollback removes, from all that the dead writer left, and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_marked_files_are_deleted(table: SmallTable, store: ObjectStore, kind: M
 def test_a_file_that_a_task_publishes_just_before_its_marker_goes_is_deleted(
     table: SmallTable, store: ObjectStore, has_instant: bool
 ) -> None:
-    """The task saw its marker and went away; nobody would look for its file again."""
+    """The task saw its marker and went away; no process would look for its file again."""
     if has_instant:
         leave_inflight(store)
     leave_marker(store)

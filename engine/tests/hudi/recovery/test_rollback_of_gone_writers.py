@@ -63,7 +63,7 @@ def test_without_a_proof_a_young_heartbeat_is_left_alone(table: SmallTable) -> N
     assert pending(table) == instant
 
 
-def test_a_writer_known_to_be_gone_is_rolled_back_whatever_its_heartbeat(table: SmallTable) -> None:
+def test_a_writer_known_to_be_gone_is_rolled_back_despite_its_heartbeat(table: SmallTable) -> None:
     instant = die_writing_files(table)
     (rolled,) = table.lake().recover(gone=[ME])
     assert str(rolled.instant) == instant
@@ -73,7 +73,7 @@ def test_a_writer_known_to_be_gone_is_rolled_back_whatever_its_heartbeat(table: 
 
 
 def test_a_writer_declared_gone_that_lives_commits_nothing(table: SmallTable) -> None:
-    """Whoever is wrong about it costs a repetition, and no row."""
+    """A wrong declaration costs a repetition, and no row."""
 
     def declare_gone() -> None:
         table.lake().recover(gone=[ME])

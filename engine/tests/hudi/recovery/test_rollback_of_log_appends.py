@@ -369,7 +369,7 @@ def test_a_failed_clustering_goes_back_to_requested_or_is_withdrawn(
 def test_a_withdrawal_that_died_is_finished_by_the_next_writer(
     table: SmallTable, store: ObjectStore
 ) -> None:
-    """Once the clustering's plan is gone nobody else would come for what is left."""
+    """Once the clustering's plan is gone no other process would remove what is left."""
     path = leave_clustering(store, slice_of(table))
 
     def die(step: Step) -> None:

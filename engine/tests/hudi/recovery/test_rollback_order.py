@@ -1,4 +1,4 @@
-"""While a file of a failed write is there, its instant is: whoever goes on, finds both."""
+"""While a file of a failed write is there, its instant is: the process that goes on finds both."""
 
 from __future__ import annotations
 

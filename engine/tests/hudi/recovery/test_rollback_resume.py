@@ -1,4 +1,4 @@
-"""Rollbacks that somebody else began, and leftovers that no rollback finds."""
+"""Rollbacks that another process began, and leftovers that no rollback finds."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_rollback_of_a_completed_commit_takes_it_out_of_sight_first(
     assert traces_of(table.store(), commit.time) == []
 
 
-def test_an_unreadable_plan_that_was_not_begun_is_made_anew(
+def test_an_unreadable_plan_that_was_not_begun_is_made_again(
     table: SmallTable, store: ObjectStore
 ) -> None:
     leave_dead_write(store)
@@ -139,7 +139,7 @@ def test_an_unreadable_plan_that_was_not_begun_is_made_anew(
     assert_rolled_back(table)
 
 
-def test_an_unreadable_plan_that_was_begun_does_not_stop_anybody(
+def test_an_unreadable_plan_that_was_begun_stops_no_writer(
     table: SmallTable, store: ObjectStore
 ) -> None:
     leave_dead_write(store)
@@ -202,7 +202,7 @@ def test_a_living_heartbeat_without_an_instant_is_left_alone(
     assert_rolled_back(table)
 
 
-def test_files_of_an_instant_that_nobody_knows_are_swept_with_their_markers(
+def test_files_of_an_unknown_instant_are_swept_with_their_markers(
     table: SmallTable, store: ObjectStore
 ) -> None:
     create_marker(store, T, Marker("p0", FILE, MarkerKind.CREATE))
@@ -214,7 +214,7 @@ def test_files_of_an_instant_that_nobody_knows_are_swept_with_their_markers(
 def test_files_of_what_may_have_been_archived_are_kept(
     table: SmallTable, store: ObjectStore
 ) -> None:
-    """Its commit may be in the archive, so only what nobody needs any more is deleted."""
+    """Its commit may be in the archive, so only what no reader needs any more is deleted."""
     archived = InstantTime("20240101000000000")
     name = f"33333333-3333-3333-3333-333333333333-0_0-0-0_{archived}.parquet"
     leave_markers_and_heartbeat(store, archived)
@@ -224,7 +224,7 @@ def test_files_of_what_may_have_been_archived_are_kept(
     assert traces_of(store, archived) == [f"p0/{name}"]
 
 
-def test_a_marker_of_somebody_elses_file_is_left_to_a_person(
+def test_a_marker_of_another_writers_file_is_left_to_a_person(
     table: SmallTable, store: ObjectStore
 ) -> None:
     """Nothing is deleted on its word."""

@@ -49,7 +49,7 @@ def test_nothing_is_due_up_to_the_maximum() -> None:
     assert plan == NotDue("6 completed commits; archived above 6")
 
 
-def test_commits_that_cleaning_counts_on_raise_the_maximum_that_is_told() -> None:
+def test_commits_that_cleaning_counts_on_raise_the_reported_maximum() -> None:
     facts = replace(COW, last_clean=LastClean(at(100), at(1)))
     plan = plan_archival(timeline(range(8)), CONFIG, facts)
     assert plan == NotDue("8 completed commits; archived above 10 while cleaning counts on them")
@@ -76,7 +76,7 @@ def test_nothing_at_or_after_the_oldest_savepoint_goes() -> None:
     assert planned(line) == [at(0), at(1)]
 
 
-def test_the_newest_write_stays_where_it_tells_the_ids_of_columns() -> None:
+def test_the_newest_write_stays_where_it_has_the_ids_of_columns() -> None:
     assert planned(timeline(range(9)), replace(COW, schema_commit=at(1))) == [at(0)]
 
 

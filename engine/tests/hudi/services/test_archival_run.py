@@ -124,12 +124,12 @@ def test_a_long_run_goes_in_portions_and_lets_writers_in_between(
     written: list[str] = []
     rest = table.fake_clock.advance
 
-    def write_meanwhile(seconds: float) -> None:
+    def write_during_pause(seconds: float) -> None:
         rest(seconds)
         if seconds == PAUSE_S:
             written.append(table.write("upsert", batch(range(4), 7 + len(written))).instant)
 
-    monkeypatch.setattr(table.fake_clock, "sleep", write_meanwhile)
+    monkeypatch.setattr(table.fake_clock, "sleep", write_during_pause)
     done = archive_table(
         open_fresh(table.location, clock=table.clock), replace(CONFIG, instants_per_portion=2)
     )

@@ -111,7 +111,7 @@ def test_a_pending_instant_newer_than_what_is_retained_changes_nothing() -> None
     assert earliest(retained(keep(2), *instants)) == at(3)
 
 
-def test_commits_of_the_last_hours_are_retained_whatever_is_pending() -> None:
+def test_commits_of_the_last_hours_are_retained_regardless_of_what_is_pending() -> None:
     config = CleaningConfig(policy=HOURS, hours_retained=3)
     instants = (*commits(1, 4, 5, 6), pending(2, Action.COMMIT))
     assert earliest(retained(config, *instants, now=7)) == at(4)
@@ -361,7 +361,7 @@ def test_a_plan_reads_back_what_it_wrote() -> None:
     assert again.extra_metadata == {"savepointed_timestamps": str(at(2))}
 
 
-def test_settings_go_by_hudis_names_old_and_new() -> None:
+def test_settings_have_hudis_names_old_and_new() -> None:
     def read(**settings: str) -> CleaningConfig:
         named = {f"hoodie.{name.replace('_', '.')}": value for name, value in settings.items()}
         return CleaningConfig.from_settings(Settings(named))

@@ -134,7 +134,7 @@ def test_what_moves_no_row_goes_on(logged: SmallTable, own: dict[str, str]) -> N
     assert lake(logged).repair() == ()
 
 
-def test_a_compactions_go_and_what_was_appended_beside_them_stays() -> None:
+def test_a_compactions_go_and_what_was_appended_next_to_them_stays() -> None:
     compaction = Instant(T, Action.COMPACTION, State.INFLIGHT)
     markers = (
         Marker("p", BASE.name, MarkerKind.MERGE),
@@ -166,7 +166,7 @@ def test_a_clustering_reads_past_them() -> None:
     assert (piece.log_files, [log.name for log in piece.cdc_files]) == ((), [CHANGES.name])
 
 
-def test_rows_that_nobody_here_merges_are_clustered_where_they_have_no_logs() -> None:
+def test_rows_that_are_not_merged_here_are_clustered_where_they_have_no_logs() -> None:
     table = SmallTable.in_memory(
         {"hoodie.parquet.small.file.limit": "0"}, table_type=TableType.MERGE_ON_READ
     )

@@ -56,7 +56,7 @@ def test_partitions_under_a_pending_service_are_left() -> None:
     assert isinstance(planned(PartitionAge("a", day(1), is_busy=True)), NotDue)
 
 
-def test_partitions_are_kept_forever_unless_told() -> None:
+def test_partitions_are_kept_forever_by_default() -> None:
     config = PartitionTtlConfig.from_settings(Settings({}))
     assert config == PartitionTtlConfig()
     assert isinstance(planned(PartitionAge("a", day(1)), config=config), NotDue)

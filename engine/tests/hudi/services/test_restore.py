@@ -149,7 +149,7 @@ def test_no_file_of_an_undone_instant_is_left(table: SmallTable) -> None:
 def test_blocks_of_undone_instants_stay_undone_when_the_timeline_forgets_them(
     table: SmallTable,
 ) -> None:
-    """Once the timeline starts after them, only a command block tells a reader."""
+    """Once the timeline starts after them, only a command block shows it to a reader."""
     time = savepoint_of(table)
     restore_table(opened(table), time)
     store = table.store()
@@ -413,7 +413,7 @@ def test_rows_of_archived_commits_are_there_after_a_restore(table: SmallTable) -
     assert table.values() == [(f"k{n:03d}", 2 if n < 2 else 1) for n in range(6)]
 
 
-def test_a_truncated_plan_is_made_anew_unless_it_was_begun(table: SmallTable) -> None:
+def test_a_truncated_plan_is_made_again_unless_it_was_begun(table: SmallTable) -> None:
     time = savepoint_of(table)
     before = state(table, time)
     instant = schedule_restore(opened(table), time)
@@ -469,7 +469,7 @@ def test_what_completed_after_the_savepointed_commit_is_undone_latest_first() ->
     assert planned(COW, commits, completed, commits[1]) == [3, 1, 5, 4]
 
 
-def test_equal_completion_times_are_told_apart_by_the_instants() -> None:
+def test_equal_completion_times_are_ordered_by_the_instants() -> None:
     commits = [done(number, Action.COMMIT) for number in (1, 2, 3)]
     assert planned(COW, commits, {1: 5, 2: 5, 3: 5}, commits[1]) == [3]
 
@@ -498,7 +498,7 @@ def test_a_compaction_is_placed_by_when_it_was_requested() -> None:
     assert planned(MOR, instants, {2: 7, 3: 3, 5: 5}, savepoint) == [4, 5]
 
 
-def test_a_copied_table_goes_by_its_instants() -> None:
+def test_a_copied_table_uses_its_instants() -> None:
     instants = [done(number, Action.COMMIT) for number in (1, 2, 3)]
     timeline = ActiveTimeline(tuple(instants))
     copied_ms = at(20).epoch_ms()

@@ -95,7 +95,7 @@ def test_no_policy_cleans_what_a_savepoint_keeps(table: SmallTable, policy: Clea
     assert rows_as_of(table, time) == before
 
 
-def test_the_newest_commit_is_taken_unless_told(table: SmallTable) -> None:
+def test_the_newest_commit_is_taken_by_default(table: SmallTable) -> None:
     assert create_savepoint(opened(table)).instant == commits(table)[-1]
 
 

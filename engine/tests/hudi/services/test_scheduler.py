@@ -108,7 +108,7 @@ def test_dropping_partitions_moves_no_rows_and_compacts_none(mor: SmallTable) ->
     assert not len(mor.lake().timeline().pending())
 
 
-def test_a_failure_after_the_commit_is_told_and_not_raised(mor: SmallTable) -> None:
+def test_a_failure_after_the_commit_is_reported_and_not_raised(mor: SmallTable) -> None:
     options = {**DUE, "hoodie.compact.inline": "true"}
     log = mor.lake().hoodie_table.list_log_files()[0]
     local_services(mor, DUE).schedule(COMPACTION)
@@ -127,9 +127,9 @@ def test_what_the_table_is_not_for_is_left_out_and_said(mor: SmallTable) -> None
     options = {**DUE, "hoodie.compact.schedule.inline": "true"}
     assert after_commit(mor, options) == {"compaction": "left out"}
     prepared = local_services(mor, options)
-    (told,) = run_after_commit(prepared, SchedulerConfig.from_settings(prepared.context.settings))
-    assert "CDC" in told.to_json_object()["left_out"]
-    assert prepared.plan(COMPACTION).outcome == NotDue(str(told.left_out))
+    (report,) = run_after_commit(prepared, SchedulerConfig.from_settings(prepared.context.settings))
+    assert "CDC" in report.to_json_object()["left_out"]
+    assert prepared.plan(COMPACTION).outcome == NotDue(str(report.left_out))
 
 
 def test_buckets_are_not_clustered_and_rings_do_not_expire() -> None:
@@ -174,7 +174,7 @@ def test_a_plan_says_why_and_what_it_costs_and_changes_nothing(mor: SmallTable) 
     assert outcome.estimated_s is not None
 
 
-def test_a_plan_shows_what_is_pending_and_whether_somebody_runs_it(mor: SmallTable) -> None:
+def test_a_plan_shows_what_is_pending_and_whether_a_process_runs_it(mor: SmallTable) -> None:
     instant = local_services(mor, DUE).schedule(COMPACTION)
     assert not isinstance(instant, NotDue)
     (waiting,) = local_services(mor, DUE).plan(COMPACTION).pending
@@ -225,7 +225,7 @@ def test_what_cannot_be_scheduled_is_refused(mor: SmallTable) -> None:
         service_named("vacuum")
 
 
-def test_figures_survive_a_commit_and_predict_the_next_run() -> None:
+def test_metrics_survive_a_commit_and_predict_the_next_run() -> None:
     runs = [RunMetrics("compaction", 1000 * n, 10, 5, float(n)) for n in (1, 2)]
     for run in runs:
         assert RunMetrics.from_extra_metadata(run.to_extra_metadata()) == run

@@ -20,7 +20,7 @@ NO_SERVICES = {"savepoint", "restore"}
 
 
 @pytest.mark.parametrize("service", all_services(), ids=str)
-def test_a_service_goes_by_its_name_and_without_warning(service: TableService) -> None:
+def test_a_service_keeps_its_name_and_has_no_warning(service: TableService) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert service_named(service.name) is service

@@ -147,7 +147,7 @@ def test_rows_keep_their_commit_time_through_a_compaction(mor: SmallTable) -> No
     assert len(times) == 2
 
 
-def test_the_stats_of_a_compaction_tell_what_was_merged(mor: SmallTable) -> None:
+def test_the_stats_of_a_compaction_say_what_was_merged(mor: SmallTable) -> None:
     done = compact(mor)
     fresh = hoodie(mor)
     commit = Instant(done.instant, Action.COMMIT, State.COMPLETED)
@@ -424,7 +424,7 @@ def late_file(table: SmallTable, instant: InstantTime) -> str:
 
 
 def test_a_clustering_withdrawn_while_it_writes_leaves_nothing_and_says_so(cow: SmallTable) -> None:
-    """Its files go under its hands; whatever the engine makes of that, it is a conflict."""
+    """Its files go under its hands; the engine may fail in any way, it is a conflict."""
     late = []
 
     def update() -> None:
@@ -469,7 +469,7 @@ def test_a_log_that_is_gone_holds_nothing_to_undo(mor: SmallTable) -> None:
 
 
 def test_a_withdrawn_clustering_never_counts_as_archived_while_it_writes(cow: SmallTable) -> None:
-    """Otherwise everything in it would be there twice, for whoever looks meanwhile."""
+    """Otherwise everything in it would be there twice, for every reader in between."""
     seen = []
 
     def update() -> None:

@@ -61,7 +61,7 @@ def test_a_lease_is_as_long_as_asked_for(service: TableService) -> None:
 
 
 def test_a_rollback_of_a_service_that_has_only_begun_makes_it_give_up() -> None:
-    """Whoever began it took the service for dead, and may have deleted some of its files."""
+    """Its process took the service for dead, and may have deleted some of its files."""
     table = SmallTable.in_memory(table_type=TableType.MERGE_ON_READ)
     for v in range(1, 4):
         table.write("upsert", batch(range(4), v))

@@ -158,7 +158,7 @@ def test_of_a_utc_table_no_other_zone_is_declared() -> None:
         _ = config.declared_zone
 
 
-def test_copied_objects_let_writers_go_on_and_what_goes_by_age_wait() -> None:
+def test_copied_objects_let_writers_go_on_and_what_depends_on_age_wait() -> None:
     original = SmallTable.in_memory(table_type=TableType.MERGE_ON_READ, ordering=["v"])
     for number in range(4):
         original.write("upsert", batch(range(4), number))

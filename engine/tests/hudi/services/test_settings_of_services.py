@@ -29,19 +29,19 @@ def services_after_a_commit(table: SmallTable, options: dict[str, str]) -> list[
     return [done.service for done in report.services]
 
 
-def test_somebody_cleans_when_cleaning_is_asynchronous(table: SmallTable) -> None:
-    beside = {"hoodie.clean.async.enabled": "true", "hoodie.archive.async": "true"}
-    assert services_after_a_commit(table, beside) == [CLEANING]
+def test_asynchronous_cleaning_still_cleans(table: SmallTable) -> None:
+    asynchronous = {"hoodie.clean.async.enabled": "true", "hoodie.archive.async": "true"}
+    assert services_after_a_commit(table, asynchronous) == [CLEANING]
 
 
-def test_somebody_archives_when_archival_is_asynchronous(table: SmallTable) -> None:
-    beside = {
+def test_asynchronous_archival_still_archives(table: SmallTable) -> None:
+    asynchronous = {
         "hoodie.archive.async": "true",
         "hoodie.clean.automatic": "false",
         "archive.min_commits": "2",
         "archive.max_commits": "3",
     }
-    assert services_after_a_commit(table, beside) == [ARCHIVAL]
+    assert services_after_a_commit(table, asynchronous) == [ARCHIVAL]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_services_know_flinks_names_and_refuse_unknown_ones(table: SmallTable) -
         lake.plan("cleaning", options={"hoodie.clean.commit.retained": "1"})
 
 
-def test_an_insert_of_stored_keys_goes_by_the_policy_of_the_table() -> None:
+def test_an_insert_of_stored_keys_follows_the_policy_of_the_table() -> None:
     table = SmallTable.in_memory({"hoodie.datasource.insert.dup.policy": "drop"})
     table.write("insert", batch(range(3), 1))
     table.write("insert", batch(range(5), 2))

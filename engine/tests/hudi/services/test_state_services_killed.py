@@ -1,6 +1,6 @@
 """Real processes that clean, savepoint and restore, killed before every write on a local folder.
 
-The kernel knows at once that they are dead, so nobody has to wait for a heartbeat.
+The kernel knows at once that they are dead, so no process has to wait for a heartbeat.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def test_a_service_killed_before_any_write_is_finished_by_the_next(
         if not gone:
             run_state_service(StateServiceTask(table.location, service, time))
         assert table.values() == expected.values()
-        # What a process died in beside the timeline goes with the next change and the next write.
+        # What a process died in next to the timeline goes with the next change and the next write.
         opened.update_properties({})
         table.lake().recover()
         assert unexplained_objects(opened) == [], writes[number - 1]

@@ -243,7 +243,7 @@ def test_nothing_is_created_over_a_table_or_the_rest_of_one(store: MemoryStore, 
     assert store.get(path) == b"x"
 
 
-def test_a_lock_left_by_somebody_does_not_hinder_creation(store: MemoryStore) -> None:
+def test_a_lock_left_by_another_process_does_not_prevent_creation(store: MemoryStore) -> None:
     store.put(".hoodie/.locks/table_lock.json", b"{}")
     assert create_table(store, ORDERS, CLOCK).name == "orders"
 

@@ -43,7 +43,7 @@ def test_properties_that_describe_the_table_make_it_so(tmp_path: Path) -> None:
     assert config.url_encode
     assert config.merge_mode is MergeMode.COMMIT_TIME_ORDERING
     assert config.database == "lake"
-    # Version 6 says how rows are merged by a payload class; the mode is not stored beside it.
+    # Version 6 says how rows are merged by a payload class; the mode is not stored with it.
     assert "hoodie.record.merge.mode" not in config.properties
     assert config.properties["hoodie.clean.commits.retained"] == "3"
 
@@ -118,7 +118,7 @@ def test_hudi_need_not_doubt_how_keys_of_one_column_are_spelled(
     assert [str(one.severity) for one in findings] == (["note"] if unchecked else [])
 
 
-def test_a_typo_that_is_stored_is_told_and_keeps_nobody_out(tmp_path: Path) -> None:
+def test_a_typo_that_is_stored_is_reported_and_keeps_no_writer_out(tmp_path: Path) -> None:
     table = create(tmp_path).hoodie_table
     typo = {"hoodie.clean.commit.retained": "3", "hoodie.datasource.hive_sync.enable": "true"}
     update_table_properties(table.store, typo)

@@ -90,7 +90,7 @@ def put_base(table: HoodieTable, partition: str, file_id: str, number: int) -> s
 
 def test_opening_a_folder_without_a_table_says_so(tmp_path: Path) -> None:
     with pytest.raises(ObjectNotFoundError, match="no Hudi table here"):
-        HoodieTable.open(StoreLocation.of(tmp_path / "nowhere"))
+        HoodieTable.open(StoreLocation.of(tmp_path / "missing"))
 
 
 def test_a_new_table_is_empty(table: HoodieTable) -> None:
@@ -196,7 +196,7 @@ def test_a_pending_plan_that_cannot_be_read_is_corrupt_and_named(table: HoodieTa
     assert caught.value.path == f".hoodie/{at(20)}.replacecommit.requested"
 
 
-def test_an_instant_rolled_back_meanwhile_plans_nothing(table: HoodieTable) -> None:
+def test_an_instant_rolled_back_in_between_plans_nothing(table: HoodieTable) -> None:
     requested = table.timelines.create_requested(at(20), Action.COMPACTION, b"gone")
     timeline = table.timeline()
     table.timelines.remove(requested)
@@ -214,7 +214,7 @@ def test_the_schema_is_that_of_the_newest_completed_commit_that_has_one(
     assert table.table_schema(table.timeline().before(at(10))) == CREATED
 
 
-def test_without_any_recorded_schema_a_footer_tells_it(tmp_path: Path) -> None:
+def test_without_any_recorded_schema_a_footer_has_it(tmp_path: Path) -> None:
     location = StoreLocation.of(tmp_path)
     create_table(location.open(), TableDefinition("orders", ("id",)), SystemClock())
     table = HoodieTable.open(location)

@@ -35,7 +35,7 @@ def test_a_table_around_a_hudi_table_is_refused(tmp_path: Path) -> None:
     create(tmp_path / "t" / "a" / "inner")
     with pytest.raises(ConfigError, match=r"around the Hudi table at file:///.*/t/a/inner;"):
         create(tmp_path / "t")
-    create(tmp_path / "t" / "a" / "beside")
+    create(tmp_path / "t" / "a" / "sibling")
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_names_may_change_places() -> None:
     assert names.renamed(rows).to_pydict() == {"b": ["one"], "a": ["two"]}
 
 
-def test_a_column_that_was_dropped_and_added_anew_has_no_old_values() -> None:
+def test_a_column_that_was_dropped_and_added_again_has_no_old_values() -> None:
     names = names_in_file(version(0, id=1, b=2), version(2, id=1, b=3))
     assert names is not None
     assert names.of("b").name is None
@@ -115,7 +115,7 @@ def test_a_column_that_was_dropped_and_added_anew_has_no_old_values() -> None:
     assert names.renamed(pa.record_batch({"id": ["k"], "b": ["old"]})).to_pydict() == {"id": ["k"]}
 
 
-def test_what_no_version_knows_goes_by_its_name() -> None:
+def test_what_no_version_knows_keeps_its_name() -> None:
     names = names_in_file(version(0, id=1, a=2), version(1, id=1, a2=2, added=3))
     assert names is not None
     assert names.of("added") == StoredName("added")

@@ -148,7 +148,7 @@ def test_where_nothing_says_the_completion_the_log_goes_to_the_newest_slice() ->
     assert slices(view([base(10), base(20), log(15)], timeline((50, 51)))) == {20: [15], 10: []}
 
 
-def test_logs_that_an_upgrade_left_stay_in_the_slice_their_name_tells() -> None:
+def test_logs_that_an_upgrade_left_stay_in_the_slice_of_their_name() -> None:
     shown = timeline((10, 11), (40, 45))
     assert slices(view([base(10), log(10, 1), log(10, 2), base(40)], shown)) == {
         40: [],

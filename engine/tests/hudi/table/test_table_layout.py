@@ -104,7 +104,7 @@ def test_version_9_keeps_settings_of_merging_under_a_name_of_its_own() -> None:
     assert TableConfig(properties("6", "1") | {name: "gone"}).merge_property(name) == "gone"
 
 
-def test_rows_that_fill_each_other_up_are_merged_by_nobody_here() -> None:
+def test_rows_that_fill_each_other_up_are_not_merged_here() -> None:
     given = properties("9", "2", hoodie__record__merge__mode="COMMIT_TIME_ORDERING")
     assert TableConfig(given).merge_mode is MergeMode.COMMIT_TIME_ORDERING
     filled = TableConfig(given | {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"})

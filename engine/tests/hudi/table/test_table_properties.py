@@ -172,7 +172,7 @@ def test_two_updates_at_once_are_a_conflict(store: MemoryStore) -> None:
         def put_if_absent(
             self, path: str, body: bytes, *, token: str | None = None
         ) -> Written | AlreadyExists:
-            MemoryStore.put(self, path, b"somebody else's backup")
+            MemoryStore.put(self, path, b"another writer's backup")
             return super().put_if_absent(path, body, token=token)
 
     racing = Racing(store.uri.removeprefix("memory://"))

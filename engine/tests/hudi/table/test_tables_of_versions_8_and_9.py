@@ -114,7 +114,7 @@ def test_the_history_has_the_commits_that_left_the_timeline() -> None:
 
 
 @pytest.mark.parametrize("path", [COMPACTED, WITH_HISTORY])
-def test_every_commit_tells_what_it_wrote(path: str) -> None:
+def test_every_commit_says_what_it_wrote(path: str) -> None:
     table = open_table(path)
     for instant in table.timeline().of(*COMMIT_ACTIONS).completed():
         metadata = table.read_commit(instant)

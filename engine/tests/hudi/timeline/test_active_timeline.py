@@ -64,7 +64,7 @@ def test_a_completed_log_compaction_is_one_deltacommit() -> None:
     assert shown(view) == ["1.deltacommit"]
 
 
-def test_a_savepoint_stands_beside_the_commit_it_protects() -> None:
+def test_a_savepoint_stands_next_to_the_commit_it_protects() -> None:
     view = timeline("1.commit", "1.savepoint.inflight", "1.savepoint", "2.commit")
     assert shown(view) == ["1.commit", "1.savepoint", "2.commit"]
     assert view.savepointed_times() == {at(1)}

@@ -100,7 +100,7 @@ def test_nothing_is_read_before_it_is_needed(store: MemoryStore) -> None:
     assert counting.calls == 6
 
 
-def test_files_that_merging_takes_away_meanwhile_lose_nothing(store: MemoryStore) -> None:
+def test_files_that_merging_removes_concurrently_lose_nothing(store: MemoryStore) -> None:
     small = [put(store, number, (number, "commit", "COMPLETED")) for number in (1, 2, 3)]
     entries = ArchivedTimeline(store).commits()
     seen = [next(entries).instant.time]

@@ -71,7 +71,7 @@ def test_a_reader_writes_nothing(store: MemoryStore) -> None:
     assert counting.writes == ()
 
 
-def test_an_unreadable_memory_is_made_anew(store: MemoryStore) -> None:
+def test_an_unreadable_memory_is_rebuilt(store: MemoryStore) -> None:
     archive(store, 1, a=1)
     store.put(REMEMBERED_PATH, b'{"found": 3')
     assert generations(store, remembers=True) == {"a": 1}

@@ -137,7 +137,7 @@ def test_writers_that_are_slow_to_begin_are_none_of_another_zone() -> None:
     assert zone_of_objects(made).basis is not ZoneBasis.NOT_UTC
 
 
-def test_plans_of_clusterings_say_nothing_beside_writes() -> None:
+def test_plans_of_clusterings_say_nothing_next_to_writes() -> None:
     made = objects("UTC", HOURLY)
     for moment in HOURLY:
         time = InstantTime.from_epoch_ms(moment + MINUTE_MS)

@@ -31,7 +31,7 @@ def test_every_instant_parses_back_from_its_file_name(instant: Instant) -> None:
 
 
 @given(st.from_regex(r"[0-9]{10,21}\.[a-z.]{0,24}", fullmatch=True))
-def test_whatever_parses_prints_as_the_same_name(file_name: str) -> None:
+def test_what_parses_prints_as_the_same_name(file_name: str) -> None:
     instant = LAYOUT_V1.parse(file_name)
     assert instant is None or LAYOUT_V1.file_name(instant) == file_name
 

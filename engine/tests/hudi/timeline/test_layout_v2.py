@@ -36,7 +36,7 @@ def test_every_instant_parses_back_from_its_file_name(instant: Instant) -> None:
 
 
 @given(st.from_regex(r"[0-9]{13,21}(_[0-9]{17})?\.[a-z.]{0,24}", fullmatch=True))
-def test_whatever_parses_prints_as_the_same_name(file_name: str) -> None:
+def test_what_parses_prints_as_the_same_name(file_name: str) -> None:
     try:
         instant = LAYOUT.parse(file_name)
     except UnsupportedTableError:

@@ -95,7 +95,7 @@ def test_completion_times_are_read_from_the_files_around_an_instant(store: Memor
     assert history.completions_around(at(7)) == {}
 
 
-def test_a_file_that_was_rewritten_meanwhile_is_looked_for_anew(store: MemoryStore) -> None:
+def test_a_file_that_was_rewritten_since_is_looked_for_again(store: MemoryStore) -> None:
     gone = put(store, (1, 2, "commit"))
     publish(store, 1, gone)
     history = LsmHistory(store)

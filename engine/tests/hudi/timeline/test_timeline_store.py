@@ -129,10 +129,10 @@ def test_a_rolled_back_instant_goes_no_further(
     requested = timelines.create_requested(T, Action.COMMIT)
     inflight = timelines.to_inflight(requested)
     timelines.remove(inflight)
-    with pytest.raises(ConflictError, match="rolled back meanwhile"):
+    with pytest.raises(ConflictError, match="rolled back by another process"):
         timelines.complete(inflight, METADATA.encode())
     timelines.remove(requested)
-    with pytest.raises(ConflictError, match="rolled back meanwhile"):
+    with pytest.raises(ConflictError, match="rolled back by another process"):
         timelines.to_inflight(requested)
     assert names(store) == []
 

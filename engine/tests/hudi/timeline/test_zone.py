@@ -45,7 +45,7 @@ def test_utc_has_several_names(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "Mars/Olympus", "LOCAL", "../etc/passwd", "+19:00", "+5:99"])
-def test_a_zone_nobody_knows_is_refused(name: str) -> None:
+def test_an_unknown_zone_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="no time zone of this name"):
         TimelineZone.parse(name)
 

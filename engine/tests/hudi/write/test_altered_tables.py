@@ -187,7 +187,7 @@ def test_log_compaction_carries_blocks_to_its_own_version() -> None:
     table.forget()
 
 
-def test_a_change_beside_a_write_is_a_conflict(table: SmallTable) -> None:
+def test_a_change_during_a_write_is_a_conflict(table: SmallTable) -> None:
     def change() -> None:
         alter(hoodie(table), rename("v", "value"))
 
@@ -197,7 +197,7 @@ def test_a_change_beside_a_write_is_a_conflict(table: SmallTable) -> None:
 
 
 def test_a_first_change_that_keeps_names_is_a_conflict_too(table: SmallTable) -> None:
-    """Dropped and added anew, a column has its name and another id."""
+    """Dropped and added again, a column has its name and another id."""
 
     def change() -> None:
         alter(hoodie(table), drop("v"))
@@ -212,7 +212,7 @@ def test_a_change_begun_before_a_service_and_done_during_it_is_a_conflict(
     table: SmallTable,
 ) -> None:
     if hoodie(table).config.table_type is MERGE_ON_READ:
-        pytest.skip("no compaction is planned beside a pending write")
+        pytest.skip("no compaction is planned during a pending write")
     table.write("upsert", batch([2], 5))
     altering = begin_altering(hoodie(table))
     instant = plan(table)
@@ -289,7 +289,7 @@ def test_a_savepoint_keeps_the_history_that_a_restore_goes_back_to(table: SmallT
     assert values(table, "value") == expected(k003=3)
 
 
-def test_columns_that_the_table_goes_by_must_keep_their_names(table: SmallTable) -> None:
+def test_columns_that_the_table_is_keyed_by_must_keep_their_names(table: SmallTable) -> None:
     alter(hoodie(table), rename("id", "key"))
     with pytest.raises(UnsupportedTableError, match="record key column id was renamed"):
         table.write("upsert", named(batch([2], 5), id="id"))

@@ -199,15 +199,15 @@ def test_the_marker_is_there_before_the_file(store: MemoryStore) -> None:
     assert written == [f".hoodie/.temp/{T}/{stat.path}.marker.APPEND", stat.path]
 
 
-def test_a_name_that_another_writer_takes_meanwhile_is_left_to_it(store: MemoryStore) -> None:
+def test_a_name_that_another_writer_takes_first_is_left_to_it(store: MemoryStore) -> None:
     taken = f"day=1/.{GROUP.file_id}_{BASE}.log.1_7-3-12"
 
     def before(step: Step) -> None:
         if step.path == taken and store.head(taken) is None:
-            store.put(taken, b"somebody else's")
+            store.put(taken, b"another writer's")
 
     (stat,) = append(SteppingStore(store, before), rows("a"))
-    assert store.get(taken) == b"somebody else's"
+    assert store.get(taken) == b"another writer's"
     assert stat.log_version == 2
     marked = Marker("day=1", split_path(stat.path or "")[1], MarkerKind.APPEND)
     assert list_markers(store, T) == (marked,), "the other one's file must not look like ours"

@@ -32,7 +32,7 @@ def gone(table: SmallTable, store: ObjectStore | None = None) -> list[bool] | No
     schema = hoodie.table_schema(timeline)
     assert schema is not None
     (candidate,) = lookup_candidates(
-        view, TableType.MERGE_ON_READ, is_global=False, tells_deleted=True
+        view, TableType.MERGE_ON_READ, is_global=False, separates_deleted=True
     )
     reading = SliceContext.of(hoodie, timeline, schema)
     found = deleted_keys(

@@ -63,14 +63,16 @@ def test_keys_are_looked_up_in_base_files_and_in_groups_of_logs_alone() -> None:
 
 
 def test_logs_are_asked_for_deletes_where_a_key_may_have_two_places() -> None:
-    def later(*files: tuple[str, int], tells_deleted: bool = False, **more: tuple[str, ...]) -> int:
+    def later(
+        *files: tuple[str, int], separates_deleted: bool = False, **more: tuple[str, ...]
+    ) -> int:
         found = lookup_candidates(
-            view(*files, **more), MOR, is_global=False, tells_deleted=tells_deleted
+            view(*files, **more), MOR, is_global=False, separates_deleted=separates_deleted
         )
         return sum(len(candidate.later_logs) for candidate in found)
 
     assert later(base("a", 10), log("a")) == 0
-    assert later(base("a", 10), log("a"), tells_deleted=True) == 1
+    assert later(base("a", 10), log("a"), separates_deleted=True) == 1
     assert later(base("a", 10), log("a"), base("b", 10), log("c")) == 1
     compacted = base("a", 10), log("a"), log("a", 1, PENDING), base("b", 10)
     assert later(*compacted, compacting=("a",)) == 1

@@ -362,8 +362,8 @@ def test_uncommitted_and_damaged_blocks_change_nothing(caplog: pytest.LogCapture
     piece.append(torn[:-20])
     piece.write_rows([row("b", 1, "after the damage")])
     assert [item["v"] for item in piece.rows()] == ["good", "after the damage"]
-    told = f"Damaged blocks are left out: 1 in {piece.store.uri}/{piece.logs[2].path}"
-    assert caplog.messages == [told]
+    warning = f"damaged blocks are left out: 1 in {piece.store.uri}/{piece.logs[2].path}"
+    assert caplog.messages == [warning]
 
 
 def test_a_missing_log_file_is_named_with_table_and_instant() -> None:

@@ -258,7 +258,7 @@ def test_stored_keys_show_which_fields_of_a_longer_key_are_hashed() -> None:
         view = hoodie.file_system_view(timeline, partitions)
         require_hashed_fields(hoodie, timeline, view, hashed)
 
-    # A new partition goes by the keys of others.
+    # A new partition is checked with the keys of others.
     for partitions in (("p0", "p1"), ("p2",)):
         ask(right, *partitions)
     assert f"declare {BUCKET_HASH_FIELD}" in refused(lambda: ask(wrong, "p0", "p1"))
@@ -298,7 +298,7 @@ def test_what_breaks_rings_is_refused() -> None:
     assert len(table.rows()) == 40
 
 
-def test_a_pending_resize_is_a_conflict_whatever_settings_say() -> None:
+def test_a_pending_resize_is_a_conflict_regardless_of_settings() -> None:
     table = with_rings()
     table.lake().hoodie_table.update_properties({INDEX_TYPE: "SIMPLE"})
     table.lake().schedule("clustering", options={"hoodie.clustering.inline.max.commits": "1"})
@@ -369,7 +369,7 @@ def put_hashing_config(store: ObjectStore, instant: str, expressions: str) -> No
 
 
 def requests_of(table: SmallTable, act: Callable[[LakeTable], Any]) -> list[str]:
-    """The paths that are read or listed meanwhile."""
+    """The paths that are read or listed by it."""
     store = _Recorded(table.store())
     lake = LakeTable(open_fresh(table.location, store, table.clock))
     store.asked.clear()

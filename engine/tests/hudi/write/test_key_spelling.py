@@ -31,7 +31,7 @@ def test_a_table_without_rows_names_the_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("key", "qualified"), [("id:7", True), ("7", False)])
-def test_a_base_file_tells(tmp_path: Path, key: str, qualified: bool) -> None:
+def test_a_base_file_shows_the_spelling(tmp_path: Path, key: str, qualified: bool) -> None:
     table = table_of(tmp_path)
     table.commit("1", {("x/y", "f0"): rows(key)})
     assert key_generator(table.open()).qualified is qualified
@@ -39,7 +39,7 @@ def test_a_base_file_tells(tmp_path: Path, key: str, qualified: bool) -> None:
 
 @pytest.mark.parametrize("log_format", list(LogFormat))
 @pytest.mark.parametrize(("key", "qualified"), [("id:7", True), ("7", False)])
-def test_a_log_tells_where_there_is_no_base_file(
+def test_a_log_shows_the_spelling_where_there_is_no_base_file(
     tmp_path: Path, key: str, qualified: bool, log_format: LogFormat
 ) -> None:
     table = table_of(tmp_path)

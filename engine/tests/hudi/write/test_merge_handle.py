@@ -227,7 +227,7 @@ def test_the_footer_goes_on_from_the_old_one() -> None:
     assert footer.bloom.might_contain(pa.array(["d"])).all()
 
 
-def test_the_footer_is_made_anew_when_most_rows_are_gone() -> None:
+def test_the_footer_is_rebuilt_when_most_rows_are_gone() -> None:
     case, base = stored()
     stat = case.merge(base, rows(("b", 1, "-"), ("c", 1, "-"), ("d", 1, "-"), ("a2", 1, "new")),
                       deletes=[True, True, True, False])  # fmt: skip
@@ -275,7 +275,7 @@ def test_days_in_spark_s_old_calendar_are_refused_where_they_are_others(early: b
     assert b"org.apache.spark.legacyDateTime" not in case.metadata(merged).metadata
 
 
-def test_deleted_and_replaced_values_are_nowhere_in_the_new_file() -> None:
+def test_deleted_and_replaced_values_are_not_in_the_new_file() -> None:
     case = HandleCase.of(SCHEMA)
     repeated = [(f"k{n:04d}", 1, ["SECRET", "plain"][n % 2]) for n in range(1000)]
     (base,) = case.create(rows(*repeated))

@@ -1,4 +1,4 @@
-"""Rows that a writer which looks into base files alone leaves in a log, beside a base file."""
+"""Rows that a writer which looks only into base files leaves in a log next to a base file."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_row_on_top_of_a_compaction_is_found(
     assert table.values() == [("k000", 4), ("k002", 4), ("k004", 3)]
 
 
-def test_only_logs_beside_a_compaction_that_dropped_rows_are_looked_into(
+def test_only_logs_next_to_a_compaction_that_dropped_rows_are_looked_into(
     table: SmallTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def asked() -> list[bool]:

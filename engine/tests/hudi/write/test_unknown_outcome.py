@@ -1,5 +1,5 @@
-"""The reply to the completing write is lost and the store stays away: what the writer is told, and
-what becomes of the rows when it does as it was told."""
+"""The reply to the completing write is lost and the store stays away: what the writer is advised,
+and what becomes of the rows when it follows the advice."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_write_settles_it_itself_once_the_store_is_back(
 
 
 def test_it_is_settled_under_a_new_lock_when_the_lease_ran_out(table: SmallTable) -> None:
-    """Long after the lease and without a request that got through, the commit is made anew."""
+    """Long after the lease and without a request that got through, the commit is made again."""
     options = {"tideline.commit.settle.timeout.ms": "550000"}
     store = GoingAway(table.store(), calls=60, takes_place=False)
     began_s = table.clock.monotonic_s()
@@ -95,7 +95,7 @@ def test_it_is_settled_under_a_new_lock_when_the_lease_ran_out(table: SmallTable
 
 
 def test_no_other_write_comes_between_while_it_is_settled(table: SmallTable) -> None:
-    """Who committed on the same keys meanwhile makes the settled commit a conflict, not a loss."""
+    """A concurrent commit on the same keys makes the settled commit a conflict, not a loss."""
     options = {"tideline.commit.settle.timeout.ms": "30000"}
     store = GoingAway(table.store(), takes_place=False)
     with pytest.raises(UnknownOutcomeError):
@@ -145,7 +145,7 @@ def test_an_insert_repeated_as_advised_is_there_once_wherever_the_store_goes_awa
 
 
 def repeat_as_advised(table: SmallTable, store: FaultyStore, token: str | None) -> int:
-    """Write until it is told that it is done; how often the outcome was unknown."""
+    """Write until the answer is that it is done; how often the outcome was unknown."""
     unknown = 0
     for _ in range(5):
         try:

@@ -183,7 +183,7 @@ def test_keys_spread_by_the_weights() -> None:
         ([(10, 1), (5000, 0), (3000, 7), (9000, 1)], 429),
     ],
 )
-def test_the_newest_large_commit_tells_the_record_size(
+def test_the_newest_large_commit_gives_the_record_size(
     commits: list[tuple[int, int]], size: int
 ) -> None:
     assert average_record_size(commits, SIZING) == size

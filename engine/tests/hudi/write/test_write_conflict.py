@@ -261,7 +261,7 @@ def test_a_pending_write_that_was_rolled_back_does_not_conflict() -> None:
 
 
 @pytest.mark.parametrize("operation", ["UPSERT", "INSERT", "BULK_INSERT", "INSERT_OVERWRITE"])
-def test_new_keys_of_an_upsert_may_be_those_another_inserted_meanwhile(operation: str) -> None:
+def test_new_keys_of_an_upsert_may_be_those_another_inserted_concurrently(operation: str) -> None:
     mine = wrote(("p", "a-0"), ("q", "b-0"), inserts=1)
     other = (at(51), wrote(("p", "new-0"), ("r", "new-0"), operation=operation, inserts=2))
     by_partition = conflict(mine, other, unique_keys=UniqueKeys.PARTITION)
@@ -271,7 +271,7 @@ def test_new_keys_of_an_upsert_may_be_those_another_inserted_meanwhile(operation
     assert len(in_table.file_groups) == 2
 
 
-def test_who_promises_nothing_about_keys_inserts_beside_others() -> None:
+def test_who_promises_nothing_about_keys_inserts_next_to_others() -> None:
     mine = wrote(("p", "a-0"), operation="INSERT", inserts=1)
     other = (at(51), wrote(("p", "new-0"), inserts=1))
     assert conflict(mine, other, unique_keys=UniqueKeys.NOWHERE) is None
@@ -286,7 +286,7 @@ def test_updates_and_moved_rows_bring_no_new_keys() -> None:
     assert conflict(inserting, (at(51), clustered), unique_keys=everywhere) is None
 
 
-def test_a_write_of_somebody_whose_clock_runs_behind_is_a_candidate() -> None:
+def test_a_write_of_a_writer_whose_clock_runs_behind_is_a_candidate() -> None:
     """It began after us, yet its instant is before the newest that was completed at our start."""
     assert conflict(wrote(("p", "a-0")), (at(7), wrote(("p", "a-0")))) is not None
 
@@ -309,7 +309,7 @@ def test_what_we_started_from_being_restored_away_is_a_conflict() -> None:
     assert conflict(wrote(("p", "a-0")), start=start) == Conflicted(at(12))
 
 
-def test_so_many_commits_meanwhile_that_some_were_archived_is_a_conflict() -> None:
+def test_so_many_concurrent_commits_that_some_were_archived_is_a_conflict() -> None:
     start = TransactionStart(frozenset({time(3), time(4)}))
     assert conflict(wrote(("p", "a-0")), start=start) == Conflicted(at(4))
 

@@ -188,14 +188,14 @@ def test_only_partitions_that_were_written_are_listed(spark: SparkSession, tmp_p
     table = HandWrittenTable.create(tmp_path / "t", schema, partition_by=("p",))
     table.commit("1", {("x", "a-0"): pa.table({"id": [1], "p": ["x"]}, schema=schema)})
     table.commit("2", {("y", "b-0"): pa.table({"id": [2], "p": ["y"]}, schema=schema)})
-    # A partition that cannot be listed at all is in nobody's way.
+    # A partition that cannot be listed at all does no harm.
     table.path("x").rename(tmp_path / "elsewhere")
     frame = incremental(spark, table.open(), instant_time("1"))
     assert [(row["id"], row["p"]) for row in frame.collect()] == [(2, "y")]
 
 
 def test_sizes_come_from_the_listing(spark: SparkSession, table: HandWrittenTable) -> None:
-    """Other writers' commits need not tell the size, and Spark skips files without bytes."""
+    """Other writers' commits need not state the size, and Spark skips files without bytes."""
     path = table.path(".hoodie/20260101000000003.commit")
     text = path.read_text()
     path.write_text(text.replace('"fileSizeInBytes" : ', '"fileSizeInBytes" : 0, "was" : '))

@@ -86,7 +86,7 @@ def test_a_snapshot_merges_slices_with_logs_and_reads_the_others(
     assert values(lake(table).snapshot(spark)) == NOW
 
 
-def test_avro_and_parquet_logs_read_alike(spark: SparkSession, tmp_path: Path) -> None:
+def test_avro_and_parquet_logs_read_the_same(spark: SparkSession, tmp_path: Path) -> None:
     table = daily_table(tmp_path)
     group = ("d1", file_id("d1"))
     table.append("2", {group: rows("d1", a=2)}, log_format=LogFormat.AVRO)
@@ -109,7 +109,7 @@ def test_a_slice_without_a_base_file_is_its_log(spark: SparkSession, tmp_path: P
     assert lake(table).read_optimized(spark).where("day = 'd4'").count() == 0
 
 
-def test_meta_columns_tell_which_commit_wrote_a_row(spark: SparkSession, tmp_path: Path) -> None:
+def test_meta_columns_show_which_commit_wrote_a_row(spark: SparkSession, tmp_path: Path) -> None:
     frame = lake(updated_table(tmp_path)).snapshot(spark).where("day = 'd1'")
     written = {row["id"]: row["_hoodie_commit_time"] for row in frame.collect()}
     assert written == {

@@ -74,9 +74,7 @@ def test_a_float_becomes_the_decimal_of_its_own_digits(spark: SparkSession, tmp_
     ]
 
 
-def test_archived_commits_leave_the_footers_to_tell_types(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_archived_commits_leave_types_to_the_footers(spark: SparkSession, tmp_path: Path) -> None:
     old, new = schema_of(a=pa.int32()), schema_of(a=pa.float64())
     middle = schema_of(a=pa.float32())
     table = HandWrittenTable.create(tmp_path / "t", old)
@@ -182,7 +180,7 @@ def test_mislabelled_timestamps_regain_their_unit(spark: SparkSession, tmp_path:
 def test_lists_of_two_levels_and_of_three_are_read_together(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Hudi's Avro writer makes the one, everybody else the other."""
+    """Hudi's Avro writer makes the one, all others the other."""
     schema = schema_of(tags=pa.list_(pa.field("element", pa.string())))
     table = HandWrittenTable.create(tmp_path / "t", schema)
     table.commit("1", {("", "f1-0"): rows_of(schema, (1, ["a", "b"]), (2, None))})
@@ -193,7 +191,7 @@ def test_lists_of_two_levels_and_of_three_are_read_together(
 
 
 def rewrite_with_legacy_lists(spark: SparkSession, file: Path, folder: Path) -> None:
-    """Let Spark write the file anew with lists as Hive and old Avro had them."""
+    """Let Spark rewrite the file with lists as Hive and old Avro had them."""
     frame = spark.read.parquet(str(file))
     schema = T.StructType(frame.schema.fields)
     schema["tags"].dataType = T.ArrayType(T.StringType(), containsNull=False)

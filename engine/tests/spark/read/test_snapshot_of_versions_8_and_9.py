@@ -15,7 +15,7 @@ from tideline.testing.fixtures import canonical_rows, expected, fixture_table, t
 
 pytestmark = [pytest.mark.spark, pytest.mark.fixtures]
 
-# Without a metadata table: what a reader without one goes by alone.
+# Without a metadata table: all that a reader without one has.
 PLAIN = (
     "hudi-rs.cow.v8_complexkeygen_hivestyle/data/v8_complexkeygen_hivestyle",
     "hudi-rs.cow.v8_simplekeygen_nonhivestyle_overwritetable/"

@@ -164,13 +164,13 @@ def test_any_character_may_be_in_a_partition_path(spark: SparkSession, tmp_path:
     )
     frame = snapshot(spark, table.open())
     assert {row["id"]: row["p"] for row in frame.collect()} == dict(enumerate(ODD_VALUES))
-    # The two that look encoded are read whatever the filter.
+    # The two that look encoded are read for every filter.
     for value in ("a:b", "[z]", "é日"):
         assert files_read(frame.where(F.col("p") == value)) == 3
     assert frame.where("p = 'a%3Ab'").count() == 1
 
 
-def test_files_read_without_layout_tell_their_names(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_read_without_layout_give_their_names(spark: SparkSession, tmp_path: Path) -> None:
     table = daily_table(tmp_path / "t")
     opened = table.open()
     files = opened.file_system_view(opened.timeline()).latest_base_files(DAYS[0])
@@ -259,7 +259,7 @@ def test_columns_left_out_of_the_files_come_from_the_path(
     ]
     assert files_read(frame.where("hour = '07'")) == 1
     table.commit("3", {("a/b/c", "f9-0"): pa.table({"id": [9]}, schema=schema)})
-    with pytest.raises(UnsupportedTableError, match="does not tell"):
+    with pytest.raises(UnsupportedTableError, match="does not give"):
         snapshot(spark, table.open())
 
 

@@ -1,4 +1,4 @@
-"""Which partition paths tell the values of their columns for certain."""
+"""Which partition paths give the values of their columns for certain."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_formatted_times_are_not_the_stored_values() -> None:
     assert found.values("x/2024/01") is None
 
 
-def test_somebody_elses_key_generator_is_read_without_pruning() -> None:
+def test_a_custom_key_generator_is_read_without_pruning() -> None:
     assert PartitionLayout.of(config(fields="day", generator="com.acme.MyKeys"), SCHEMA) is None
 
 

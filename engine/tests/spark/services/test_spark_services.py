@@ -190,9 +190,9 @@ def test_a_batch_compacts_cleans_and_archives_by_itself(
         properties={"hoodie.compact.inline.max.delta.commits": "2",
                     "hoodie.clean.commits.retained": "1"},
     )  # fmt: skip
-    told = [table.write(frame(spark, range(50), turn), "upsert").services for turn in range(5)]
-    happened = [[outcome.service.name for outcome in outcomes] for outcomes in told]
+    reported = [table.write(frame(spark, range(50), turn), "upsert").services for turn in range(5)]
+    happened = [[outcome.service.name for outcome in outcomes] for outcomes in reported]
     assert ["compaction"] in happened
     assert any("cleaning" in services for services in happened)
-    assert not [outcome for outcomes in told for outcome in outcomes if outcome.failure]
+    assert not [outcome for outcomes in reported for outcome in outcomes if outcome.failure]
     assert {row["ts"] for row in stored(table)} == {4}

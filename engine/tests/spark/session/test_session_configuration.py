@@ -39,7 +39,7 @@ def test_a_running_session_is_returned_as_it_is(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
-def test_sql_runs_in_utc_whatever_zone_the_machine_is_in(spark: SparkSession) -> None:
+def test_sql_runs_in_utc_regardless_of_the_machines_zone(spark: SparkSession) -> None:
     row = spark.sql("select cast(timestamp_micros(0) as string) as epoch").first()
     assert row is not None
     assert row["epoch"] == "1970-01-01 00:00:00"
@@ -110,7 +110,7 @@ def test_a_session_started_without_the_jars_refuses_an_s3_location(spark: SparkS
     assert jvm is not None
     if jvm.java.lang.System.getProperty("java.class.path").find("hadoop-aws") >= 0:
         pytest.skip("this session was started with the S3A connector")
-    with pytest.raises(ConfigError, match="start the session anew"):
+    with pytest.raises(ConfigError, match="start a new session"):
         connect_s3a(spark, MINIO)
 
 
@@ -157,7 +157,7 @@ def test_a_local_location_needs_no_settings(tmp_path: Path) -> None:
     assert not any("s3a" in name for name in spark_configuration("local[1]", [location]))
 
 
-def test_local_masters_are_told_from_clusters() -> None:
+def test_local_masters_are_distinguished_from_clusters() -> None:
     assert [is_local(m) for m in ("local", "local[*]", "local[2,3]", "k8s://x", "localhost")] == [
         *(True, True, True, False, False)
     ]

@@ -15,7 +15,7 @@ from tideline.spark.session.java_runtime import find_java, prepare_java
 
 
 def fake_java(home: Path, version: str, *, release: bool = True) -> Path:
-    """A Java home whose `java` tells its version and its arguments."""
+    """A Java home whose `java` prints its version and its arguments."""
     executable = home / "bin" / "java"
     executable.parent.mkdir(parents=True)
     executable.write_text(

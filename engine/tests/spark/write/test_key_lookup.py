@@ -153,7 +153,7 @@ def test_key_ranges_are_compared_in_javas_order(stored: Stored) -> None:
     assert stored.look_up(["😀"], BLOOM) == [("😀", 0), ("😀", 1)]
 
 
-def test_some_keys_of_a_file_tell_how_keys_are_spelled(stored: Stored) -> None:
+def test_some_keys_of_a_file_show_how_keys_are_spelled(stored: Stored) -> None:
     store = stored.location.open()
     stored.add(["id:b", "id:a"])
     stored.add([])

@@ -105,7 +105,7 @@ def wait_for(query: StreamingQuery, reports: list[CommitReport], count: int) -> 
 
 @contextmanager
 def executing(table: SmallTable, folder: Path) -> Iterator[Path]:
-    """Another process executes what is scheduled meanwhile; gives the file it notes runs in."""
+    """Another process executes what the stream schedules; gives the file it notes runs in."""
     stop, diary = folder / "stop", folder / "diary"
     process = writer_process.start(
         run_services_until, table.location, SCHEDULED, SETTINGS, str(stop), str(diary), True
@@ -117,7 +117,7 @@ def executing(table: SmallTable, folder: Path) -> Iterator[Path]:
         assert writer_process.join(process) == 0
 
 
-def test_services_that_a_stream_schedules_run_beside_it(
+def test_services_that_a_stream_schedules_run_alongside_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     table = SmallTable.create(

@@ -50,7 +50,7 @@ def table(spark: SparkSession, tmp_path: Path) -> WrittenTable:
 
 
 @dataclass(slots=True)
-class Meanwhile:
+class InterruptedEngine:
     """A Spark engine during whose write something else happens, once its files are there."""
 
     engine: SparkWriteEngine
@@ -75,7 +75,7 @@ def write_while(
     config = lake.writer.config_for_rows(None)
     engine = open_engine(table.frame(rows), lake.hoodie_table, wanted, config)
     try:
-        write_batch(lake, Meanwhile(engine, happens), wanted)
+        write_batch(lake, InterruptedEngine(engine, happens), wanted)
     finally:
         engine.release()
 

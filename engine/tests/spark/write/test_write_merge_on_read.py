@@ -142,11 +142,11 @@ def test_a_row_that_moves_is_deleted_in_the_log_of_its_old_group(
     table.write([("a", "south", 7, "again", False), ("c", "west", 7, "moved", False)])
     table.write([("a", "north", 8, "back", False)])
     table.write([("c", "nowhere", 0, "", False)], "delete")
-    table.write([("c", "south", 1, "anew", False)])
+    table.write([("c", "south", 1, "new", False)])
     assert merged(table, "id", "region", "v") == [
         ("a", "north", "back"),
         ("b", "north", "1"),
-        ("c", "south", "anew"),
+        ("c", "south", "new"),
         ("d", "north", "later"),
     ]
 

@@ -195,7 +195,7 @@ def test_insert_overwrite_replaces_the_partitions_it_writes_to(table: WrittenTab
     assert table.rows() == []
 
 
-def test_delete_partition_goes_by_path_or_by_the_rows_of_a_frame(table: WrittenTable) -> None:
+def test_delete_partition_takes_paths_or_the_rows_of_a_frame(table: WrittenTable) -> None:
     table.write(rows(range(6), 1), "insert")
     report = table.lake.delete_partitions([REGIONS[2]])
     assert (report.file_groups_replaced, report.files_written) == (1, 0)

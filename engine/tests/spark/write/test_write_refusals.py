@@ -64,7 +64,7 @@ def test_rows_without_a_key_are_refused_with_their_number_and_the_key_columns_of
     table: WrittenTable,
 ) -> None:
     rows = [("b", "north", 1, "x"), (None, "north", 1, "bad"), ("", "south", 1, "bad")]
-    # The key columns say which row it is; the rest of a row is nobody's business in a message.
+    # The key columns say which row it is; the rest of a row does not belong in a message.
     message = r"2 incoming rows have a null or empty record key.*'id': \S+, 'region': '\w+'\}\]"
     for operation in ("upsert", "insert", "insert_overwrite"):
         with refused(table, InvalidDataError, message):

@@ -1,1 +1,1 @@
-"""The dossier of a table before anybody touches it."""
+"""The report on a table before anything in it is changed."""

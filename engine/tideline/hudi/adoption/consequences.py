@@ -1,4 +1,4 @@
-"""What would break once Tideline works on a table beside others, and what prevents it. Pure."""
+"""What would break once Tideline works on a table with others, and what prevents it. Pure."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _metadata_table(nature: TableNature, state: TableState) -> Iterator[Conseque
         f"the first commit here switches Hudi's metadata table off ({', '.join(partitions)})"
         if partitions
         else "what is left of a metadata table that is switched off is deleted",
-        "Hudi lists files until a writer with hoodie.metadata.enable=true builds it anew",
+        "Hudi lists files until a writer with hoodie.metadata.enable=true rebuilds it",
     )
 
 
@@ -101,15 +101,15 @@ def _flink(nature: TableNature, _: TableState) -> Iterator[Consequence]:
         yield Consequence(
             "a Flink job with its default index knows keys from its own state: one that another "
             "writer inserts while the job runs is stored again when the job writes it",
-            "let only the job insert keys, or start it anew with index.bootstrap.enabled=true",
+            "let only the job insert keys, or restart it with index.bootstrap.enabled=true",
         )
 
 
 def _zone(nature: TableNature, _: TableState) -> Iterator[Consequence]:
     if nature.zone is not None and nature.zone.basis is ZoneBasis.UNSURE:
         yield Consequence(
-            "new instants are UTC, and nothing shows whether others are: beside writers in another "
-            "zone instants would run backwards; what goes by age waits",
+            "new instants are UTC, and nothing shows whether others are: next to writers in "
+            "another zone instants would run backwards; what depends on age waits",
             "declare the zone of the other writers",
         )
 
@@ -125,5 +125,5 @@ def _neighbours(_: TableNature, state: TableState) -> Iterator[Consequence]:
         yield Consequence(
             f"{counted(state.outside_partitions, 'data file')} in folders without partition "
             "metadata are seen by no reader, and left alone",
-            "look at them, and delete them if nobody misses them",
+            "look at them, and delete them if nothing needs them",
         )

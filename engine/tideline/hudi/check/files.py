@@ -88,7 +88,7 @@ def _savepoints(seen: Inspection) -> Iterator[Finding]:
             path = seen.table.timelines.path(savepoint)
             record = decode_container(seen.table.timelines.read(savepoint), path=path)
         except (ObjectNotFoundError, CorruptTableError, UnsupportedTableError):
-            continue  # the timeline's check tells
+            continue  # reported by the timeline's check
         for partition, content in (record.get("partitionMetadata") or {}).items():
             for name in content.get("savepointDataFile") or ():
                 file = join_path(partition, name)

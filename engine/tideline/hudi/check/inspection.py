@@ -5,8 +5,8 @@
 3. Read the archive, of which only what concerns files that are still there is kept.
 4. Build the file-system view from the listing, leaving out what could not be read.
 
-A writer that commits meanwhile can make a file seem missing; who reports one looks again first.
-Memory is proportional to the table's files and its active commits.
+A writer that commits during the check can make a file seem missing; checks that report one look
+again first. Memory is proportional to the table's files and its active commits.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Inspection:
                 if time in undone_instants(self.table.timelines.read_record(rollback)):
                     return True
             except (ObjectNotFoundError, CorruptTableError, UnsupportedTableError):
-                continue  # archived since it was listed, or the timeline's check tells
+                continue  # archived since it was listed, or reported by the timeline's check
         return False
 
     def is_pending(self, time: InstantTime) -> bool:

@@ -1,13 +1,13 @@
 """Is every key stored once: in its partition, or in the whole table?
 
 The whole table is looked at where something says that keys are unique there (see
-tideline.hudi.index.uniqueness), and where somebody asks: then a key in two partitions is a warning,
-for it may be meant. Reads the key columns of the newest file slices, logs merged in, and counts
-with Arrow. Needs Arrow, and memory for the keys of one partition, or of the table.
+tideline.hudi.index.uniqueness), and where the user asks for it: then a key in two partitions is a
+warning, for it may be meant. Reads the key columns of the newest file slices, logs merged in, and
+counts with Arrow. Needs Arrow, and memory for the keys of one partition, or of the table.
 
-Where rows are merged in a way of somebody's own, which keys a slice with logs still has is not
-known. All keys in its files are counted as if they were there: what is stored once then, is, and
-what is doubled only with their help may be. Without meta columns such slices are passed over.
+Where rows are merged by custom code, which keys a slice with logs still has is not known. All keys
+in its files are counted as if they were there: what is stored once then, is, and what is doubled
+only with their help may be. Without meta columns such slices are passed over.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def check_keys(seen: Inspection, *, across_partitions: bool = False) -> Iterator
 
 
 def _unmerged(seen: Inspection, slices: Mapping[str, Sequence[FileSlice]]) -> Iterator[Finding]:
-    """What is not known of slices whose logs nobody here merges."""
+    """What is not known of slices whose logs cannot be merged here."""
     config = seen.table.config
     count = sum(bool(piece.log_files) for pieces in slices.values() for piece in pieces)
     if not count:

@@ -16,7 +16,7 @@ _SWEEP = Repair(RepairKind.SWEEP_LEFTOVERS)
 
 
 def check_leftovers(seen: Inspection) -> Iterator[Finding]:
-    """Findings about objects beside the timeline that belong to no instant under way."""
+    """Findings about objects next to the timeline that belong to no instant under way."""
     marked = {
         path.removeprefix(f"{MARKER_DIRECTORY}/").partition("/")[0]
         for path in seen.objects

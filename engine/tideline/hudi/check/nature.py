@@ -66,7 +66,7 @@ def _refusals(nature: TableNature) -> Iterator[Finding]:
     by_reason: dict[str, list[Operation]] = {}
     for operation, refusal in nature.refusals.items():
         if refusal.declare == TIMEZONE:
-            continue  # the timeline's check tells
+            continue  # reported by the timeline's check
         if operation is Operation.CLUSTERING and nature.index.buckets is not None:
             continue  # so it is with every table of that index
         by_reason.setdefault(refusal.reason, []).append(operation)

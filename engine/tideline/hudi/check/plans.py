@@ -1,8 +1,8 @@
 """Are the files there that pending compaction and clustering plans name?
 
-A plan whose file is gone fails whenever it is run, and so does one that cannot be read; meanwhile
-it keeps cleaning and archival from going on. Nothing hangs on the plan of a clean, a clustering or
-a log compaction, so it may be given up; on top of a planned compaction rows have been appended.
+A plan whose file is gone fails whenever it is run, and so does one that cannot be read; until it is
+gone, cleaning and archival make no progress. Nothing depends on the plan of a clean, a clustering
+or a log compaction, so it may be given up; on top of a planned compaction rows have been appended.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _cleans(seen: Inspection) -> Iterator[Finding]:
                 instant=clean.time,
                 repair=Repair(RepairKind.DELETE_FILE, path) if untouched else None,
                 advice="put its object back from a copy, or delete all objects of this clean: "
-                "the next one plans anew",
+                "the next one makes a new plan",
             )
 
 

@@ -1,6 +1,6 @@
 """Are the table's properties whole and understood?
 
-A backup beside them is what is left of an update that died; opening believes the sound one of the
+A backup next to them is what is left of an update that died; opening believes the sound one of the
 two, and the next update takes the backup away.
 """
 
@@ -70,7 +70,7 @@ def check_properties(seen: Inspection) -> Iterator[Finding]:
 
 
 def _refused_by_hudi(config: TableConfig) -> Iterator[Finding]:
-    """A table that Hudi 1.1 and later write only when told that its keys are all spelled alike."""
+    """A table that Hudi 1.1 and later write only if a setting says all keys are spelled alike."""
     named = config.properties.keys() & {KEY_GENERATOR_CLASS, KEY_GENERATOR_TYPE}
     is_doubted = config.properties.get(KEY_SPELLING_CHECKED, "true").lower() != "false"
     try:

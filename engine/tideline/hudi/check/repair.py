@@ -2,7 +2,7 @@
 
 Every repair deletes or writes single objects that readers do not count on, or must not; dying in
 between leaves the rest for the next time. It happens under the table lock, with findings made under
-it: whoever is writing meanwhile is then known.
+it: the writers that are at work are then known.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _delete(table: HoodieTable, paths: Sequence[str]) -> CorruptTableError | Non
 def _deletion_scope(table: HoodieTable, paths: Iterable[str]) -> DeleteScope:
     """Data files and sidecars of ones that are gone; never what a savepoint or a plan names.
 
-    Of the timeline only objects of cleans, which lose nothing that a plan made anew would keep.
+    Of the timeline only objects of cleans, which lose nothing that a new plan would keep.
     """
     timeline = table.timeline()
     kept = savepointed_files(table, timeline)

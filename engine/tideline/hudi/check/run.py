@@ -1,6 +1,6 @@
 """Running the checks, in an order that lets later findings be read in the light of earlier ones.
 
-Checks of footers and keys need Arrow and are told to be skipped where it is not installed.
+Checks of footers and keys need Arrow and are reported as skipped where it is not installed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Can the columns of every file be found, where schema on read changed some?
 
-A history that is missing, or that changes a column which the table goes by, stops readers and
-writers. A newest commit of a writer without schema evolution only keeps Hudi's readers from going
-by ids, until the next commit takes the history up again.
+A history that is missing, or that changes a column which the table is keyed or ordered by, stops
+readers and writers. A newest commit of a writer without schema evolution only keeps Hudi's readers
+from using ids, until the next commit takes the history up again.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def check_schema(seen: Inspection) -> Iterator[Finding]:
         return
     yield warning(
         NAME,
-        "the newest commit does not carry the history of the schema on: Hudi goes by the names of "
-        "columns until another does",
+        "the newest commit does not carry the history of the schema on: Hudi finds columns by "
+        "name until another commit does",
         instant=newest[0].time,
         advice="write to the table with Tideline, or with hoodie.schema.on.read.enable=true",
     )

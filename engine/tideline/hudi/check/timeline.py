@@ -24,7 +24,7 @@ NAME = "timeline"
 _CLOCK_SKEW_MS = 60_000
 _COPY = "put its object back from a copy"
 _SERVICE_ADVICE = {
-    Action.CLEAN: f"{_COPY}, or delete all objects of this clean: the next one plans anew",
+    Action.CLEAN: f"{_COPY}, or delete all objects of this clean: the next one makes a new plan",
     Action.SAVEPOINT: f"{_COPY}, or delete the savepoint",
 }
 _FINISHED_BY = {
@@ -145,7 +145,7 @@ def _pending(seen: Inspection, instant: Instant) -> Iterator[Finding]:
     try:
         limits = Settings(seen.table.config.properties).heartbeat_limits()
     except ConfigError:
-        return  # the check of the properties tells
+        return  # reported by the check of the properties
     table = seen.table
     is_dead = is_heartbeat_dead(table.store, str(instant.time), table.clock, limits)
     if instant.action in COMMIT_ACTIONS and is_dead:
@@ -165,7 +165,7 @@ def _pending(seen: Inspection, instant: Instant) -> Iterator[Finding]:
 
 
 def _is_plan(seen: Inspection, instant: Instant) -> bool:
-    """Whether it waits to be run by whoever comes: a clustering is a pending replacecommit."""
+    """Whether it waits to be run by a later process: a clustering is a pending replacecommit."""
     if instant.action is not Action.REPLACECOMMIT:
         return instant.action in (Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING)
     try:
@@ -174,4 +174,4 @@ def _is_plan(seen: Inspection, instant: Instant) -> bool:
     except ObjectNotFoundError:
         return False
     except (CorruptTableError, UnsupportedTableError):
-        return True  # told with the plans
+        return True  # reported with the plans

@@ -1,4 +1,4 @@
-"""Does a table have a bucket index? Asked of what is on disk, when it is opened to be written.
+"""Does a table have a bucket index? Decided from what is on disk when it is opened for writing.
 
 1. Properties that name an index answer at once, and nothing is read.
 2. `.hoodie/.bucket_index/` holds what consistent hashing and partition-level rules need.
@@ -76,7 +76,7 @@ def declared_layout(config: TableConfig) -> BucketLayout | None:
 def names_layout(config: TableConfig) -> bool:
     """Whether the properties say if there are buckets.
 
-    A record index does not: it may have been beside them.
+    A record index does not: it may exist alongside them.
     """
     named = config.index_type
     return named is not None and IndexType.parse(named) is not IndexType.RECORD_INDEX
@@ -85,7 +85,7 @@ def names_layout(config: TableConfig) -> bool:
 def recognise_buckets(table: HoodieTable, timeline: ActiveTimeline) -> Recognition:
     """Look at the table as `timeline` shows it.
 
-    What cannot be read is passed over, or said in the layout: a table can be looked after with it.
+    What cannot be read is skipped, or recorded in the layout: the table can still be maintained.
     """
     if names_layout(table.config):
         return Recognition(declared_layout(table.config))
@@ -135,7 +135,7 @@ def _written(table: HoodieTable, timeline: ActiveTimeline) -> Iterator[Sequence[
     """File groups that each of the newest commits wrote to; in the end, of any files there are."""
     commits = reversed(timeline.of(*COMMIT_ACTIONS).completed().instants)
     for instant in islice(commits, COMMITS_MAX):
-        # What cannot be read stops whoever needs it; the services that mend do not.
+        # What cannot be read stops the operations that need it; the services that repair do not.
         with suppress(CorruptTableError, ObjectNotFoundError):
             note = table.commit_note(instant)
             if note.groups and not note.is_clustering:

@@ -1,11 +1,11 @@
-"""Declaring the index of a table that exists, so that every writer and every check goes by it.
+"""Declaring the index of a table that exists, so that every writer and every check uses it.
 
-1. Under the table lock, with the properties read anew.
+1. Under the table lock, with the properties read again.
 2. Not where the table shows that another index places or finds its rows.
 3. In one update of the properties. A death before it leaves the table as it was, a death after it a
    declared one; both times declaring again ends in the same.
 
-That keys are unique is a promise of later writers. Whether they are so now `check --keys` tells.
+That keys are unique is a promise of later writers. `check --keys` finds out whether they are now.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The hashing metadata of CONSISTENT_HASHING buckets on disk: which ring of a partition counts.
 
 `.hoodie/.bucket_index/consistent_hashing_metadata/<partition>/` has one `<instant>.hashing_meta`
-per resize, and `<instant>.commit` once somebody saw that resize complete. Of a partition without
-any the first ring is created, by whoever writes first: it is the same for all.
+per resize, and `<instant>.commit` once a writer saw that resize complete. Of a partition without
+any the first writer creates the first ring: it is the same for all.
 Source: Hudi `ConsistentBucketIndexUtils`.
 """
 

@@ -2,7 +2,8 @@
 
 `hoodie.bucket.index.partition.expressions` is `regex,count;regex,count`. The first expression found
 anywhere in the partition path gives its number of buckets, none the table's default. The regular
-expressions are Java's: what Java and Python read alike is taken, anything else refused by name.
+expressions are Java's: what Java and Python read in the same way is accepted, anything else refused
+by name.
 Source: Hudi `RegexRuleEngine`, `PartitionBucketIndexCalculator`.
 """
 
@@ -56,7 +57,7 @@ class PartitionRules:
         return ";".join(f"{rule.expression},{rule.num_buckets}" for rule in self.rules)
 
     def count_in(self, partition: str) -> int | None:
-        """Buckets of the partition at this path; None when no rule speaks of it."""
+        """Buckets of the partition at this path; None when no rule matches it."""
         for rule in self.rules:
             if re.search(rule.expression, partition, re.ASCII):
                 return rule.num_buckets

@@ -24,8 +24,8 @@ from tideline.hudi.table.table_config import INDEX_TYPE, METADATA_PARTITIONS, Ta
 def global_index(table: HoodieTable) -> IndexType | None:
     """The index that makes keys unique in the whole table; None where nothing says that they are.
 
-    Goes by the properties as they were read last. Raises ConfigError for an index that does not
-    exist, CorruptTableError for index definitions that cannot be read.
+    Uses the properties as last read. Raises ConfigError for an index that does not exist,
+    CorruptTableError for index definitions that cannot be read.
     """
     config = table.config
     if not config.partition_fields:

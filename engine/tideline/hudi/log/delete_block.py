@@ -2,10 +2,10 @@
 
 An ordering value is a union of one record per type, `IntWrapper` to `ArrayWrapper`. Written, the
 branch number is a field of its own, which is the same bytes; read, every wrapper's field has its
-own name, so that a struct column with one child per type tells them apart. So no record passes
+own name, so that a struct column with one child per type can distinguish them. So no record passes
 through Python one by one, but for fastavro's own loop.
 
-A delete without an ordering value has natural order: it deletes whatever came before. It is written
+A delete without an ordering value has natural order: it deletes everything before it. It is written
 as the integer 0, because a null makes the table unreadable for Hudi. One block holds one type of
 ordering values, because hudi-rs refuses to mix them.
 Source: Hudi's HoodieDeleteBlock, DeleteRecord, HoodieAvroWrapperUtils.

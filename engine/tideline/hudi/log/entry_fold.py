@@ -53,7 +53,7 @@ class EntryFold:
         return winners
 
     def winners(self, met: Met | None) -> Positions:
-        """The entry left of every key; `met` is told of each meeting, and of each first entry."""
+        """The entry left of every key; `met` is called for each meeting and each first entry."""
         order = np.argsort(self._codes, kind="stable")
         starts = np.searchsorted(self._codes[order], np.arange(self.keys))
         counts = np.diff(np.append(starts, len(order)))

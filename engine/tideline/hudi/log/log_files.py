@@ -38,7 +38,7 @@ class LogFiles:
             damaged = sum(frame.kind is BlockKind.CORRUPT for frame in found)
             if damaged:
                 _log.warning(
-                    "Damaged blocks are left out: %d in %s/%s", damaged, self._store.uri, log.path
+                    "damaged blocks are left out: %d in %s/%s", damaged, self._store.uri, log.path
                 )
         try:
             return select_blocks(frames, committed)

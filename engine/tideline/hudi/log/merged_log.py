@@ -43,8 +43,8 @@ class LogRules:
     `schema` has the columns to give, in the table's types. `ordering` are the ordering fields and
     their types, empty when the newer entry always wins; `keys_of` computes record keys from a batch
     that has the `key_columns`. `delete_field` and `delete_marker` name a column and the text in it
-    that marks a row as a delete (Hudi: hoodie.payload.delete.field). `history` tells the names that
-    columns have in blocks, where these differ.
+    that marks a row as a delete (Hudi: hoodie.payload.delete.field). `history` gives the names of
+    columns in blocks, where these differ.
     """
 
     schema: pa.Schema
@@ -68,8 +68,8 @@ class MergedLog:
     """What is left of a log: one entry per key, in the order the keys were first seen.
 
     `rows` has the rules' columns, null where the entry is a delete. `natural` marks the deletes in
-    natural order. `ordering` has an array for each ordering field. `present` tells for each column
-    in which rows the log has a value for it; empty without partial rows, where it has all.
+    natural order. `ordering` has an array for each ordering field. `present` says, for each column,
+    in which rows the log has a value; empty without partial rows, where it has all.
     """
 
     keys: pa.Array

@@ -4,9 +4,9 @@ A Hudi reader or writer with metadata on believes a stale metadata table without
 missing from it stay invisible, and its next write builds on outdated files. So before a commit
 becomes visible, under the table lock (Hudi: maybeDeleteMetadataTable):
 
-1. Clear `hoodie.table.metadata.partitions` and `...partitions.inflight`. From here on everybody
-   lists files instead. Died before: nothing has changed and nothing of the commit is visible.
-   A record index of the whole table says that keys are unique there. That is kept, as
+1. Clear `hoodie.table.metadata.partitions` and `...partitions.inflight`. From here on every reader
+   lists files instead. Died before: nothing has changed and nothing of the commit is visible. A
+   record index of the whole table says that keys are unique there. That is kept, as
    `tideline.index.type`, in the same update, or the next write would not know.
 2. Delete `.hoodie/metadata`. Died before or halfway: what is left is ignored, since the property
    decides, and goes the next time; Hudi's next bootstrap replaces it as well.
@@ -33,7 +33,7 @@ def disable_metadata_table(table: HoodieTable) -> bool:
     """Make sure no engine uses the metadata table any more; whether there was something to do.
 
     Call under the table lock, before the completed instant is published. Reads the properties
-    anew, since another engine may have switched it on since the table was opened.
+    again: another engine may have enabled it since the table was opened.
     """
     properties = table.reload_config().properties
     in_use = [
@@ -53,7 +53,7 @@ def _kept_index(table: HoodieTable) -> dict[str, str]:
     """The property that keeps what a record index says of the keys.
 
     A table that names a bucket index or a global one keeps that: a bucket is found in its partition
-    whatever else is there, and a global index says the same.
+    whatever other indexes exist, and a global index says the same.
     """
     declared = (table.config.index_type or "").upper()
     if declared not in _NOT_GLOBAL or not has_global_record_index(table):

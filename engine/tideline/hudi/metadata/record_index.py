@@ -2,8 +2,8 @@
 
 A record index is a partition of the metadata table that holds one place for each record key. Hudi's
 older kind, the only one before 1.1, holds one for the whole table: a key in two partitions makes it
-wrong, and building it anew fails. The newer kind, told by `isPartitioned` in the index definitions,
-holds one for each partition of the table.
+wrong, and rebuilding it fails. The newer kind, recognised by `isPartitioned` in the index
+definitions, holds one for each partition of the table.
 
 Source: Hudi's HoodieIndexDefinition, MetadataPartitionType.RECORD_INDEX (1.2).
 """

@@ -16,7 +16,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 
 
 def admit(table: HoodieTable, operation: Operation) -> ActiveTimeline:
-    """The timeline as it is now, for who may do this; the properties are read anew.
+    """The timeline as it is now, for who may do this; the properties are read again.
 
     Raises UnsupportedTableError where the table is not for it, ConfigError where something has to
     be declared first.
@@ -34,7 +34,7 @@ def require_by_properties(table: HoodieTable, operation: Operation) -> None:
 
 
 def require(table: HoodieTable, operation: Operation) -> None:
-    """Raise as `admit`, listing the timeline only where nobody says the zone."""
+    """Raise as `admit`, listing the timeline only where the zone is not declared."""
     table.reload_config()
     require_by_properties(table, operation)
     if operation.makes_instants and not table.zone_is_declared:

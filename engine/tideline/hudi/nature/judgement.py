@@ -2,7 +2,7 @@
 
 1. What cannot be read is refused altogether; of a table whose layout is read but not written,
    all that changes it.
-2. Rows whose merging is somebody's own are merged by nobody here; what merges nothing goes on.
+2. Rows that need custom merging code are never merged here; operations that merge nothing go on.
 3. A table that logs changes (CDC) is not written: the log would lack what we write. What only moves
    or drops whole files logs nothing in Hudi either.
 4. Rows are not rewritten where keys or partition columns are not understood.
@@ -42,7 +42,7 @@ _KEEPS_VERSION = (
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a judgement goes by. None of `zone` or `layout` is not known, or asked, here."""
+    """What a judgement is based on. None as `zone` or `layout`: unknown, or not looked up."""
 
     config: TableConfig
     zone: KnownZone | None = None
@@ -83,8 +83,8 @@ def _unmerged(operation: Operation, facts: Facts) -> Refusal | None:
         refusal = _refused(lambda: config.merge_mode, remedy=_WITH_HUDI)
         if refusal is not None:
             return refusal
-    merges_anew = operation.merges_rows and operation.changes_table
-    return _endangered(config, Danger.MERGING) if merges_anew else None
+    merges = operation.merges_rows and operation.changes_table
+    return _endangered(config, Danger.MERGING) if merges else None
 
 
 def _unlogged(operation: Operation, facts: Facts) -> Refusal | None:
@@ -174,7 +174,7 @@ def _endangered(config: TableConfig, danger: Danger) -> Refusal | None:
     for found in dangers_stored(config.properties):
         if found.danger is danger:
             value = config.properties[found.name]
-            remedy = f"take {found.name} out of the properties if no writer goes by it"
+            remedy = f"take {found.name} out of the properties if no writer uses it"
             return Refusal(found.message, PROPERTIES_PATH, value, remedy=remedy)
     return None
 

@@ -7,7 +7,7 @@
 4. Where commits wrote buckets, the files of two partitions
    (tideline.hudi.index.bucket_recognition).
 
-What cannot be read is told, and stops nothing: a damaged table is looked at, too.
+What cannot be read is reported, and stops nothing: a damaged table is examined, too.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Operation(Enum):
 
     @property
     def makes_instants(self) -> bool:
-        """Whether it makes an instant, or goes by the age of one."""
+        """Whether it makes an instant, or depends on the age of one."""
         return self.changes_table and self is not Operation.SAVEPOINT
 
     @property

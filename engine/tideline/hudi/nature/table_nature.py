@@ -1,7 +1,7 @@
 """`TableNature`: what a table is, as one value, and what Tideline may therefore do with it. Pure.
 
-It is read once (tideline.hudi.nature.look) and asked by whoever does something: `may` answers None,
-or the refusal with its reason and what to declare. `as_json` is a public form: names stay, new ones
+It is read once (tideline.hudi.nature.look) and asked before every operation: `may` answers None, or
+the refusal with its reason and what to declare. `as_json` is a public form: names stay, new ones
 may be added.
 """
 
@@ -158,7 +158,7 @@ class TableNature:
 
 
 def custom_merging(config: TableConfig) -> str | None:
-    """The payload class, merge mode or strategy that is somebody's own; None where none is."""
+    """The payload class, merge mode or strategy that is custom; None where none is."""
     try:
         _ = config.merge_mode
     except UnsupportedTableError as own:
@@ -167,7 +167,7 @@ def custom_merging(config: TableConfig) -> str | None:
 
 
 def key_generator_text(config: TableConfig) -> str:
-    """The kind, or the name of a class that is somebody's own."""
+    """The kind, or the name of a class that is custom."""
     try:
         return str(config.key_generator)
     except UnsupportedTableError:

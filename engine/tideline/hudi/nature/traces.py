@@ -1,9 +1,9 @@
 """What earlier writers left in commits and in `.hoodie/`: schema history, locks, keys, Flink. Pure.
 
 Hudi keeps a schema with column ids (`latest_schema` in extra metadata, `.hoodie/.schema/`) once a
-column was renamed, dropped or retyped by ALTER TABLE; otherwise columns go by name. Which lock a
-writer takes stands in no commit; Hudi's file system lock leaves `.hoodie/lock`, the storage lock
-`.hoodie/.locks/table_lock.json`.
+column was renamed, dropped or retyped by ALTER TABLE; otherwise columns are found by name. Which
+lock a writer takes stands in no commit; Hudi's file system lock leaves `.hoodie/lock`, the storage
+lock `.hoodie/.locks/table_lock.json`.
 Source: Hudi's SerDeHelper, FileSystemBasedLockProvider, StorageBasedLockProvider.
 """
 
@@ -52,11 +52,12 @@ class SchemaTraces:
 
 @dataclass(frozen=True, slots=True)
 class WriterTraces:
-    """What the newest commits tell of their writers.
+    """What the newest commits say about their writers.
 
     `keys` are those of extra metadata, among them the names of Hudi's settings that a writer was
-    told to keep there; values may be secrets and are left out. `lock` is the lock provider and
-    `lock_known_from` what says so, "" where nothing does. `has_flink`: a Flink job was among them.
+    configured to keep there; values may be secrets and are left out. `lock` is the lock provider
+    and `lock_known_from` what says so, "" where nothing does. `has_flink`: a Flink job was among
+    them.
     """
 
     commits_read: int = 0

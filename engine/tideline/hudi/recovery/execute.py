@@ -1,7 +1,7 @@
 """Rolling back a failed write, so that a crash at any step leaves something a re-run finishes.
 
 1. `R.rollback.requested` with the plan. Died before: nothing happened. Died after: the plan is
-   resumed by whoever comes next.
+   resumed by the next process.
 2. `R.rollback.inflight`.
 3. The instant's completed object, should there be one, is deleted first (a rollback of Hudi's that
    we resume): from then on no reader counts on its files.
@@ -19,7 +19,7 @@ A failed attempt at a compaction or a clustering goes back to requested: its pla
 again, so in step 5 nothing is deleted, and after step 6 the inflight object only. Died between: the
 next attempt finds the instant inflight and rolls it back once more, with nothing left to delete.
 
-Everything runs under the table lock, so nobody starts from a half rolled back timeline.
+Everything runs under the table lock, so no writer starts from a half rolled back timeline.
 Source: Hudi's BaseRollbackActionExecutor, HoodieTable.rollbackInflightInstant.
 """
 
@@ -70,10 +70,10 @@ class FailedWrites:
     """Whose pending writes may be rolled back (`hoodie.clean.failed.writes.policy`).
 
     Lazy: only those whose heartbeat is dead. Eager, for a declared single writer: all of them.
-    Never: none, somebody else does it. `gives_up_unreadable`: a clustering or log compaction whose
-    plan cannot be read, so that nobody can run it, is treated as a failed write; otherwise it stops
-    whoever meets it with an error. `gone` are names of writers whose processes have ended for
-    certain, executors included, so that the age of their heartbeats does not matter.
+    Never: none, another process does it. `gives_up_unreadable`: a clustering or log compaction
+    whose plan cannot be read, so that it can never run, is treated as a failed write; otherwise
+    every process that meets it fails with an error. `gone` are names of writers whose processes
+    have ended for certain, executors included, so that the age of their heartbeats does not matter.
     """
 
     eager: bool
@@ -126,13 +126,13 @@ def execute_failed_writes_rollback(
 def execute_rollback(
     table: HoodieTable, instant: Instant, *, lists_files: bool = False, is_alive: bool = False
 ) -> RolledBack | None:
-    """Undo one pending instant for good, whoever wrote it. Call under the lock.
+    """Undo one pending instant for good, regardless of its writer. Call under the lock.
 
-    Of a compaction or a clustering the plan goes too. None when the instant is not pending any
-    more: whoever was paused until its lease ran out must not undo what others completed meanwhile.
-    `lists_files` looks for its files in the whole table as well: somebody else may have removed
-    markers. `is_alive`: whoever runs it may still be writing, so its markers and heartbeat stay,
-    for itself to tidy up, or for the sweep once it is dead. Raises as `plan_rollback`.
+    Of a compaction or a clustering the plan goes too. None when the instant is no longer pending: a
+    process that was paused until its lease expired must not undo what others have completed since.
+    `lists_files` looks for its files in the whole table as well: another process may have removed
+    markers. `is_alive`: its writer may still be writing, so its markers and heartbeat stay, for
+    that writer to tidy up, or for the sweep once it is dead. Raises as `plan_rollback`.
     """
     return _roll_back(table, instant, lists_files=lists_files, keeps_plan=False, is_alive=is_alive)
 
@@ -174,7 +174,7 @@ def remove_files_of(table: HoodieTable, time: InstantTime) -> tuple[str, ...]:
     """Undo what a writer wrote after its instant had been rolled back; returns the deleted paths.
 
     Lists the whole table, and looks into its log files: others may have removed the markers with
-    the instant. Logs in slices of others stay, behind a command block, for somebody may be about to
+    the instant. Logs in slices of others stay, behind a command block, for a reader may be about to
     read them. For an instant that is not in the timeline, called by its own writer.
     """
     instant = Instant(time, Action.DELTACOMMIT, State.INFLIGHT)
@@ -243,12 +243,13 @@ def _begun_rollback(
 
 
 def _resume(table: HoodieTable, rollback: Instant, policy: FailedWrites) -> RolledBack | None:
-    """Finish a rollback that somebody began; None when that is not for us to do.
+    """Finish a rollback that another process began; None when that is not for us to do.
 
-    A plan that cannot be read was never acted upon if it is only requested, so it is withdrawn;
-    the failed write gets a new one. The rollback of a table service belongs to whoever runs that
-    service again, unless the service is gone already. Raises CorruptTableError for a plan that must
-    not be followed. Source: Hudi's getPendingRollbackInfos.
+    A plan that cannot be read was never acted upon if it is only requested, so it is withdrawn; the
+    failed write gets a new one. The rollback of a table service belongs to the process that runs
+    that service again, unless the service is gone already. Raises CorruptTableError for a plan
+    that must not be followed.
+    Source: Hudi's getPendingRollbackInfos.
     """
     plan = read_plan(table, rollback)
     if plan is None:
@@ -300,9 +301,9 @@ def _perform(
 
 
 def remove_pending_states(table: HoodieTable, instant: Instant) -> None:
-    """Delete an instant's inflight, then its requested object, whatever its action is called.
+    """Delete an instant's inflight, then its requested object, under every name of its action.
 
-    A completed compaction goes by another action than it had while it was pending.
+    A completed compaction has another action than a pending one.
     """
     pending = {Action.COMMIT: Action.COMPACTION, Action.DELTACOMMIT: Action.LOGCOMPACTION}
     actions = [instant.action]
@@ -395,9 +396,9 @@ def _is_completed(timeline: ActiveTimeline, time: InstantTime) -> bool:
 def _is_service(table: HoodieTable, instant: Instant, *, gives_up_unreadable: bool = False) -> bool:
     """A pending replacecommit is a service when its requested plan is a clustering plan.
 
-    Raises CorruptTableError when that cannot be told. With `gives_up_unreadable` a clustering or a
-    log compaction whose plan cannot be read is none; the plan of a compaction is never given up,
-    since rows have been appended on top of it.
+    Raises CorruptTableError when that cannot be determined. With `gives_up_unreadable` a clustering
+    or a log compaction whose plan cannot be read is none; the plan of a compaction is never given
+    up, since rows have been appended on top of it.
     """
     may_be_given_up = gives_up_unreadable and instant.action is Action.LOGCOMPACTION
     if instant.action is not Action.REPLACECOMMIT and not may_be_given_up:

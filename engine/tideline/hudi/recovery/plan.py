@@ -129,8 +129,8 @@ def plan_rollback(
 ) -> RollbackPlan:
     """Plan undoing `instant` from its markers and from `files`, which were listed.
 
-    `files` holds at least the log files in the partitions of APPEND markers. `by_listing` says
-    that they are those of the whole table, so that whatever the instant wrote is among them;
+    `files` holds at least the log files in the partitions of APPEND markers. `by_listing` says that
+    they are those of the whole table, so that everything the instant wrote is among them;
     `metadata` is then the instant's commit metadata or the workload profile of an inflight one.
     `restores`: the table goes back to before `instant`, so that all that was built on it goes too.
     Raises CorruptTableError for a marker that names no data file, or one of another instant.
@@ -156,7 +156,7 @@ def failed_instants(
 
     `dead` says for each pending instant whether its writer is known to be gone. Pending table
     services (compaction, clustering plans) are not failed writes: their plans stay. Whether a
-    replacecommit or a log compaction counts is for the caller to tell.
+    replacecommit or a log compaction counts is for the caller to say.
     """
     failed = [
         instant
@@ -202,7 +202,7 @@ class _PlanInProgress:
         self.appended.setdefault(appended, set()).add(marker.path)
 
     def add_changes(self, marker: Marker, group: FileGroupId, time: InstantTime) -> None:
-        """A log of changes is one instant's alone, whatever others append beside it."""
+        """A log of changes is one instant's alone, even where others append next to it."""
         if time != self.instant.time:
             raise self._foreign(marker)
         self.doom(marker.partition, marker.path)

@@ -34,6 +34,6 @@ def find_recoverable_writes(
 ) -> tuple[Instant, ...]:
     """The pending writes that a recovery on request rolls back, newest first.
 
-    Among them are plans that nobody can run because they cannot be read.
+    Among them are plans that cannot be run because they cannot be read.
     """
     return find_failed_writes(table, timeline, replace(policy, gives_up_unreadable=True))

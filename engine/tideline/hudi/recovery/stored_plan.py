@@ -1,4 +1,4 @@
-"""The plan of a rollback that somebody began: reading it, and whether it may be followed.
+"""The plan of a rollback that another process began: reading it, and whether it may be followed.
 
 It may be another engine's, or damaged. Followed it removes files and hides log blocks for good, so
 before anything is touched:
@@ -32,7 +32,7 @@ def read_plan(table: HoodieTable, rollback: Instant) -> RollbackPlan | None:
     try:
         return RollbackPlan.from_avro(decode_container(table.store.get(path), path=path), path=path)
     except (CorruptTableError, ObjectNotFoundError) as error:
-        _log.warning("Cannot read the plan of a pending rollback, making a new one: %s", error)
+        _log.warning("cannot read the plan of a pending rollback, making a new one: %s", error)
         return None
 
 
@@ -42,7 +42,7 @@ def check_plan(table: HoodieTable, rollback: Instant, plan: RollbackPlan) -> Non
     if reason is not None:
         raise CorruptTableError(
             f"a pending rollback would undo {plan.instant}, but {reason}; nothing was deleted. "
-            "Delete the rollback's objects if nobody wants it",
+            "Delete the rollback's objects if it is not wanted",
             table=table.uri,
             instant=rollback.time,
             path=_path(table, rollback),

@@ -34,7 +34,7 @@ from tideline.storage.local import remove_unfinished
 def sweep_leftovers(
     table: HoodieTable, timeline: ActiveTimeline, policy: FailedWrites
 ) -> tuple[InstantTime, ...]:
-    """Remove what dead writers left beside the timeline; returns the instants it was found of."""
+    """Remove what dead writers left next to the timeline; returns the instants it belonged to."""
     for place in (table.timelines.layout.directory, HEARTBEAT_DIRECTORY):
         remove_unfinished(table.store, place)
     traces = marked_names(table.store) | list_heartbeats(table.store)
@@ -58,7 +58,7 @@ def _sweep(
         try:
             undo_marked_files(table, time)
         except (CorruptTableError, UnsupportedTableError):
-            # Nobody counts on these files; a person may look at them.
+            # No reader counts on these files; a person may look at them.
             return False
     else:
         delete_markers(table.store, time)

@@ -76,7 +76,7 @@ class UndoneFiles:
 def undo_files(table: HoodieTable, plan: RollbackPlan, rollback: InstantTime) -> UndoneFiles:
     """Delete the planned files and write the planned command blocks in the name of `rollback`.
 
-    Raises UnsupportedTableError before anything is done where readers would not go by the blocks.
+    Raises UnsupportedTableError before anything is done where readers would ignore the blocks.
     """
     if plan.log_rollbacks and table.layout.rollback is not RollbackForm.COMMAND_BLOCKS:
         raise UnsupportedTableError(
@@ -92,7 +92,7 @@ def undo_files(table: HoodieTable, plan: RollbackPlan, rollback: InstantTime) ->
 def deletion_scope(table: HoodieTable, plan: RollbackPlan) -> DeleteScope:
     """What undoing one instant may delete: data files that carry its time in their names.
 
-    A plan may be another writer's, and the files it names anybody's.
+    A plan may be another writer's, and the files it names may be any writer's.
     """
 
     def objection(path: str) -> str | None:

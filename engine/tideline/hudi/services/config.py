@@ -11,7 +11,7 @@ from tideline.lock_timing import DEFAULT_TIMING, LockTiming
 
 @dataclass(frozen=True, slots=True)
 class ServiceConfig:
-    """How a service runs beside others.
+    """How a service runs alongside others.
 
     A run that is not done after `seconds_max` is given up, its plan kept; None: no limit. For up to
     `settle_s` a run whose commit may be visible asks whether it is.

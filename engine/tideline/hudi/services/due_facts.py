@@ -1,7 +1,7 @@
 """What decides whether a service is due: facts that can be had without listing the table's files.
 
 The engine reads each fact when it is asked for (`stored_facts`); the operator's planner is given
-what was observed. Triggers are pure functions of these facts, so both answer alike.
+what was observed. Triggers are pure functions of these facts, so both give the same answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ArchivalHolds:
     """What keeps instants in the active timeline, beyond what the timeline shows.
 
     `metadata_compaction` is the latest compaction of the metadata table where one is in use.
-    `undone` are instants that somebody else rolled back and whose writers have not tidied up yet.
+    `undone` are instants that another process rolled back and whose writers have not tidied up yet.
     `schema_commit` is the newest write, if it names the version of a schema history.
     """
 

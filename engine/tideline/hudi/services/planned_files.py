@@ -18,7 +18,7 @@ def with_sizes(
     """The slices with the sizes their files have now.
 
     Raises CorruptTableError naming the first file that is missing, ConflictError when that is so
-    because somebody else has done what was planned.
+    because another process has done what was planned.
     """
     wanted = tuple(slices)
     listing = table.list_files({piece.group.partition for piece in wanted})

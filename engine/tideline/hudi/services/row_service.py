@@ -85,7 +85,7 @@ class RowService(TableService):
             if context.table.timeline().find(instant.time) is not None:
                 raise
             raise ConflictError(
-                "the plan of this service was withdrawn by another process meanwhile",
+                "the plan of this service was withdrawn by another process; run it again",
                 table=context.table.location.uri,
                 instant=instant,
             ) from gone

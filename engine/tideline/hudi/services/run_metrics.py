@@ -67,7 +67,7 @@ def estimate_seconds(past: Iterable[RunMetrics], bytes_read: int) -> float | Non
 
 
 def estimate_by_amount(past: Iterable[tuple[int, float]], amount: int) -> float | None:
-    """The same for whatever a service's time grows with; `past` are amounts and seconds."""
+    """The same for any amount that a service's time grows with; `past` are amounts and seconds."""
     runs = tuple(past)
     if not runs:
         return None

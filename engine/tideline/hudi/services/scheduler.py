@@ -130,7 +130,7 @@ def _outcome(
             return AfterCommit(service, run=services.run(service))
         return _schedule(services, service)
     except Exception as error:
-        # Whatever it is, an engine's failure included: the commit itself took place.
+        # Any error, an engine's failure included: the commit itself took place.
         if config.raises_failures:
             raise
         _log.warning("the write is committed, but %s failed after it: %s", service, error)

@@ -1,15 +1,16 @@
 """The transaction around every service that moves rows: one planned instant, run to its commit.
 
-1. `begin`, under the table lock: whoever runs the instant already is let be while its heartbeat is
-   alive; a dead attempt is rolled back to its plan. Then our heartbeat, then the inflight instant.
+1. `begin`, under the table lock: a process that already runs the instant is left alone while its
+   heartbeat is alive; a dead attempt is rolled back to its plan. Then our heartbeat, then the
+   inflight instant.
 2. The engine writes data files, a marker before each.
 3. `commit`, under the lock again: heartbeat and instant are still ours, nothing is in the way,
    leftovers of retried tasks go, the metadata table is switched off, the instant completes.
 4. `abort` rolls this attempt back to its plan, which stays for the next run; or gives the plan up.
 
-What a death leaves. In 1 before inflight: a plan, and a heartbeat nobody keeps alive. Until 3
-completes the instant: an attempt that readers ignore; whoever runs the service next rolls it back
-to its plan, files and all, and runs it again. After 3: a visible commit, whose markers and
+What a death leaves. In 1 before inflight: a plan, and a heartbeat that no process renews. Until 3
+completes the instant: an attempt that readers ignore; the next run of the service rolls it back to
+its plan, files and all, and runs it again. After 3: a visible commit, whose markers and
 heartbeat the next writer sweeps away.
 Source: Hudi's BaseHoodieTableServiceClient.
 """
@@ -130,9 +131,9 @@ class ServiceTransaction:
         """Complete the instant.
 
         `schema_json` is that of the rows; the commit says the table's as it is by then. `history`
-        tells the version they are written as, which must be in force still. `check` is asked under
-        the lock and told the timeline as it is then; it raises ConflictError when something is in
-        the way. Raises ConflictError as well when this process was given up meanwhile; call `fail`
+        gives the version they are written as, which must still be in force. `check` is called under
+        the lock with the timeline as it is then; it raises ConflictError when something is in the
+        way. Raises ConflictError as well when this process was given up by others; call `fail`
         after any error.
         """
         self._commit_again = lambda: self._commit(
@@ -186,7 +187,7 @@ class ServiceTransaction:
     def abort(
         self, *, gives_up_plan: bool = False, patiently: bool = True
     ) -> ServiceCommit | Unknown | None:
-        """Undo this attempt and stop its heartbeat; never raises on its own account.
+        """Undo this attempt and stop its heartbeat; never raises errors of its own.
 
         The plan stays to be run again, unless it is given up. Returns the commit when it turns
         out to have taken place after all, Unknown when that could not be found out. Without
@@ -197,9 +198,9 @@ class ServiceTransaction:
     def fail(self, error: BaseException, *, gives_up_plan: bool = False) -> None:
         """Abort because of `error`, and raise it, unless the commit took place after all.
 
-        Raises ConflictError instead where somebody withdrew the instant: with it went the files
-        that the engine was writing, and whatever it failed with came of that. Raises
-        UnknownOutcomeError where nobody knows whether the commit took place.
+        Raises ConflictError instead where another process withdrew the instant: with it went the
+        files that the engine was writing, and its failure is a consequence of that. Raises
+        UnknownOutcomeError where it is unknown whether the commit took place.
         """
         is_error = isinstance(error, Exception)
         outcome = self.abort(gives_up_plan=gives_up_plan, patiently=is_error)
@@ -228,7 +229,7 @@ class ServiceTransaction:
                 return Fate.UNDONE
             # An attempt that others rolled back while we slept may be theirs by now.
             if self._pending.is_expired:
-                # So may be the heartbeat by now, which goes by the instant's name.
+                # So may be the heartbeat by now, which has the instant's name.
                 self._pending.lapse()
                 return Fate.UNDONE
             if now.state is State.INFLIGHT:
@@ -238,7 +239,7 @@ class ServiceTransaction:
         return Fate.UNDONE
 
     def _settle_completed(self, completed: Instant) -> ServiceCommit | Fate:
-        """It was us whose reply was lost, or whoever took us for dead and ran the plan again."""
+        """Either our reply was lost, or another process took us for dead and ran the plan again."""
         if self._pending.is_sent and self._committed is not None:
             self._pending.tidy_up()
             return self._committed
@@ -256,7 +257,7 @@ class ServiceTransaction:
 
     def _rolled_back(self) -> ConflictError:
         return ConflictError(
-            "this service was rolled back by another process meanwhile; run it again",
+            "this service was rolled back by another process; run it again",
             table=self.table.location.uri,
             instant=self.instant,
         )

@@ -1,4 +1,4 @@
-"""The facts that triggers go by, read from the table when they are asked for, each once."""
+"""The facts that triggers use, read from the table when they are asked for, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What planners ask of a table's past: earlier plans, earlier runs."""
+"""What planners need of a table's past: earlier plans, earlier runs."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def past_runs(
 
 
 def past_cleans(table: HoodieTable, timeline: ActiveTimeline) -> tuple[tuple[int, float], ...]:
-    """Files deleted and seconds taken by the newest cleans, whoever ran them, newest first."""
+    """Files deleted and seconds taken by the newest cleans, by any process, newest first."""
     found = []
     for clean in islice(reversed(timeline.of(Action.CLEAN).completed().instants), _RUNS_LOOKED_AT):
         with suppress(CorruptTableError, ObjectNotFoundError):

@@ -277,7 +277,7 @@ def _merge_mode(read: Settings) -> MergeMode | None:
 
 
 def _extra_properties(definition: TableDefinition, given: Mapping[str, str]) -> dict[str, str]:
-    """What is kept beside the definition, and the index settings every writer must share."""
+    """What is kept with the definition, and the index settings that all writers must share."""
     extra = {name: text for name, text in given.items() if _is_kept(name)}
     index = extra.pop(_HUDI_INDEX_TYPE, extra.pop(keys.INDEX_TYPE, "")).upper()
     if index:

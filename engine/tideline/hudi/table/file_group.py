@@ -115,7 +115,7 @@ class LogFile:
 class FileSlice:
     """A base file with the log files on top of it, oldest log first; either may be absent.
 
-    `cdc_files` are logs of changes that were written beside the base file: no row of the table is
+    `cdc_files` are logs of changes that were written next to the base file: no row of the table is
     in them, and they live as long as the slice does.
     """
 

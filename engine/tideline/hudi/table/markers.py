@@ -2,7 +2,7 @@
 
 They lie in `.hoodie/.temp/<instant>/`. A direct marker is the object
 `<partition>/<data file>.marker.<CREATE|MERGE|APPEND>`; Hudi's timeline server instead batches
-such lines into `MARKERS0` ... `MARKERS19` beside a `MARKERS.type`. Tideline writes direct ones and
+such lines into `MARKERS0` ... `MARKERS19` next to a `MARKERS.type`. Tideline writes direct ones and
 no type file (Hudi fails on a type file that says DIRECT) and reads both.
 Source: Hudi's DirectWriteMarkers, MarkerUtils, IOType.
 """

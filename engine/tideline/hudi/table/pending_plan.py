@@ -1,4 +1,4 @@
-"""The file groups that a pending plan names: nothing else may rearrange them meanwhile.
+"""The file groups that a pending plan names: nothing else may rearrange them while it is pending.
 
 Compaction plans (HoodieCompactionPlan) name groups to compact, clustering plans
 (HoodieRequestedReplaceMetadata) groups to rewrite. An overwrite has a requested replacecommit too,
@@ -46,7 +46,7 @@ def planned_slices(
 ) -> Mapping[FileGroupId, InstantTime | None]:
     """The file groups that a plan names, each with the base instant of the slice it will read.
 
-    None where the plan does not tell. Raises as `planned_groups`.
+    None where the plan does not say. Raises as `planned_groups`.
     """
     if not body:
         return {}

@@ -182,8 +182,8 @@ def _examine(store: ObjectStore, path: str) -> _Examined:
 def _load(store: ObjectStore) -> _Examined:
     """The file to believe: the properties, else the backup.
 
-    A file without a checksum may be the beginning of one, so a signed backup goes before it.
-    The third look is for a writer that deletes the file, writes it anew and drops the backup.
+    A file without a checksum may be the beginning of one, so a signed backup goes before it. The
+    third look is for a writer that deletes the file, writes it again and drops the backup.
     """
     current = _examine(store, PROPERTIES_PATH)
     if current.is_signed:

@@ -4,8 +4,8 @@
 - All versions are in `.hoodie/.schema/<instant>.schemacommit`, one whole history per commit; the
   newest one counts whose commit completed. Hudi looks for it among the active commits alone, so
   every commit writes one; here an archived commit's counts as well.
-- Where a writer without schema evolution came last, its commit carries none. Its files go by the
-  version before, and columns that it added by their names; the next commit takes both up, as
+- Where a writer without schema evolution came last, its commit carries none. Its files use the
+  version before, and columns that it added are found by name; the next commit takes both up, as
   Hudi's next writer with schema evolution would.
 
 Source: Hudi's TableSchemaResolver, FileBasedInternalSchemaStorageManager, InternalSchemaCache,

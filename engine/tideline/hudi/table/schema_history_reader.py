@@ -1,12 +1,12 @@
 """Reading a table's schema history, as a timeline shows the table.
 
-1. The newest commit that may change the schema tells the version in force: by itself, or, where a
+1. The newest commit that may change the schema gives the version in force: by itself, or, where a
    writer without schema evolution made it, by the version before and the columns it wrote.
-2. The history file tells all others. Without it files of older versions cannot be read rightly.
+2. The history file has all others. Without it files of older versions cannot be read rightly.
 3. What rows are found, placed and ordered by must have had its name all along: properties of the
    table know these columns by name alone.
 
-None for a table that Hudi's schema on read never changed: its columns go by their names.
+None for a table that Hudi's schema on read never changed: its columns are found by name.
 Source: Hudi's TableSchemaResolver.getTableInternalSchemaFromCommitMetadata.
 """
 
@@ -103,8 +103,8 @@ def _require_settled(table: HoodieTable, history: SchemaHistory) -> None:
         name = history.unsettled(names)
         if name is not None:
             raise UnsupportedTableError(
-                f"{role} column {name} was renamed, dropped or added anew, and the table's "
-                "properties go by its name; with Hudi, rename it back",
+                f"{role} column {name} was renamed, dropped or added again, but the table's "
+                "properties refer to it by name; rename it back with Hudi",
                 table=table.uri,
                 value=name,
             )

@@ -1,8 +1,8 @@
 """Settings by name, as Hudi spells them: text in properties and options, typed for us.
 
 Names, defaults and limits are those of `tideline.settings`; a setting is found under any of its
-names, the first one first. One that cannot be read is a ConfigError that tells its name, its value
-and what was expected.
+names, the first one first. One that cannot be read is a ConfigError that names it, its value and
+what was expected.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Settings:
     properties: Mapping[str, str]
 
     def is_set(self, name: str) -> bool:
-        """Whether anybody gave the setting, under any of its names."""
+        """Whether the setting is given, under any of its names."""
         return self._given(_setting(name)) is not None
 
     def text(self, name: str, default: str | None = None) -> str:

@@ -3,10 +3,10 @@
 A file has the names of the version in force at its instant. For a column of the version it is read
 as, by its id:
 
-1. The file's version has the id: the column goes by its name there, whatever it was renamed to.
+1. The file's version has the id: the column has its name there, regardless of later renames.
 2. It does not, and has another column of that name: the file has no such column. It was dropped
-   since and added anew, and its old values must not come back.
-3. It has neither: by name, for what a writer without schema evolution added meanwhile.
+   since and added again, and its old values must not come back.
+3. It has neither: by name, for what a writer without schema evolution added in between.
 
 Fields of structs are found likewise, also inside lists and maps.
 Source: Hudi's InternalSchemaMerger, InternalSchemaUtils.collectRenameCols.
@@ -52,7 +52,7 @@ class StoredNames:
     fields: Mapping[str, StoredName]
 
     def of(self, name: str) -> StoredName:
-        """What a column is in the file; one that no version knows goes by its own name."""
+        """What a column is in the file; one that no version knows keeps its own name."""
         return self.fields.get(name) or StoredName(name)
 
     def stored(self, names: Iterable[str]) -> list[str]:
@@ -61,7 +61,7 @@ class StoredNames:
         return [name for name in sources if name is not None]
 
     def as_stored(self, schema: pa.Schema) -> pa.Schema:
-        """The schema with the file's names, position by position, for readers that go by name.
+        """The schema with the file's names, position by position, for readers that match by name.
 
         A column that the file has not gets a name that no file has.
         """

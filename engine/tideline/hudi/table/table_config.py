@@ -92,12 +92,12 @@ class MergeMode(Enum):
 
     @classmethod
     def from_payload(cls, class_name: str) -> MergeMode | None:
-        """The mode that a payload class stands for, None for one of somebody's own."""
+        """The mode that a payload class stands for, None for a custom class."""
         return _MODE_OF_PAYLOAD.get(class_name)
 
     @classmethod
     def from_strategy(cls, strategy_id: str) -> MergeMode | None:
-        """The mode that a merge strategy's id stands for, None for one of somebody's own."""
+        """The mode that a merge strategy's id stands for, None for a custom strategy."""
         return _MODE_OF_STRATEGY.get(strategy_id)
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ class KeyGeneratorKind(Enum):
 
     @classmethod
     def from_class(cls, class_name: str) -> KeyGeneratorKind | None:
-        """The kind of a Java key generator class, None for one of somebody's own."""
+        """The kind of a Java key generator class, None for a custom class."""
         return _KIND_OF_CLASS.get(class_name.replace("AvroKey", "Key"))
 
     @classmethod
@@ -289,7 +289,7 @@ class TableConfig:
 
     @property
     def known_merge_mode(self) -> MergeMode | None:
-        """The same; None where records are merged in a way of somebody's own."""
+        """The same; None where records are merged by custom code."""
         try:
             return self.merge_mode
         except UnsupportedTableError:
@@ -314,7 +314,7 @@ class TableConfig:
     def declared_zone(self) -> TimelineZone | None:
         """The zone of the instants: UTC where Hudi's property says so, else as it is declared.
 
-        None for a LOCAL table of which nobody says more. Raises ConfigError for an unknown zone,
+        None for a LOCAL table whose zone is not declared. Raises ConfigError for an unknown zone,
         and for one declared of a table that is UTC.
         """
         return self.zone_declared_as(self.properties.get(TIMEZONE))
@@ -357,7 +357,7 @@ class TableConfig:
 
     @property
     def logs_changes(self) -> bool:
-        """Whether writers keep a log of changes beside the rows (change data capture)."""
+        """Whether writers keep a log of changes in addition to the rows (change data capture)."""
         return self.has_flag(CDC_ENABLED)
 
     def has_flag(self, key: str) -> bool:

@@ -128,8 +128,8 @@ class ActiveTimeline:
         That is when a commit of that time is completed here, or `time` is before the `start` of
         the whole timeline, so that its instant has been archived
         (Hudi: BaseHoodieTimeline.containsOrBeforeTimelineStarts). Hudi's start is the first
-        completed commit; here a pending one counts too, lest files of a failed first commit
-        be taken for archived ones. Where nothing was ever archived, nothing is archived.
+        completed commit; here a pending one counts too, so that files of a failed first commit are
+        not taken for archived ones. Where nothing was ever archived, nothing is archived.
         """
         if time in self._committed:
             return True
@@ -182,7 +182,7 @@ class TimelineStore:
     def listing(self) -> Listing:
         """The timeline's objects at one moment.
 
-        A listing takes time, and what is created meanwhile is in it or not: it may show a commit
+        A listing takes time, and what is created during it is in it or not: it may show a commit
         and lack the clustering that the commit was built on. So a listing with something new in it
         is made again, until two in a row agree; what they show was there together between them.
         """
@@ -210,9 +210,10 @@ class TimelineStore:
     def to_inflight(self, instant: Instant, body: bytes = b"", token: str | None = None) -> Instant:
         """Announce that files of a requested instant may appear from now on.
 
-        Raises ConflictError when the requested object is gone (rolled back meanwhile) or another
-        process already moved it. Dying before leaves it requested. Dying after leaves it inflight:
-        its files are invisible until a later writer rolls it back, or resumes it if a service's.
+        Raises ConflictError when the requested object is gone (rolled back by another process) or
+        another process already moved it. Dying before leaves it requested. Dying after leaves it
+        inflight: its files are invisible until a later writer rolls it back, or resumes it if a
+        service's.
         """
         if self.layout.has_requested_file(instant):
             self._require(instant.in_state(State.REQUESTED))
@@ -221,9 +222,10 @@ class TimelineStore:
     def complete(self, instant: Instant, body: bytes, token: str | None = None) -> Instant:
         """Make an inflight instant visible; the returned one has its completed action.
 
-        Raises ConflictError when the inflight object is gone (rolled back meanwhile) or another
-        process completed it. Dying before leaves it inflight and invisible. Dying after leaves it
-        complete: all that is lost is tidying up (markers, heartbeat), which a later writer does.
+        Raises ConflictError when the inflight object is gone (rolled back by another process) or
+        another process completed it. Dying before leaves it inflight and invisible. Dying after
+        leaves it complete: all that is lost is tidying up (markers, heartbeat), which a later
+        writer does.
         """
         self.require_inflight(instant)
         return self.publish(instant, body, token)
@@ -300,14 +302,16 @@ class TimelineStore:
     def _require(self, instant: Instant) -> None:
         path = self.path(instant)
         if self.store.head(path) is None:
-            message = f"rolled back meanwhile: no {instant.state.value.lower()} object any more"
+            message = (
+                f"rolled back by another process: its {instant.state.value.lower()} object is gone"
+            )
             raise ConflictError(message, table=self.store.uri, instant=instant, path=path)
 
 
 def _most_advanced(instants: tuple[Instant, ...]) -> tuple[Instant, ...]:
     """Each instant once, in the state furthest along, in order.
 
-    A completed compaction shadows its own pending states, although it goes by another action.
+    A completed compaction shadows its own pending states, although its action has another name.
     """
     completed = {(item.time, item.action): item for item in instants if item.is_completed}
     furthest = dict(completed)

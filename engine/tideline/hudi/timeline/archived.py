@@ -1,10 +1,10 @@
 """The archived timeline of layout 1: instants that left the active one, in `.hoodie/archived`.
 
 An archive file `.commits_.archive.<N>_<token>` holds log blocks of HoodieArchivedMetaEntry, one
-entry per state of an instant. Nobody changes a file; the numbers count up, so that later files hold
-later instants of the same action. Some instants occur twice: a process died after it had archived
-them and before they left the active timeline, or in the middle of merging small archives. Readers
-count each once.
+entry per state of an instant. Files are never changed; the numbers count up, so that later files
+hold later instants of the same action. Some instants occur twice: a process died after it had
+archived them and before they left the active timeline, or in the middle of merging small archives.
+Readers count each once.
 
 Nothing is read before it is asked for, newest file first: opening a table never reads the archive.
 Source: Hudi's ArchivedTimelineV1, ArchivedTimelineLoaderV1, MetadataConversionUtils.
@@ -42,7 +42,7 @@ class ArchiveFile:
 
 @dataclass(frozen=True, slots=True)
 class ArchivePosition:
-    """Up to where somebody has read the archive: the newest file and its size then."""
+    """Up to where a reader has read the archive: the newest file and its size then."""
 
     number: int = 0
     size_bytes: int = 0
@@ -93,10 +93,10 @@ class ArchiveContent:
 
 
 class ArchivedTimeline:
-    """The archive of one table, in `.hoodie/<folder>`. Every call asks the store anew.
+    """The archive of one table, in `.hoodie/<folder>`. Every call reads the store again.
 
     Another form of archive has `files`, `read` and `completions_around` of its own
-    (tideline.hudi.timeline.lsm_history); what is asked of an archive is the same.
+    (tideline.hudi.timeline.lsm_history); callers use both in the same way.
     """
 
     def __init__(self, store: ObjectStore, folder: str = "archived") -> None:
@@ -127,7 +127,7 @@ class ArchivedTimeline:
     def read(self, file: ArchiveFile) -> ArchiveContent:
         """All of one file. Damaged blocks are set apart, as Hudi skips them.
 
-        Raises ObjectNotFoundError when the file was merged into another meanwhile,
+        Raises ObjectNotFoundError when the file was merged into another in between,
         CorruptTableError for a block that cannot be understood.
         """
         body = self.store.get(file.path)
@@ -192,8 +192,8 @@ class ArchivedTimeline:
     def lacks(self, time: InstantTime) -> bool:
         """Whether no commit of this time was ever archived.
 
-        Only an archive that is readable as a whole and reaches back further can tell; else False.
-        Reads all of it. Raises CorruptTableError.
+        Only an archive that is readable as a whole and reaches back further can show it; else
+        False. Reads all of it. Raises CorruptTableError.
         """
         reaches_back = False
         for file in self.files():

@@ -1,4 +1,4 @@
-"""The idempotency tokens of archived commits, remembered so that nobody reads the archive twice.
+"""The idempotency tokens of archived commits, remembered so that the archive is read only once.
 
 A commit's token stands in its extra metadata and goes into the archive with it. Who looks for one
 there remembers, in one object, the tokens found and up to which archive file:
@@ -91,5 +91,5 @@ def _load(archived: ArchivedTimeline) -> ArchivedTokens:
             ArchivePosition(int(content["archive_number"]), int(content["archive_size_bytes"])),
         )
     except (ObjectNotFoundError, CorruptTableError, UnsupportedTableError, *PARSER_FAULTS):
-        # It only repeats the archive, which is then read anew.
+        # It only repeats the archive, which is then read again.
         return ArchivedTokens()

@@ -2,8 +2,8 @@
 
 Every commit of ours carries ingest checkpoints on, so the newest commits have them. Where another
 engine wrote all commits that are left in the active timeline, the last carrier is in the archive,
-perhaps far back. So that nobody reads the whole archive more than once, a writer remembers in one
-object what it found and up to which archive file:
+perhaps far back. So that no process reads the whole archive more than once, a writer remembers in
+one object what it found and up to which archive file:
 
 1. List the archive, get what is remembered, read only the archive files that are newer.
 2. Put what was found back. Died before or after: the same is found and put the next time, for the
@@ -91,7 +91,7 @@ def _load(archived: ArchivedTimeline) -> _Remembered:
         )
         return _Remembered(position, found)
     except (ObjectNotFoundError, CorruptTableError, UnsupportedTableError, *PARSER_FAULTS):
-        # It only repeats the archive, which is then read anew.
+        # It only repeats the archive, which is then read again.
         return _Remembered()
 
 

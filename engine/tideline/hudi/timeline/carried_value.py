@@ -1,7 +1,7 @@
 """Values that every commit carries on from the one before: JSON objects with a generation.
 
-Whoever writes such a value (an ingest its checkpoint) counts the generation up; what else is in it
-is its owner's. Of two values under one key the one of the higher generation is the newer.
+The writer of such a value (an ingest writes its checkpoint) increments the generation; what else is
+in it is its owner's. Of two values under one key the one of the higher generation is the newer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ CARRIED_PREFIX = "tideline.checkpoint."
 """What keys of carried values begin with, in the extra metadata of a commit."""
 
 CARRIER_KEY = "tideline.ingest"
-"""Whose carried value a commit made anew, rather than carried on: the rest of the value's key."""
+"""Whose carried value a commit set itself, rather than carried on: the rest of the value's key."""
 
 
 def carried_key(owner: str) -> str:

@@ -96,13 +96,13 @@ class Instant:
     def completed_at(self) -> InstantTime | None:
         """When it completed, None of a pending one.
 
-        In layout 1 that is the requested time: writers there take turns, so that whatever orders
-        commits may go by either.
+        In layout 1 that is the requested time: writers there take turns, so that commits may be
+        ordered by either.
         """
         return (self.completion_time or self.time) if self.is_completed else None
 
     def in_state(self, state: State) -> Instant:
-        """The same instant in another state; a completed one goes by its completed action."""
+        """The same instant in another state; a completed one has its completed action."""
         action = self.action.when_completed if state is State.COMPLETED else self.action
         return Instant(self.time, action, state)
 

@@ -1,9 +1,10 @@
 """How well the zone of a table's instants is known, and what follows from it. Pure.
 
 `hoodie.table.timeline.timezone` is UTC, or LOCAL without a word on whose clock that is. Then the
-zone is declared (`tideline.timezone`), or told from when the objects of the timeline were made: the
-`.requested` object of a write is made within moments of its instant, so that its time by the store
-less its digits read as UTC is how far UTC is ahead of the writers, in multiples of 15 minutes.
+zone is declared (`tideline.timezone`), or inferred from when the objects of the timeline were made:
+the `.requested` object of a write is made within moments of its instant, so that its time by the
+store less its digits read as UTC is how far UTC is ahead of the writers, in multiples of 15
+minutes.
 
 1. All of them agree on none: UTC. They agree on another distance, or on two an hour apart (daylight
    saving), also where others are UTC (an engine of another zone wrote, too): visibly not UTC.
@@ -91,7 +92,7 @@ class KnownZone:
 
     @property
     def tells_age(self) -> bool:
-        """Whether the age of an instant can be told."""
+        """Whether the age of an instant is known."""
         return self.basis not in (ZoneBasis.NOT_UTC, ZoneBasis.UNSURE)
 
     @property
@@ -130,10 +131,9 @@ class KnownZone:
 
 KNOWN_UTC = KnownZone()
 AGE_UNKNOWN = (
-    "how old an instant is cannot be told before the table's time zone is declared "
-    "(tideline.timezone)"
+    "the age of an instant is unknown until the table's time zone is declared (tideline.timezone)"
 )
-"""Why what goes by age waits."""
+"""Why everything that depends on age waits."""
 
 
 def zone_of_objects(made_ms: Mapping[Instant, int]) -> KnownZone:
@@ -168,7 +168,7 @@ def begun_instants(made_ms: Mapping[Instant, int]) -> tuple[BegunInstant, ...]:
         for earlier, later in pairwise(times)
         if digits[later] - digits[earlier] <= _NEXT_FREE_MS
     }
-    told = [
+    begun = [
         (instant, made)
         for instant, made in made_ms.items()
         if instant.state is State.REQUESTED
@@ -176,8 +176,8 @@ def begun_instants(made_ms: Mapping[Instant, int]) -> tuple[BegunInstant, ...]:
         and instant.time not in follows
     ]
     # A clustering is a replacecommit, too, and may be planned for long before it is begun.
-    writes = [one for one in told if one[0].action in _BEGUN_AT_ONCE]
-    replacing = [one for one in told if one[0].action is Action.REPLACECOMMIT]
+    writes = [one for one in begun if one[0].action in _BEGUN_AT_ONCE]
+    replacing = [one for one in begun if one[0].action is Action.REPLACECOMMIT]
     found = (BegunInstant(instant.time, made) for instant, made in writes or replacing)
     return tuple(sorted(found, key=lambda one: one.time)[-SAMPLES_MAX:])
 

@@ -3,7 +3,8 @@
 `_version_` names the newest manifest, `manifest_<n>` the files that count, and a file
 `<first>_<last>_<level>.parquet` has a row for each instant that completed: times, action, and the
 bytes that its file in the active timeline had. Compaction rewrites files into one of the next
-level. As in layout 1 an instant may occur twice, and a file that is gone was rewritten meanwhile.
+level. As in layout 1 an instant may occur twice, and a file that is gone was rewritten by another
+process.
 
 Reads; archiving is not built. Source: Hudi's ArchivedTimelineV2, ArchivedTimelineLoaderV2,
 LSMTimeline.
@@ -49,7 +50,7 @@ class LsmEntry(ArchivedEntry):
 
 
 class LsmHistory(ArchivedTimeline):
-    """The history of one table, in `.hoodie/<folder>`. Every call asks the store anew.
+    """The history of one table, in `.hoodie/<folder>`. Every call reads the store again.
 
     Archive files are numbered by the last instant they hold.
     """
@@ -72,7 +73,7 @@ class LsmHistory(ArchivedTimeline):
         return tuple(sorted((self._file(*one, path) for one in found), reverse=True))
 
     def read(self, file: ArchiveFile) -> ArchiveContent:
-        """All of one file. Raises ObjectNotFoundError when it was rewritten meanwhile,
+        """All of one file. Raises ObjectNotFoundError when it was rewritten in between,
         CorruptTableError for what cannot be understood."""
         # Arrow is an optional dependency that only histories need.
         from tideline.formats.history_file import COMMITS

@@ -1,7 +1,7 @@
 """Time zones of instant times: from moments to digits and back.
 
 The digits of an instant time are those of a clock on the wall of its table: UTC, or where
-`hoodie.table.timeline.timezone` is LOCAL, Hudi's default, whatever zone its writer's Java runs in.
+`hoodie.table.timeline.timezone` is LOCAL, Hudi's default, the zone that its writer's Java runs in.
 When clocks are set back an hour of digits comes twice; such digits count as the later of the two
 moments, so that nothing is taken to be older than it is. Digits of the hour that is left out in
 spring, which only a successor of others can have, count as the later moment as well.
@@ -31,7 +31,7 @@ class TimelineZone:
 
     @classmethod
     def parse(cls, text: str) -> TimelineZone:
-        """A zone by its name. Raises ConfigError for one that nobody knows."""
+        """A zone by its name. Raises ConfigError for an unknown one."""
         name = text.strip()
         if name.upper() in _UTC_NAMES:
             return UTC_ZONE

@@ -1,11 +1,11 @@
 """Appends to a file slice: rows and deletes as blocks of new log files, the base file unread.
 
-1. Rows and deletes are told apart; of several rows with one key the last counts.
+1. Rows and deletes are separated; of several rows with one key the last counts.
 2. Rows become data blocks, cut where they are large; a file ends once it is large enough. Deletes
    come last, with the ordering values they carry.
 3. A marker names each file before it exists. A file is one object, made only if its name is free:
-   the next version after the slice's newest log file. Another writer may append at the same time
-   and take that name; then the next one is tried.
+   the next version after the slice's newest log file. Another writer may append concurrently and
+   take that name; then the next one is tried.
 
 Died after the marker: the rollback has a name with nothing behind it, or a file, whole or (in a
 local folder) cut short; either way the slice gets a command block, and readers skip what is there.

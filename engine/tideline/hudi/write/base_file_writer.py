@@ -99,11 +99,11 @@ class BaseFileWriter:
 
     @property
     def compression(self) -> float:
-        """Bytes in the file per byte of Arrow data; 1 until the first row group tells."""
+        """Bytes in the file per byte of Arrow data; 1 until the first row group is written."""
         return float(self._sink.tell()) / self._flushed_bytes if self._flushed_bytes else 1.0
 
     def add_keys(self, keys: pa.Array) -> None:
-        """Tell the footer of record keys that are new to the file group."""
+        """Add to the footer record keys that are new to the file group."""
         if self._ctx.populate_meta_fields and len(keys):
             self._new_keys.append(keys)
 

@@ -1,4 +1,4 @@
-"""How many buckets a table of Hudi's has: asked of its keys, because nothing else says it.
+"""How many buckets a table of Hudi's has: found from its keys, because nothing else says it.
 
 Declared numbers are checked against the keys of a few files. Without a declaration the number is
 taken only where it is the only one that explains every key; nothing is guessed.
@@ -62,8 +62,8 @@ def inferred_buckets(
 ) -> BucketHash:
     """`asked` with the only number of buckets that explains stored keys.
 
-    Partitions that rules speak of tell nothing of it, but have to fit. Raises ConfigError naming
-    what to declare where there is no such number, or more than one.
+    Partitions with rules of their own do not count for it, but have to fit. Raises ConfigError
+    naming what to declare where there is no such number, or more than one.
     """
     files: tuple[BaseFile, ...] = ()
     found: tuple[int, ...] | None = None

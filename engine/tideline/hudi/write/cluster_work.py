@@ -5,8 +5,8 @@
 3. A larger group is cut along the order: every file takes the same number of parts, each so small
    that a task holds it. File and part of a row follow from the splits of a sample.
 
-File ids are made from instant, group and file: whoever repeats a run after a death makes the files
-of the same names' groups again, so that a late task of the dead run never adds rows.
+File ids are made from instant, group and file: a run that is repeated after a death makes the same
+file groups again, so that a late task of the dead run never adds rows.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 1. Roll back and sweep up what dead writers left, then look for the write's token: a write that took
    place already is reported again, and nothing is written.
 2. Write and commit inside a transaction (tideline.hudi.write.transaction).
-3. Whatever fails, the transaction finds out what became of it: committed after all, undone, or
+3. When anything fails, the transaction finds out what became of it: committed after all, undone, or
    unknown. Only what is certainly undone leaves as an error that is safe to retry.
 """
 
@@ -18,7 +18,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write.conflict import Conflicted
 from tideline.hudi.write.outcome import Committed, Unknown, conflict_error, unknown_error
 from tideline.hudi.write.transaction import WriteTransaction, begin_write
-from tideline.hudi.write.unique_keys import told_uniqueness, undeclared_index
+from tideline.hudi.write.unique_keys import reported_uniqueness, undeclared_index
 from tideline.hudi.write.write_request import Repeated, WriteDone, WriteRequest, Written
 
 _log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ def commit_write(
     write: Callable[[WriteTransaction], Written],
     failed_writes: FailedWrites,
 ) -> WriteDone:
-    """Run one transaction; whatever fails inside is undone before the error goes on.
+    """Run one transaction; what fails inside is undone before the error goes on.
 
     Raises ConflictError when another write got in the way, UnknownOutcomeError when the store went
     away while the commit became visible, and what `write` raises.
@@ -78,7 +78,7 @@ def _outcome_of_failure(transaction: WriteTransaction, error: BaseException) -> 
         _log.warning("%s", unknown)
         return None
     if found is not None:
-        _log.warning("Commit %s took place in spite of: %s", transaction.instant, error)
+        _log.warning("commit %s took place in spite of: %s", transaction.instant, error)
     return None if is_interrupted else found
 
 
@@ -88,7 +88,7 @@ def _done(transaction: WriteTransaction, committed: Committed, seconds: float) -
     warning = table.known_zone(transaction.timeline).warning
     warnings = (warning,) if warning is not None else ()
     undeclared = undeclared_index(table, request.operation, request.config)
-    kept = told_uniqueness(table.config, request.operation, request.config)
+    kept = reported_uniqueness(table.config, request.operation, request.config)
     return WriteDone(
         request.operation,
         committed,

@@ -1,10 +1,10 @@
-"""Completing an instant exactly once, whatever happens to the replies.
+"""Completing an instant exactly once, even if replies are lost.
 
 1. The completing write is a conditional create with one token for all its attempts. While the lock
    is held and the heartbeat is alive it is repeated until the store answers: an attempt that took
    place counts as ours.
 2. Once the lock is lost, `settle` asks what became of the instant, and has it completed under a new
-   lock, or undone, as soon as the store answers; meanwhile the heartbeat goes on.
+   lock, or undone, as soon as the store answers; until then the heartbeat goes on.
 3. If the store stays away for `settle_s`, the outcome is Unknown. A request may still be on its
    way, so that nothing of the instant may be undone; its heartbeat lapses, and who finds the
    instant pending after that rolls it back.
@@ -107,7 +107,7 @@ class InstantCompletion:
         `look` finds the commit that took place after all, or has the attempt undone. It is called
         again while the store is away: a few times, or until an outcome that may be a commit is
         settled, for `settle_s` at most; without patience only once. None when the attempt is
-        undone, or was never sent. Never raises on its own account.
+        undone, or was never sent. Never raises errors of its own.
         """
         reason = "it does not answer"
         pauses = _Pauses()
@@ -123,7 +123,7 @@ class InstantCompletion:
                         return None
                     reason = "it answers again, and the instant is still pending"
                 except TidelineError as error:
-                    _log.warning("Cannot settle what became of %s: %s", instant, error)
+                    _log.warning("cannot settle what became of %s: %s", instant, error)
                     reason = error.message
                     if not was_sent and not isinstance(error, StorageUnavailableError):
                         return None
@@ -142,7 +142,7 @@ class InstantCompletion:
         try:
             delete_markers(self._table.store, instant)
         except TidelineError as error:
-            _log.warning("Cannot remove markers, the next writer will: %s", error)
+            _log.warning("cannot remove markers, the next writer will: %s", error)
         self._heartbeat.stop()
 
     @property

@@ -31,7 +31,7 @@ PARTITION_MOVES = {
 
 
 class FailedWritesPolicy(Enum):
-    """Who rolls back what a dead writer left: the next writer, heartbeats, or nobody."""
+    """Who rolls back what a dead writer left: the next writer, heartbeats, or no one."""
 
     EAGER = "EAGER"
     LAZY = "LAZY"

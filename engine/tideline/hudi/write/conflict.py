@@ -1,4 +1,4 @@
-"""Did anybody else get in our way while we were writing?
+"""Did another writer conflict with us while we were writing?
 
 1. At its start a writer remembers every completed and every pending write.
 2. Before it completes, the candidates are the writes completed since, and pending clustering and
@@ -6,8 +6,8 @@
 3. A candidate conflicts when it writes or replaces a file group that we write or replace, or when
    both may have inserted the same new key. The later committer loses; its write is undone and may
    be retried.
-4. Whatever undoes what we started from is a conflict as well: a pending rollback of our instant,
-   a pending restore, a completed write that is gone, writes that were archived unseen.
+4. Anything that undoes what we started from is a conflict as well: a pending rollback of our
+   instant, a pending restore, a completed write that is gone, writes that were archived unseen.
 5. So is a commit of the same ingest with a checkpoint as new as ours: it took in the same files.
 
 Stricter than Hudi where Hudi loses or doubles rows: the file groups that delete_partition replaces
@@ -158,7 +158,7 @@ def find_undoing(
 ) -> Instant | None:
     """A pending restore, or a pending rollback of `mine`; None when there is none.
 
-    Whoever began it may have deleted files of `mine` already, and will be followed to the end.
+    The process that began it may have deleted files of `mine` already, and it will be finished.
     """
     for undoing in now.pending().of(Action.ROLLBACK, Action.RESTORE):
         if undoing.action is Action.RESTORE or _undoes(undoing, mine, read_plan):
@@ -182,7 +182,7 @@ def find_write_conflict(
 
     `now` is the timeline read under the table lock. `by_bucket` is whether the table has a bucket
     index, whose file groups are compared by bucket; `unique_keys` is what `mine` promises.
-    `wins_over_clustering`: a clustering that is still pending is in nobody's way.
+    `wins_over_clustering`: a clustering that is still pending is no conflict.
     """
     lost = _lost_sight_of(start, now)
     if lost is not None:
@@ -284,7 +284,7 @@ def _is_earlier_compaction(other: WriteFootprint, mine: WriteFootprint) -> bool:
 
 
 def _lost_sight_of(start: TransactionStart, now: ActiveTimeline) -> InstantTime | None:
-    """A write of the start that is gone, so that what happened since cannot be told.
+    """A write of the start that is gone, so that what happened since cannot be known.
 
     A completed one was restored away, or archived together with everything before the first active
     instant; that is harmless unless it was the newest one. A pending one may have completed and

@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 from tideline.errors import ConflictError
+from tideline.hudi.write.concurrent_schema_change import is_current
 from tideline.hudi.write.engine import WriteEngine
 from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.replace_file_groups import overwrite
-from tideline.hudi.write.schema_meanwhile import is_current
 from tideline.hudi.write.transaction import WriteTransaction
 from tideline.hudi.write.write_by_hash import write_by_hash
 from tideline.hudi.write.write_by_location import write_by_location

@@ -39,20 +39,20 @@ def lookup_candidates(
     table_type: TableType,
     *,
     is_global: bool,
-    tells_deleted: bool = False,
+    separates_deleted: bool = False,
     has_rows_in_logs: Callable[[FileSlice], bool] = lambda _: False,
 ) -> tuple[LookupCandidate, ...]:
-    """The file slices an index that reads files looks into; without logs where the base tells all.
+    """The file slices an index that reads files looks into; without logs where the base is enough.
 
     A base file that a pending compaction or a writer has not committed is not among them. Of a
     group under pending compaction it is the slice that is compacted, with its logs: a key deleted
     there is not in the base file to come, so a row of that key, appended on top, would be found by
-    no index that reads base files, and the next one inserted beside it. Hudi looks into the base
+    no index that reads base files, and the next one inserted next to it. Hudi looks into the base
     file alone; what it appended on top is found there.
 
     Which keys later logs delete matters where a key may be in two file groups, or to a caller that
-    `tells_deleted` keys from others. `has_rows_in_logs` is asked of slices with later logs; see
-    tideline.hudi.write.rows_in_logs.
+    `separates_deleted` keys from others. `has_rows_in_logs` is called for slices with later logs;
+    see tideline.hudi.write.rows_in_logs.
     """
     slices = {partition: view.latest_slices(partition) for partition in view.partitions}
     everything = [piece for pieces in slices.values() for piece in pieces]
@@ -67,7 +67,7 @@ def lookup_candidates(
             is_compacted = piece.group in view.pending_compaction
             if found.later_logs and (is_compacted or has_rows_in_logs(found.piece)):
                 found = replace(found, has_rows_in_logs=True)
-            elif not tells_deleted and len(pieces) == 1:
+            elif not separates_deleted and len(pieces) == 1:
                 found = replace(found, later_logs=())
             candidates.append(found)
     return tuple(candidates)

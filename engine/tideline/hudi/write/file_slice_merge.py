@@ -52,7 +52,7 @@ class SliceContext:
     contain are left out. In a table without meta columns record keys are computed from
     `key_fields`, and name them where `keys_qualified`. The `delete_*` settings are LogRules'.
     Without a `merge_mode` only slices that have no logs are read.
-    `history` tells the names that columns have in files, where these differ.
+    `history` gives the names of columns in files, where these differ.
     """
 
     table: str

@@ -28,7 +28,7 @@ def delete_unreported_files(
     """Delete marked files that no stat names; returns their paths.
 
     Repeating it is harmless. Died in between: the instant is still pending, and its rollback
-    deletes, or makes readers skip, whatever is marked.
+    deletes, or makes readers skip, all that is marked.
     """
     reported = {stat.path for stat in stats}
     leftover = tuple(
@@ -52,7 +52,7 @@ def _objection(instant: InstantTime, path: str) -> str | None:
 
 
 def _belongs_to_others(store: ObjectStore, instant: InstantTime, marker: Marker) -> bool:
-    """Whether a log file holds a block of another instant. What is cut short is nobody's."""
+    """Whether a log file holds a block of another instant. A truncated one counts as none."""
     if marker.kind is not MarkerKind.APPEND:
         return False
     info = store.head(marker.path)

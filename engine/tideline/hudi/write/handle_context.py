@@ -31,12 +31,12 @@ class HandleContext:
     `schema` holds the user columns in the order they are written. `rolls` is whether a create
     handle starts another file at the maximum size (a bucket index never does).
     `partial_update_columns`, when given, names the columns an update may change; all others keep
-    their stored value. `merges_inserts` false appends incoming rows without looking for their
-    keys (Hudi's concat handle). `virtual_key_fields` are the record key columns, from which the
-    keys of stored rows are computed when the table has no meta columns; `virtual_keys_qualified`
-    is whether such keys read `field:value` even with a single field. `log_schema_json` is the Avro
-    schema of records in log files, meta columns included. `history` tells the names that the
-    columns of `schema` have in stored files, where these differ.
+    their stored value. `merges_inserts` false appends incoming rows without looking for their keys
+    (Hudi's concat handle). `virtual_key_fields` are the record key columns, from which the keys of
+    stored rows are computed when the table has no meta columns; `virtual_keys_qualified` is whether
+    such keys read `field:value` even with a single field. `log_schema_json` is the Avro schema of
+    records in log files, meta columns included. `history` gives the names of the columns of
+    `schema` in stored files, where these differ.
     """
 
     table: str

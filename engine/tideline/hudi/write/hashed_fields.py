@@ -1,7 +1,7 @@
 """Which fields of a record key of several are hashed in CONSISTENT_HASHING buckets?
 
 No file says it. Hudi's writers hash all of them, or those of `hoodie.bucket.index.hash.field`. So
-what a write goes by must put stored keys where they are:
+the fields that a write hashes must put stored keys where they are:
 
 1. Some keys of the partitions that are written, of logs where there is no base file yet.
 2. Where these have none, of the partitions that were written to last.

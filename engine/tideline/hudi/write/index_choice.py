@@ -182,7 +182,7 @@ class IndexChoice:
             bucket_hash_fields=plain.index.bucket_hash_fields,
             engine=layout.engine,
         )
-        # Rows written beside a resize would stay behind in the old buckets.
+        # Rows written during a resize would stay behind in the old buckets.
         return replace(plain, index=index, clustering_updates=ClusteringUpdates.REJECT)
 
     def _placing(self, layout: BucketLayout, asked: IndexSettings, is_counted: bool) -> BucketHash:

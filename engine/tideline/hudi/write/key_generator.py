@@ -58,7 +58,7 @@ class TimestampFormat:
 
     `input_formats` say how text reads, `unit` what numbers count; patterns are Joda's. Text without
     an offset is local time in the input zone. The output is in the output zone, for text else in
-    the input zone, else in whatever zone the text states; UTC when nothing says.
+    the input zone, else in the zone that the text states; UTC when nothing says.
     """
 
     type: TimestampType

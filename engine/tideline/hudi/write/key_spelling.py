@@ -1,8 +1,8 @@
 """How a table spells record keys of one column that a complex key generator made: `id:1` or `1`.
 
 Hudi has done both, by its version (0.14.1 to 1.0.2 leave the column's name out), and no property
-tells. The keys that a table has decide: those in the footer of a base file, else those of a block
-of a log. A table without any is spelled as Hudi before and after these versions does.
+says which. The keys that a table has decide: those in the footer of a base file, else those of a
+block of a log. A table without any is spelled as Hudi before and after these versions does.
 Source: Hudi's KeyGenUtils.encodeSingleKeyFieldNameForComplexKeyGen.
 """
 

@@ -31,7 +31,7 @@ def open_marked_file(
 ) -> Iterator[BaseFileWriter]:
     """Write one base file, marker first; no object remains when the block fails.
 
-    Raises ConflictError when the instant was undone meanwhile, StorageUnavailableError.
+    Raises ConflictError when the instant was undone by another process, StorageUnavailableError.
     """
     name = ctx.base_file_name(file_id)
     marker = Marker(partition, name, kind)

@@ -5,10 +5,10 @@
    their file name column changes. Replaced ones get new meta columns, deleted ones are left out.
 3. Incoming rows whose key is not stored are appended.
 4. The footer goes on from the old file's: the bloom filter and the key range gain the new keys.
-   Deleted keys stay in both, which costs a needless look and never hides a row; when most rows
-   are gone, or the old footer lacks them, both are made anew.
+   Deleted keys stay in both, which costs a needless look and never hides a row; when most rows are
+   gone, or the old footer lacks them, both are rebuilt.
 
-A merge never rolls to a second file, whatever the size.
+A merge never rolls to a second file, regardless of its size.
 Source: Hudi `HoodieMergeHandle`, `HoodieConcatHandle`.
 """
 
@@ -160,7 +160,7 @@ def kept_columns(ctx: HandleContext) -> frozenset[str]:
 
 
 def _continue_footer(stored: StoredFile, writer: BaseFileWriter, dropped: Positions) -> None:
-    """Carry the old footer over, or make it anew from the keys of the rows that remain."""
+    """Carry the old footer over, or rebuild it from the keys of the rows that remain."""
     footer = stored.footer()
     has_range = footer.min_key is not None and footer.max_key is not None
     if footer.bloom is not None and has_range and len(dropped) * 2 <= stored.row_count:

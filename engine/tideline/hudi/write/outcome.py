@@ -52,7 +52,7 @@ def conflict_error(outcome: Conflicted, *, table: str, instant: InstantTime) -> 
     also = f" and {more} more" if more > 0 else ""
     where = f" on {counted(len(outcome.file_groups), 'file group')}: {named}{also}" if named else ""
     return ConflictError(
-        f"another write got in the way meanwhile{where}; write again",
+        f"a concurrent write conflicts with this one{where}; write again",
         table=table,
         instant=instant,
         value=outcome.other,

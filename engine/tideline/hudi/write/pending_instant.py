@@ -4,14 +4,15 @@ Writes and services share it. What they do between, and what they check before t
 theirs (tideline.hudi.write.transaction, tideline.hudi.services.service_transaction).
 
 1. `request` makes a new requested instant, `take_on` makes an inflight one of a plan: heartbeat
-   first, so that nobody ever sees an instant of a living process without one.
+   first, so that no process ever sees an instant of a living process without one.
 2. `to_inflight`, before a data file exists.
 3. `complete` under the lock, then `tidy_up`: markers and heartbeat go.
 4. `settle` after a failure: what became of the completing request, if one was sent.
 
-What a death leaves. In 1, after the heartbeat: a heartbeat nobody renews, which the next writer
-sweeps away. From then to 3: a pending instant that readers ignore, with a heartbeat that lapses.
-After the completed object is there: a visible commit, and markers and heartbeat, swept later.
+What a death leaves. In 1, after the heartbeat: a heartbeat that no process renews, which the next
+writer sweeps away. From then to 3: a pending instant that readers ignore, with a heartbeat that
+lapses. After the completed object is there: a visible commit, and markers and heartbeat, swept
+later.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class PendingInstant:
         heartbeat: HeartbeatLimits,
         settle_s: float,
     ) -> PendingInstant:
-        """Begin to run a plan that nobody runs. Raises ConflictError when somebody does."""
+        """Begin to run a plan. Raises ConflictError when another process runs it already."""
         delete_heartbeat(table.store, str(requested.time))
         started = _started(table, requested.time, heartbeat)
         try:
@@ -122,7 +123,7 @@ class PendingInstant:
         self._completion.complete(self.instant, body, lease)
 
     def tidy_up(self) -> None:
-        """Remove what nobody needs after the commit; never raises on its own account."""
+        """Remove what is not needed after the commit; never raises errors of its own."""
         self._completion.tidy_up(self.time)
 
     def settle(self, look: Callable[[], T | Fate], *, patiently: bool = True) -> T | Unknown | None:

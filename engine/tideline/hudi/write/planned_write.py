@@ -53,7 +53,7 @@ def own_settings(table: TableConfig) -> dict[str, str]:
 def wanted_operation(
     named: str | WriteOperation | None, given: Mapping[str, str], config: WriteConfig
 ) -> WriteOperation:
-    """The operation; upsert where nobody says. `given` are the write's options by first names.
+    """The operation; upsert where none is given. `given` are the write's options by first names.
 
     Options that only some operations know are refused with others; stored in the table they wait
     for theirs. Raises ConfigError for these, for two names that disagree and for an unknown one.

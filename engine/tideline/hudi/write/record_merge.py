@@ -3,7 +3,7 @@
 1. Stored keys are looked up among the incoming ones; a batch without a match is left alone.
 2. Of each matched pair the winner is decided: by ordering values, or always the incoming row.
 3. A winning delete drops the stored row; a winning row takes its place.
-4. Incoming rows whose key is stored nowhere are left over, to be appended.
+4. Incoming rows whose key is not stored yet are left over, to be appended.
 
 A merged column is the stored column and the winners behind it, gathered by position: one way for
 flat and nested types. No row passes through Python.

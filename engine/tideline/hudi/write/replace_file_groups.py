@@ -30,7 +30,7 @@ from tideline.hudi.write.write_request import Written
 from tideline.hudi.write.write_step import combines, handle_context, record_bytes
 
 PartitionChoice = Callable[[ActiveTimeline], Sequence[str]]
-"""Which partitions go, asked inside the transaction and told the timeline as it is then."""
+"""Which partitions go; called inside the transaction with the timeline as it is then."""
 
 
 def execute_delete_partition(

@@ -1,4 +1,4 @@
-"""Which file slices may hold rows that are in their logs alone, beside a base file.
+"""Which file slices may hold rows that are only in their logs, although there is a base file.
 
 An index that reads base files appends only to file groups whose base file has the key. But a
 writer that begins while a compaction of the group is pending looks into the old base file, and its

@@ -1,12 +1,12 @@
 """Carrying a table's schema history on in each commit, as Hudi's writers do.
 
 A commit says the version of the schema that its files are written as (`latest_schema`), and puts
-the whole history beside the timeline: Hudi reads it from the newest commit that is not archived.
-Files go by the version in force at their instant, so the version must be the same when a write
-begins and when it commits; else it has to be made again.
+the whole history next to the timeline: Hudi reads it from the newest commit that is not archived.
+Files use the version in force at their instant, so the version must be the same when a write begins
+and when it commits; else it has to be made again.
 
-Died after the history file, before the commit: a file of an instant that never completes, which
-nobody reads. Files of archived instants are removed once a newer one counts, one that a restore to
+Died after the history file, before the commit: a file of an instant that never completes, which no
+process reads. Files of archived instants are removed once a newer one counts, one that a restore to
 any savepoint leaves in force.
 Source: Hudi's BaseHoodieWriteClient.saveInternalSchema, FileBasedInternalSchemaStorageManager.
 """
@@ -36,7 +36,7 @@ def unchanged_history(
     now = schema_history(table, schemas)
     if (now and now.read_as) != (begun_with and begun_with.read_as):
         raise ConflictError(
-            "another writer changed the table's schema meanwhile; write again",
+            "another writer changed the table's schema; write again",
             table=table.uri,
             instant=instant,
             value=now and now.read_as.version,

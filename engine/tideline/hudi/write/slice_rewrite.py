@@ -1,4 +1,4 @@
-"""What services do to the rows of file slices, in one task of whatever engine.
+"""What services do to the rows of file slices, in one task of any engine.
 
 - `compact_slice`: merged rows of a slice to the next base file of its file group;
 - `compact_log`: merged log of a slice to one more log file;

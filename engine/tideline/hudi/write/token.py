@@ -4,8 +4,8 @@ The token stands in the extra metadata of the commit, and of the inflight instan
 that is given one looks for it
 
 1. under the lock when it begins, in completed commits, active and archived: found, the write took
-   place already; and in pending instants: found, another process is at it, or its end is not known
-   yet (who is dead was rolled back a moment before);
+   place already; and in pending instants: found, another process is running it, or its outcome is
+   not known yet (who is dead was rolled back a moment before);
 2. under the lock again when it completes: of two writes with one token that began together, the
    first to complete wins.
 
@@ -120,5 +120,5 @@ class TokenSearch:
         try:
             return self._table.timelines.read_commit(instant).extra_metadata.get(TOKEN_KEY)
         except (ObjectNotFoundError, CorruptTableError):
-            # Completed or rolled back meanwhile, or a plan in another format: none of ours.
+            # Completed or rolled back in between, or a plan in another format: none of ours.
             return None

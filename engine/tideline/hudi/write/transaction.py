@@ -4,9 +4,9 @@
    completed and pending, start the heartbeat, create the requested instant.
 2. `to_inflight`: the workload profile is saved before a data file exists.
 3. The engine writes data files, a marker before each.
-4. `commit`, under the lock again: is the heartbeat alive, is the instant still ours, did anybody
-   complete a write on our file groups meanwhile; delete what retried tasks left; switch off a
-   metadata table we do not maintain; complete the instant.
+4. `commit`, under the lock again: is the heartbeat alive, is the instant still ours, did another
+   writer complete a write on our file groups; delete what retried tasks left; disable a metadata
+   table we do not maintain; complete the instant.
 5. `abort` undoes everything when any of this fails or conflicts.
 
 What a death leaves. In 1, between heartbeat and requested: a heartbeat, which the next writer
@@ -51,6 +51,7 @@ from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.carried_metadata import carried_metadata
 from tideline.hudi.write.completion import Fate
+from tideline.hudi.write.concurrent_schema_change import agree_on_schema, hides
 from tideline.hudi.write.config import ClusteringUpdates, WriteConfig
 from tideline.hudi.write.conflict import Conflicted, TransactionStart, find_write_conflict
 from tideline.hudi.write.finalize import delete_unreported_files
@@ -58,7 +59,6 @@ from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.outcome import Committed, Unknown
 from tideline.hudi.write.pending_instant import PendingInstant
 from tideline.hudi.write.schema_carry import history_after, save_history, unchanged_history
-from tideline.hudi.write.schema_meanwhile import agree_on_schema, hides
 from tideline.hudi.write.unique_keys import require_agreed_uniqueness, unique_keys
 from tideline.hudi.write.write_request import Repeated, WriteRequest, Written
 
@@ -103,7 +103,7 @@ def begin_write(
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What a write began with, as long as nobody else changes it."""
+    """What a write began with, as long as no other writer changes it."""
 
     timeline: ActiveTimeline
     writes: TransactionStart
@@ -192,8 +192,8 @@ class WriteTransaction:
         """Complete the instant, unless another writer got in the way, or had the same token.
 
         After anything but Committed, and after any error, call `abort`, which knows what became of
-        it. Raises ConflictError when this writer was given up meanwhile: rolled back by another,
-        heartbeat or lease expired; and what the request's requirement raises.
+        it. Raises ConflictError when this writer was given up: rolled back by another, heartbeat or
+        lease expired; and what the request's requirement raises.
         """
         self._commit_again = lambda: self._commit(written)
         return self._commit_again()
@@ -228,7 +228,7 @@ class WriteTransaction:
         return committed
 
     def abort(self, *, patiently: bool = True) -> Committed | Unknown | None:
-        """Undo this write and stop its heartbeat; never raises on its own account.
+        """Undo this write and stop its heartbeat; never raises errors of its own.
 
         Returns the commit when it turns out to have taken place after all, Unknown when that could
         not be found out. Without patience the store is asked only once.
@@ -238,7 +238,7 @@ class WriteTransaction:
     def _settle(self) -> Committed | Fate:
         now = self.table.timeline().find(self.instant)
         if now is None:
-            # What is left of it is nobody else's business, and the lock may be hard to get.
+            # What is left of it is no other writer's business, and the lock may be hard to get.
             remove_files_of(self.table, self.instant)
             return Fate.UNDONE
         if now.is_pending and self.pending.may_still_take_place:
@@ -254,7 +254,7 @@ class WriteTransaction:
                     was_given_up = self._was_rolled_back or self.pending.is_expired
                     execute_rollback(self.table, now, lists_files=was_given_up)
                     return Fate.UNDONE
-        assert self._completing is not None, "nobody else completes a write"
+        assert self._completing is not None, "no other writer completes this write"
         self.pending.tidy_up()
         return self._completing
 
@@ -291,7 +291,7 @@ class WriteTransaction:
     def _with_schema_of_both(
         self, metadata: CommitMetadata, timeline: ActiveTimeline
     ) -> CommitMetadata:
-        """The metadata with the columns that another writer added meanwhile.
+        """The metadata with the columns that another writer added concurrently.
 
         Raises ConflictError when the two cannot be one, or ours would be hidden behind a later
         instant.
@@ -302,7 +302,7 @@ class WriteTransaction:
             both = agree_on_schema(self._start.schema_json, now, mine, table=self.table.config.name)
         except InvalidDataError as error:
             raise ConflictError(
-                f"another writer changed the table's schema meanwhile: {error.message}",
+                f"another writer changed the table's schema: {error.message}",
                 table=self.table.location.uri,
                 instant=self.instant,
                 value=error.value,
@@ -310,7 +310,7 @@ class WriteTransaction:
         later = timeline.of(*COMMIT_ACTIONS).completed().after(self.instant)
         if len(later) and both and hides(now, both):
             raise ConflictError(
-                "another write completed meanwhile, with the schema from before ours; write again",
+                "a concurrent write completed with the schema from before ours; write again",
                 table=self.table.location.uri,
                 instant=self.instant,
                 value=later.last(),
@@ -335,7 +335,7 @@ class WriteTransaction:
         return replace(metadata, extra_metadata=extra)
 
     def _require_pending(self, timeline: ActiveTimeline) -> None:
-        """Raise ConflictError when somebody rolled this write back.
+        """Raise ConflictError when another process rolled this write back.
 
         That removes the inflight object first and the requested one next. Only the requested one
         is never made twice: an inflight object alone may be ours, made just after the rollback.
@@ -349,7 +349,7 @@ class WriteTransaction:
         ):
             self._was_rolled_back = True
             raise ConflictError(
-                "this write was rolled back by another writer meanwhile; write again",
+                "this write was rolled back by another writer; write again",
                 table=self.table.location.uri,
                 instant=self.instant,
             )

@@ -36,24 +36,24 @@ def require_agreed_uniqueness(
 ) -> None:
     """Raise ConflictError when keys became unique in the whole table since the write was planned.
 
-    Hudi may have made a record index meanwhile, or somebody may have declared a global index. Call
-    under the table lock, before the commit completes; reads the properties anew.
+    Hudi may have made a record index since, or another process may have declared a global index.
+    Call under the table lock, before the commit completes; reads the properties again.
     """
     if unique_keys(operation, config) is not UniqueKeys.PARTITION:
         return
     table.reload_config()
     if global_index(table) is not None:
         raise ConflictError(
-            f"meanwhile keys became unique in the whole table ({says_unique(table)}), and this "
-            f"write looked for them in their partitions ({config.index.type}); write again",
+            f"keys became unique in the whole table ({says_unique(table)}) while this write "
+            f"looked for them in their partitions ({config.index.type}); write again",
             table=table.uri,
         )
 
 
-def told_uniqueness(
+def reported_uniqueness(
     table: TableConfig, operation: WriteOperation, config: WriteConfig
 ) -> UniqueKeys | None:
-    """Within what the keys of an upsert are unique; None where nobody has to be told.
+    """Within what the keys of an upsert are unique; None where there is nothing to report.
 
     In a table without partitions there is no difference, and other operations look no keys up.
     """
@@ -66,7 +66,7 @@ def undeclared_index(
     table: HoodieTable, operation: WriteOperation, config: WriteConfig
 ) -> tuple[str, ...]:
     """A note for an upsert by a global index that the table does not keep."""
-    if told_uniqueness(table.config, operation, config) is not UniqueKeys.TABLE:
+    if reported_uniqueness(table.config, operation, config) is not UniqueKeys.TABLE:
         return ()
     if global_index(table) is not None:
         return ()

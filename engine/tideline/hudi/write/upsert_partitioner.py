@@ -1,7 +1,7 @@
 """Which rows are written by which task: the upsert partitioner.
 
 1. One update bucket per file group that a row was located in.
-2. The average record size comes from the newest commit that is large enough to tell.
+2. The average record size comes from the newest commit that is large enough.
 3. Inserts of a partition first fill its small files, re-using a file group's update bucket.
 4. The rest is split into insert buckets, each a new file group.
 5. Every bucket that takes inserts has a cumulative share of its partition's inserts; a key's hash

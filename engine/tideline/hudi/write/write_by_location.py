@@ -52,7 +52,7 @@ def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wri
         view,
         table_type,
         is_global=index.type.is_global,
-        tells_deleted=operation is WriteOperation.INSERT,
+        separates_deleted=operation is WriteOperation.INSERT,
         has_rows_in_logs=may_have_rows_in_logs(table, transaction.timeline),
     )
     if operation is WriteOperation.INSERT:

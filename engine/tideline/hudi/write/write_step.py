@@ -33,7 +33,7 @@ def handle_context(transaction: WriteTransaction, engine: WriteEngine) -> Handle
     history = known and known.reading(engine.schema, transaction.instant)
     context = table_context(transaction.table, transaction.instant, engine.schema, config, history)
     if operation is WriteOperation.DELETE:
-        # An explicit delete carries no ordering value: it wins over whatever is stored.
+        # An explicit delete carries no ordering value: it wins over any stored value.
         merge_mode = MergeMode.COMMIT_TIME_ORDERING
         context = replace(context, merge_mode=merge_mode, ordering_fields=())
     return replace(
@@ -68,7 +68,7 @@ def combines(operation: WriteOperation, config: WriteConfig) -> bool:
 
 
 def record_bytes(table: HoodieTable, timeline: ActiveTimeline, config: WriteConfig) -> int:
-    """Bytes per record in base files, as the newest large commit tells; see average_record_size."""
+    """Bytes per record in base files, as the newest large commit shows; see average_record_size."""
     is_merged = table.config.table_type is TableType.MERGE_ON_READ
     actions = (Action.COMMIT, Action.DELTACOMMIT) if is_merged else (Action.COMMIT,)
 

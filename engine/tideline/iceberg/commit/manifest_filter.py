@@ -2,9 +2,9 @@
 
 1. A manifest that cannot hold a removed file, by the partitions its list names for it, is not even
    read; one that was read and holds none stays as it is.
-2. Any other is written anew: removed files become DELETED entries of this snapshot, the other live
+2. Any other is rewritten: removed files become DELETED entries of this snapshot, the other live
    ones EXISTING, all with the sequence numbers, snapshot ids and row ids they have. DELETED entries
-   of earlier snapshots are dropped: they told that snapshot's story.
+   of earlier snapshots are dropped: they describe that snapshot.
 
 Results are kept by the manifest's location, so that a second attempt only filters what is new.
 """

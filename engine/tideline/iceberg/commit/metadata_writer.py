@@ -42,7 +42,7 @@ class MetadataWriter:
         spec_id: int,
         content: ManifestContent,
     ) -> ManifestFile:
-        """One manifest of `entries`, whatever its size."""
+        """One manifest of `entries`, regardless of its size."""
         return self._store(self._encode(entries, metadata, spec_id, content), metadata)
 
     def write_manifests(

@@ -38,19 +38,19 @@ class RewriteFiles:
     def __post_init__(self) -> None:
         """Raises InvalidDataError for what could not be a rewrite of the same rows."""
         if not self.removed_data and not self.removed_deletes:
-            raise InvalidDataError("A rewrite must replace files")
+            raise InvalidDataError("a rewrite must replace files")
         if self.added_data and not self.removed_data:
-            raise InvalidDataError("A rewrite that replaces no data file cannot add one")
+            raise InvalidDataError("a rewrite that replaces no data file cannot add one")
         if self.added_deletes and not self.removed_deletes:
-            raise InvalidDataError("A rewrite that replaces no delete file cannot add one")
+            raise InvalidDataError("a rewrite that replaces no delete file cannot add one")
         for file in (*self.removed_data, *self.added_data):
             if file.content is not FileContent.DATA:
-                raise InvalidDataError("A delete file is no data file", path=file.file_path)
+                raise InvalidDataError("a delete file is no data file", path=file.file_path)
         added = {file.file_path for file in self.added_data}
         clash = next((one for one in self.removed_data if one.file_path in added), None)
         if clash is not None:
-            raise InvalidDataError("A file cannot replace itself", path=clash.file_path)
+            raise InvalidDataError("a file cannot replace itself", path=clash.file_path)
         before = sum(file.record_count for file in self.removed_data)
         after = sum(file.record_count for file in self.added_data)
         if after > before:
-            raise InvalidDataError("A rewrite cannot add rows", value=f"{before} became {after}")
+            raise InvalidDataError("a rewrite cannot add rows", value=f"{before} became {after}")

@@ -1,6 +1,6 @@
 """The commit that replaces files by others with the same rows.
 
-Rows never come, go or change by it, whatever other writers do meanwhile:
+It never adds, removes or changes rows, regardless of what other writers do concurrently:
 
 1. no row of a replaced file may have been deleted since the rewrite read it (validation.py);
 2. every replaced file must still belong to the branch (rewritten_manifests.py);
@@ -76,7 +76,7 @@ class _Replacement:
         reason = find_conflict(self.io, metadata, self.rewrite)
         head = metadata.ref_snapshot(self.rewrite.branch)
         if reason is not None or head is None:
-            return Conflicted(reason or f"branch {self.rewrite.branch} leads nowhere")
+            return Conflicted(reason or f"branch {self.rewrite.branch} has no snapshot")
         if self.manifests is None:
             policy = MergePolicy.of(metadata.properties)
             self.manifests = ManifestRewrite(self.io, self.writer, self.rewrite, policy)
@@ -93,13 +93,13 @@ def _check_fits(rewrite: RewriteFiles, metadata: TableMetadata) -> None:
     """Refuses what the table's format version has no place for."""
     ref = metadata.refs.get(rewrite.branch)
     if ref is not None and ref.type != "branch":
-        raise ConfigError("A snapshot goes on a branch, this is a tag", value=rewrite.branch)
+        raise ConfigError("a snapshot goes on a branch, this is a tag", value=rewrite.branch)
     for added in rewrite.added_deletes:
         file, version = added.file, metadata.format_version
         is_position_file = file.content.name == "POSITION_DELETES" and not file.is_deletion_vector
         if version == 1 or (version == 2 and file.is_deletion_vector):
-            message = f"Format version {version} has no such delete files"
+            message = f"format version {version} has no such delete files"
             raise InvalidDataError(message, table=metadata.location, path=file.file_path)
         if version > 2 and is_position_file:
-            message = f"Format version {version} takes deletion vectors, no position delete files"
+            message = f"format version {version} takes deletion vectors, no position delete files"
             raise InvalidDataError(message, table=metadata.location, path=file.file_path)

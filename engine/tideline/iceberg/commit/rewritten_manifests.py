@@ -141,7 +141,7 @@ class ManifestRewrite:
         if content is ManifestContent.DATA:
             number = self._rewrite.sequence_number
             for file in self._rewrite.added_data:
-                # Row ids are given out by the manifest list, whatever the file says.
+                # Row ids are given out by the manifest list, regardless of what the file says.
                 file = replace(file, first_row_id=None)
                 yield ManifestEntry(EntryStatus.ADDED, snapshot_id, number, None, file)
         else:

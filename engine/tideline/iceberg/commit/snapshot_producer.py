@@ -3,10 +3,10 @@
 The optimistic loop around it, the same for every kind of change:
 
 1. load the newest metadata; when it lists our snapshot, an earlier attempt won although its reply
-   said otherwise;
+   was an error;
 2. let the change validate and make its manifests; it may find that it is void;
 3. write the manifest list and ask for the snapshot to be added and the branch to be moved;
-4. when the table changed meanwhile, wait and begin again.
+4. when the table has changed, wait and begin again.
 
 Every attempt has the same snapshot id, so any of them is recognised. Files that no published
 snapshot uses are removed when that is certain, and never when the outcome is unknown

@@ -101,7 +101,7 @@ class SummaryBuilder:
         self._of(partition).remove(file)
 
     def properties(self, *, partition_limit: int = 0) -> dict[str, str]:
-        """The part of the summary that tells of files."""
+        """The part of the summary about files."""
         result = self.counts.properties()
         if self.duplicates:
             result["deleted-duplicate-files"] = str(self.duplicates)
@@ -151,7 +151,7 @@ def partition_limit(properties: Mapping[str, str]) -> int:
     try:
         return int(text)
     except ValueError as error:
-        message = f"The table property {PARTITION_LIMIT_PROPERTY} must be a whole number"
+        message = f"the table property {PARTITION_LIMIT_PROPERTY} must be a whole number"
         raise ConfigError(message, value=text) from error
 
 

@@ -27,6 +27,6 @@ def remove_unused(io: FileIO, writer: MetadataWriter, metadata: TableMetadata) -
     try:
         used = {manifest.path for manifest in manifests_of(io, snapshot)}
     except TidelineError as error:
-        _log.warning("cannot tell which manifests of a commit are used: %s", error)
+        _log.warning("cannot find out which manifests of a commit are used: %s", error)
         return
     remove_quietly(io, writer.unused({*used, snapshot.manifest_list}))

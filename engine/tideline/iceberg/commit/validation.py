@@ -140,7 +140,7 @@ class _ReplacedFiles:
 
 
 def _path_bounds(file: DataFile) -> tuple[bytes | None, bytes | None]:
-    """The first and the last path that a position delete file names, where the manifest tells.
+    """The first and the last path that a position delete file names, where the manifest has bounds.
 
     Bounds outside ASCII are not used: writers in Java order such strings otherwise than bytes.
     """

@@ -55,7 +55,7 @@ def arrow_type(kind: FieldType) -> pa.DataType:
         case Primitive():
             if kind.name not in _PRIMITIVES:
                 raise UnsupportedTableError(
-                    "Columns of this type are not supported", value=kind.name
+                    "columns of this type are not supported", value=kind.name
                 )
             return _PRIMITIVES[kind.name]
         case Decimal():
@@ -209,7 +209,7 @@ def _stored_type(kind: FieldType) -> pa.DataType:
         case Primitive(name="uuid"):
             return pa.uuid()
         case Primitive(name="unknown"):
-            raise UnsupportedTableError("A column of unknown type inside another is not supported")
+            raise UnsupportedTableError("a column of unknown type inside another is not supported")
         case StructType():
             return pa.struct(
                 [arrow_field(field).with_type(_stored_type(field.type)) for field in kind.fields]

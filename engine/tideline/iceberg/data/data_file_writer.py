@@ -110,7 +110,7 @@ class DataFileWriter:
         try:
             self._writer.write_table(table, row_group_size=max(1, table.num_rows))
         except pa.ArrowInvalid as error:
-            raise CorruptTableError(f"Rows cannot be written: {error}", path=self.uri) from error
+            raise CorruptTableError(f"rows cannot be written: {error}", path=self.uri) from error
 
     def finish(self, *, spec_id: int, partition: tuple[Any, ...]) -> DataFile:
         """Write the footer. What the manifest is to say of the file."""

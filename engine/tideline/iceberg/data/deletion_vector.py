@@ -43,12 +43,12 @@ def decode_deletion_vector(blob: bytes, *, path: str) -> Positions:
         body = blob[4 : 4 + length]
         (checksum,) = struct.unpack_from(">I", blob, 4 + length)
     except struct.error as error:
-        raise CorruptTableError("A deletion vector is cut short", path=path) from error
+        raise CorruptTableError("a deletion vector is cut short", path=path) from error
     if body[:4] != MAGIC:
-        raise CorruptTableError("A deletion vector lacks its magic number", path=path)
+        raise CorruptTableError("a deletion vector lacks its magic number", path=path)
     if crc32(body) != checksum:
-        raise CorruptTableError("A deletion vector's checksum does not fit", path=path)
-    with faults_named("A deletion vector cannot be read", path=path):
+        raise CorruptTableError("a deletion vector's checksum does not fit", path=path)
+    with faults_named("a deletion vector cannot be read", path=path):
         return _Reader(memoryview(body)[4:]).positions()
 
 

@@ -80,10 +80,10 @@ class FileRows:
     def _source(self, file: DataFile) -> ParquetSource:
         if file.file_format != "PARQUET":
             raise UnsupportedTableError(
-                "Only parquet files can be rewritten", path=file.file_path, value=file.file_format
+                "only parquet files can be rewritten", path=file.file_path, value=file.file_format
             )
         if file.key_metadata is not None:
-            raise UnsupportedTableError("Encrypted files cannot be rewritten", path=file.file_path)
+            raise UnsupportedTableError("encrypted files cannot be rewritten", path=file.file_path)
         return ParquetSource(
             self._io,
             file.file_path,
@@ -112,7 +112,7 @@ class FileRows:
 
     def _positions_in(self, file: DataFile) -> Mapping[str, Positions]:
         if file.is_deletion_vector:
-            raise CorruptTableError("A deletion vector among position deletes", path=file.file_path)
+            raise CorruptTableError("a deletion vector among position deletes", path=file.file_path)
 
         def load() -> tuple[Mapping[str, Positions], int]:
             rows = self._source(file).batches(DELETE_FIELDS)
@@ -135,7 +135,7 @@ class FileRows:
         by_fields: dict[tuple[int, ...], list[DataFile]] = {}
         for file in task.equality_deletes:
             if not file.equality_ids:
-                raise CorruptTableError("Equality deletes name no fields", path=file.file_path)
+                raise CorruptTableError("equality deletes name no fields", path=file.file_path)
             by_fields.setdefault(tuple(sorted(file.equality_ids)), []).append(file)
         hidden: list[NestedField] = []
         comparisons = []
@@ -161,7 +161,7 @@ class FileRows:
                 hidden.append(replace(column, name=f"{column.name} ({number})", required=False))
                 return replace(path, column=len(fields)), only_field(column, number)
         raise CorruptTableError(
-            "Equality deletes compare a field no schema has", path=file.file_path, value=number
+            "equality deletes compare a field no schema has", path=file.file_path, value=number
         )
 
     def _deleted_values(
@@ -200,5 +200,5 @@ def _named_vector(body: bytes, referenced: str, path: str) -> bytes:
         if (blob.type, blob.properties.get("referenced-data-file")) == (BLOB_TYPE, referenced):
             return body[blob.offset : blob.offset + blob.length]
     raise CorruptTableError(
-        "A Puffin file lacks the vector it should hold", path=path, value=referenced
+        "a Puffin file lacks the vector it should hold", path=path, value=referenced
     )

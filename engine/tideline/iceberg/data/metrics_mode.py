@@ -3,7 +3,7 @@
 1. `write.metadata.metrics.default` holds for every column. Without it, it is truncate(16), and in
    schemas with more fields than `write.metadata.metrics.max-inferred-column-defaults` only the
    first so many leaves have any, those of outer structs first.
-2. Columns of the sort order have bounds, whatever the default.
+2. Columns of the sort order have bounds, regardless of the default.
 3. `write.metadata.metrics.column.<name>` overrides both.
 
 Source: Iceberg's `MetricsConfig`, `MetricsModes`.

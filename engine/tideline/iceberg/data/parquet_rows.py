@@ -69,13 +69,13 @@ class ParquetSource:
         except MemoryError:
             raise
         except pa.ArrowNotImplementedError as error:
-            raise UnsupportedTableError(f"A data file uses {error}", path=self.uri) from error
+            raise UnsupportedTableError(f"a data file uses {error}", path=self.uri) from error
         except (pa.ArrowException, OSError) as error:
             # What Arrow itself finds wrong with a file's bytes has no number of the system's.
             if getattr(error, "errno", None) is not None:
-                message = f"A data file could not be read: {error}"
+                message = f"a data file could not be read: {error}"
                 raise StorageUnavailableError(message, path=self.uri) from error
-            raise CorruptTableError(f"A data file is broken: {error}", path=self.uri) from error
+            raise CorruptTableError(f"a data file is broken: {error}", path=self.uri) from error
 
     def _open(self) -> pq.ParquetFile:
         local = self.io.local_path(self.uri)
@@ -138,7 +138,7 @@ class ParquetSource:
             return schema
         if self.mapping is None:
             raise UnsupportedTableError(
-                "A data file has no field ids and the table no schema.name-mapping.default",
+                "a data file has no field ids and the table no schema.name-mapping.default",
                 path=self.uri,
             )
         return with_mapped_ids(schema, self.mapping)

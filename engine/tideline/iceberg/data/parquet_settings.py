@@ -66,7 +66,7 @@ def _bloom_filters(properties: Mapping[str, str], schema: Schema) -> dict[int, B
         if not key.startswith(enabled) or value.lower() != "true":
             continue
         name = key.removeprefix(enabled)
-        # Engines that fold case record the column as they were told.
+        # Engines that fold case record the column as the user spelled it.
         field = schema.find(name) or schema.find(name, case_sensitive=False)
         if field is not None:
             rate = properties.get(f"{_PREFIX}bloom-filter-fpp.column.{name}", "0.01")

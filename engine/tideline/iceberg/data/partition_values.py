@@ -66,6 +66,6 @@ def _source(field: PartitionField, schema: Schema) -> ColumnPath | None:
     path = ColumnPath.find(schema.fields, field.source_id)
     if path is None:
         raise UnsupportedTableError(
-            "The output partition spec needs a column that was dropped", value=field.name
+            "the output partition spec needs a column that was dropped", value=field.name
         )
     return path

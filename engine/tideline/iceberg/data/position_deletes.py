@@ -1,6 +1,6 @@
 """Position delete files: pairs of a data file's path and a row number in it.
 
-A file may speak of many data files and many files of one; each is read once and cut by path.
+A file may cover many data files, and many files may cover one; each is read once and cut by path.
 
 Source: Iceberg's specification, "Position Delete Files".
 """
@@ -29,7 +29,7 @@ def positions_by_path(batches: Iterable[pa.RecordBatch], *, path: str) -> Mappin
     found: dict[str, list[Any]] = {}
     for batch in batches:
         if batch.column(0).null_count or batch.column(1).null_count:
-            raise CorruptTableError("A position delete file has nulls", path=path)
+            raise CorruptTableError("a position delete file has nulls", path=path)
         encoded = batch.column(0).dictionary_encode()
         codes = encoded.indices.to_numpy()
         order = np.argsort(codes, kind="stable")

@@ -58,7 +58,7 @@ class Projection:
     ) -> Projection:
         """Match `wanted` with a file's columns; `constants` are its identity partition values.
 
-        Raises CorruptTableError for a required field that is nowhere, UnsupportedTableError for a
+        Raises CorruptTableError for a required field that is missing, UnsupportedTableError for a
         type that cannot become the wanted one.
         """
         matcher = _Matcher(path, constants)
@@ -104,7 +104,7 @@ class _Matcher:
         elif field.initial_default is not None:
             value = _default(field)
         elif field.required:
-            raise CorruptTableError(f"Required column {field.name!r} is missing", path=self.path)
+            raise CorruptTableError(f"required column {field.name!r} is missing", path=self.path)
         else:
             value = None
         return _Step(arrow_type(field.type), None, value)
@@ -144,7 +144,7 @@ def _default(field: NestedField) -> pa.Scalar:
     """A default is a JSON single value, see the specification's Appendix D."""
     value, kind = field.initial_default, arrow_type(field.type)
     if types.is_nested(kind):
-        raise UnsupportedTableError(f"Nested column {field.name!r} has a default that is not null")
+        raise UnsupportedTableError(f"nested column {field.name!r} has a default that is not null")
     try:
         if field.type == Primitive("uuid"):
             return as_arrow(UUID(value), field.type)
@@ -156,7 +156,7 @@ def _default(field: NestedField) -> pa.Scalar:
             return pa.scalar(value).cast(kind)
         return pa.scalar(value, kind)
     except (ValueError, TypeError) as error:
-        message = f"The default of column {field.name!r} is no {field.type}"
+        message = f"the default of column {field.name!r} is no {field.type}"
         raise CorruptTableError(message, value=value) from error
 
 

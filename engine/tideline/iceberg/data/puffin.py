@@ -70,16 +70,16 @@ class Blob:
 def read_blobs(body: bytes, *, path: str) -> tuple[Blob, ...]:
     """What the footer of a whole file lists. Raises CorruptTableError, UnsupportedTableError."""
     if len(body) < _FOOTER_END_BYTES + 8 or body[:4] != MAGIC or body[-4:] != MAGIC:
-        raise CorruptTableError("Not a Puffin file", path=path)
+        raise CorruptTableError("not a Puffin file", path=path)
     size, flags = struct.unpack("<iI", body[-_FOOTER_END_BYTES:-4])
     payload = body[-_FOOTER_END_BYTES - size : -_FOOTER_END_BYTES]
     if flags & ~_IS_COMPRESSED:
-        raise UnsupportedTableError("A Puffin file has unknown flags", path=path, value=flags)
+        raise UnsupportedTableError("a Puffin file has unknown flags", path=path, value=flags)
     if size < 0 or size > len(body) - _FOOTER_END_BYTES:
         raise CorruptTableError(
-            "A Puffin file's footer is longer than the file", path=path, value=size
+            "a Puffin file's footer is longer than the file", path=path, value=size
         )
-    with faults_named("A Puffin file's footer cannot be read", path=path, also=(OSError,)):
+    with faults_named("a Puffin file's footer cannot be read", path=path, also=(OSError,)):
         if flags & _IS_COMPRESSED:
             with pa.input_stream(pa.BufferReader(payload), compression="lz4") as stream:
                 payload = stream.read(read_limits().object_bytes_max + 1)

@@ -16,7 +16,7 @@ from tideline.iceberg.metadata.table_metadata import TableMetadata
 ROW_ID = NestedField(2147483540, "_row_id", Primitive("long"))
 LAST_UPDATED = NestedField(2147483539, "_last_updated_sequence_number", Primitive("long"))
 LINEAGE_FIELDS = (ROW_ID, LAST_UPDATED)
-"""Where a row came from (version 3): files written anew carry both along."""
+"""Where a row came from (version 3): rewritten files carry both along."""
 
 _LINEAGE_SINCE_VERSION = 3
 

@@ -41,7 +41,7 @@ def transformed(transform: Transform, column: pa.Array) -> pa.Array:
             return pc.cast(_whole(column, _DAY_UNITS), pa.int32()).view(pa.date32())
         case "hour":
             return pc.cast(_whole(column, _HOUR_UNITS), pa.int32())
-    raise UnsupportedTableError("Unknown partition transform", value=str(transform))
+    raise UnsupportedTableError("unknown partition transform", value=str(transform))
 
 
 def _width(transform: Transform) -> int:
@@ -74,7 +74,7 @@ def _hashes(column: Any) -> Any:
         _, offsets, data = column.buffers()
         cuts = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
         return hash_bytes(np.frombuffer(data or b"", np.uint8), cuts.astype(np.int64))
-    raise UnsupportedTableError("A column of this type cannot be bucketed", value=kind)
+    raise UnsupportedTableError("a column of this type cannot be bucketed", value=kind)
 
 
 def _fixed_rows(column: Any) -> Any:
@@ -107,7 +107,7 @@ def _truncated(column: Any, width: int) -> pa.Array:
         return pa.array(below, kind, mask=column.is_null().to_numpy(zero_copy_only=False))
     if types.is_decimal128(kind):
         return _truncated_decimals(column, width)
-    raise UnsupportedTableError("A column of this type cannot be truncated", value=kind)
+    raise UnsupportedTableError("a column of this type cannot be truncated", value=kind)
 
 
 def _truncated_decimals(column: Any, width: int) -> pa.Array:

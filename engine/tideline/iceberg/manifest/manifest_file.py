@@ -99,7 +99,7 @@ def read_manifest(
         try:
             entry = reader.entry(record, next_row_id)
         except PARSER_FAULTS as error:
-            message = "A manifest entry cannot be understood"
+            message = "a manifest entry cannot be understood"
             raise CorruptTableError(message, path=manifest.path, value=repr(error)) from error
         if next_row_id is not None and entry.is_live and not reader.names_row_id(record):
             next_row_id += entry.data_file.record_count
@@ -156,7 +156,7 @@ def encode_manifest(
 
 @dataclass(frozen=True, slots=True)
 class _EntryReader:
-    """Finds fields by id under whatever name the writer gave them."""
+    """Finds fields by id under any name the writer gave them."""
 
     entry_names: Mapping[int, str]
     file_names: Mapping[int, str]
@@ -168,7 +168,7 @@ class _EntryReader:
     def of(
         cls, schema: Mapping[str, Any], manifest: ManifestFile, skipped: Set[int]
     ) -> _EntryReader:
-        message = "A manifest lacks fields that the specification requires"
+        message = "a manifest lacks fields that the specification requires"
         with faults_named(message, path=manifest.path):
             entry_fields = {field["field-id"]: field for field in schema["fields"]}
             file_fields = {f["field-id"]: f for f in not_null(entry_fields[2]["type"])["fields"]}

@@ -32,7 +32,7 @@ class EncodedManifestList:
 def read_manifest_list(body: bytes, *, path: object = None) -> tuple[ManifestFile, ...]:
     """The manifests of a snapshot. Raises CorruptTableError naming `path`."""
     container = open_container(body, path=path)
-    message = "A manifest list lacks fields that the specification requires"
+    message = "a manifest list lacks fields that the specification requires"
     with faults_named(message, path=path):
         names = {field["field-id"]: field["name"] for field in container.schema["fields"]}
         summaries = _summary_names(container.schema, names)

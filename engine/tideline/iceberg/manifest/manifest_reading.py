@@ -21,7 +21,7 @@ from tideline.iceberg.metadata.snapshot import Snapshot
 from tideline.iceberg.table.file_io import FileIO
 
 WORKERS = 8
-"""Manifests fetched at the same time."""
+"""Manifests fetched concurrently."""
 
 _STATUS, _DATA_FILE, _FILE_PATH = 0, 2, 100
 
@@ -55,7 +55,7 @@ def live_paths(io: FileIO, manifest: ManifestFile) -> Iterator[str]:
     Raises as `manifests_of` does.
     """
     container = open_container(io.read(manifest.path), path=manifest.path)
-    message = "A manifest lacks fields that the specification requires"
+    message = "a manifest lacks fields that the specification requires"
     with faults_named(message, path=manifest.path):
         names = {field["field-id"]: field for field in container.schema["fields"]}
         status, file = names[_STATUS]["name"], names[_DATA_FILE]
@@ -79,13 +79,13 @@ def in_parallel(work: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
 
 
 def _unlisted(io: FileIO, path: str, snapshot: Snapshot) -> ManifestFile:
-    """A manifest that old version 1 metadata names without a list: its own header tells the rest.
+    """A manifest that old version 1 metadata names without a list: its own header has the rest.
 
     Its files count as added by the snapshot at hand unless they name another one, as they must.
     """
     body = io.read(path)
     header = open_container(body, path=path).metadata
-    with faults_named("A manifest's header is not understood", path=path):
+    with faults_named("a manifest's header is not understood", path=path):
         spec_id = int(header.get("partition-spec-id", "0"))
     return ManifestFile(
         path=path,

@@ -1,7 +1,7 @@
 """Iceberg types as Avro schemas, with field ids (spec, Appendix A, "Avro").
 
 Integer-keyed maps become arrays of key and value records. Names that Avro does not allow are
-written as Iceberg's Java code does, with the original beside them.
+written as Iceberg's Java code does, with the original next to them.
 """
 
 from __future__ import annotations

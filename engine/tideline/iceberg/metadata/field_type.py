@@ -141,7 +141,7 @@ def parse_type(value: Any) -> FieldType:
             )
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptTableError(f"A {kind} type lacks {error}", value=value) from error
-    raise CorruptTableError("Not an Iceberg type", value=value)
+    raise CorruptTableError("not an Iceberg type", value=value)
 
 
 def parse_struct(value: Mapping[str, Any]) -> StructType:
@@ -228,4 +228,4 @@ def _parse_primitive(text: str) -> FieldType:
         return Fixed(int(match[1]))
     if text.partition("(")[0] in _REFUSED:
         raise UnsupportedTableError("Tideline does not maintain tables with this type", value=text)
-    raise CorruptTableError("Not an Iceberg type", value=text)
+    raise CorruptTableError("not an Iceberg type", value=text)

@@ -31,5 +31,5 @@ def _length(properties: Mapping[str, str]) -> int:
     try:
         return max(1, int(text))
     except ValueError as error:
-        message = f"The table property {LENGTH_PROPERTY} must be a whole number"
+        message = f"the table property {LENGTH_PROPERTY} must be a whole number"
         raise ConfigError(message, value=text) from error

@@ -138,7 +138,7 @@ def apply_updates(
 
 def _with_snapshot(metadata: TableMetadata, snapshot: Snapshot) -> TableMetadata:
     if metadata.snapshot(snapshot.snapshot_id) is not None:
-        message = "The table already lists a snapshot of this id"
+        message = "the table already lists a snapshot of this id"
         raise CorruptTableError(message, table=metadata.location, value=snapshot.snapshot_id)
     next_row_id = metadata.next_row_id
     if next_row_id is not None:
@@ -178,8 +178,8 @@ def _without_ref(metadata: TableMetadata, name: str) -> TableMetadata:
 
 
 def _without_snapshots(metadata: TableMetadata, gone: frozenset[int]) -> TableMetadata:
-    """Without the snapshots, their statistics, and the part of the log that no longer tells the
-    whole story (as Iceberg does: everything up to the newest entry of a removed snapshot)."""
+    """Without the snapshots, their statistics, and the part of the log that is no longer complete
+    (as Iceberg does: everything up to the newest entry of a removed snapshot)."""
     log: list[SnapshotLogEntry] = []
     for entry in metadata.snapshot_log:
         if entry.snapshot_id in gone:

@@ -108,7 +108,7 @@ class PartitionSpec:
     def partition_type(self, schema: Schema) -> StructType:
         """The struct of its tuples, with the partition fields' own ids.
 
-        A source column that was dropped meanwhile leaves type `unknown`: `schema` should then be
+        A source column that has been dropped since leaves type `unknown`: `schema` should then be
         one that still had it.
         """
         return StructType(tuple(self._field(field, schema) for field in self.fields))
@@ -138,4 +138,4 @@ def parse_partition_fields(values: Any) -> tuple[PartitionField, ...]:
             for position, value in enumerate(values)
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise CorruptTableError(f"A partition field lacks {error}", value=values) from error
+        raise CorruptTableError(f"a partition field lacks {error}", value=values) from error

@@ -36,7 +36,7 @@ class Schema:
                 tuple(value.get("identifier-field-ids") or ()),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise CorruptTableError(f"A schema or one of its fields lacks {error}") from error
+            raise CorruptTableError(f"a schema or one of its fields lacks {error}") from error
 
     def json(self) -> dict[str, Any]:
         """The JSON that `parse` reads back."""

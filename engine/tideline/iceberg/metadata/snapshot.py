@@ -60,7 +60,7 @@ class Snapshot:
                 extra={name: item for name, item in value.items() if name not in _KNOWN},
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise CorruptTableError(f"A snapshot lacks {error}", value=value) from error
+            raise CorruptTableError(f"a snapshot lacks {error}", value=value) from error
 
     def json(self, format_version: int) -> dict[str, Any]:
         """The JSON that `parse` reads back, as `format_version` has it."""
@@ -109,7 +109,7 @@ class SnapshotRef:
                 value.get("max-ref-age-ms"),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise CorruptTableError(f"A snapshot reference lacks {error}", value=value) from error
+            raise CorruptTableError(f"a snapshot reference lacks {error}", value=value) from error
 
     def json(self) -> dict[str, Any]:
         """The JSON that `parse` reads back."""

@@ -33,7 +33,7 @@ class SortOrder:
         try:
             return cls(int(value["order-id"]), tuple(_field(field) for field in value["fields"]))
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise CorruptTableError(f"A sort order lacks {error}", value=dict(value)) from error
+            raise CorruptTableError(f"a sort order lacks {error}", value=dict(value)) from error
 
     def json(self) -> dict[str, Any]:
         """The JSON that `parse` reads back."""

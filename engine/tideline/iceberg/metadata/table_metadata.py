@@ -1,7 +1,7 @@
 """Table metadata: the JSON document that is the table (spec, "Table Metadata").
 
 Versions 1 to 3 are read; a document is written back in its own version. The parsed values stand
-beside the document they came from, so that fields unknown to Tideline survive a commit.
+next to the document they came from, so that fields unknown to Tideline survive a commit.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ class TableMetadata:
         """From the parsed JSON. Raises what `parse` raises."""
         version = document.get("format-version") if isinstance(document, Mapping) else None
         if not isinstance(version, int):
-            raise CorruptTableError("Table metadata names no format-version", path=path)
+            raise CorruptTableError("table metadata names no format-version", path=path)
         if version not in FORMAT_VERSIONS:
             message = "Tideline reads Iceberg format versions 1 to 3"
             raise UnsupportedTableError(message, path=path, value=f"format-version {version}")
-        with faults_named("Table metadata lacks a field, or one is wrong", path=path):
+        with faults_named("table metadata lacks a field, or one is wrong", path=path):
             metadata = _parse(cls, document, version)
         _check(metadata, path)
         return metadata
@@ -149,7 +149,7 @@ class TableMetadata:
             if schema.schema_id == wanted:
                 return schema
         raise CorruptTableError(
-            "The table has no schema of this id", table=self.location, value=wanted
+            "the table has no schema of this id", table=self.location, value=wanted
         )
 
     def spec(self, spec_id: int | None = None) -> PartitionSpec:
@@ -158,7 +158,7 @@ class TableMetadata:
         for spec in self.partition_specs:
             if spec.spec_id == wanted:
                 return spec
-        message = "The table has no partition spec of this id"
+        message = "the table has no partition spec of this id"
         raise CorruptTableError(message, table=self.location, value=wanted)
 
     def sort_order(self) -> SortOrder:
@@ -166,7 +166,7 @@ class TableMetadata:
         for order in self.sort_orders:
             if order.order_id == self.default_sort_order_id:
                 return order
-        message = "The table has no sort order of this id"
+        message = "the table has no sort order of this id"
         raise CorruptTableError(message, table=self.location, value=self.default_sort_order_id)
 
     def snapshot(self, snapshot_id: int | None = None) -> Snapshot | None:
@@ -205,7 +205,7 @@ class TableMetadata:
         try:
             return None if text is None else parse_json(text)
         except CorruptTableError as error:
-            message = "The property schema.name-mapping.default is no JSON"
+            message = "the property schema.name-mapping.default is no JSON"
             raise CorruptTableError(message, table=self.location) from error
 
 
@@ -255,7 +255,7 @@ def _parse(cls: type[TableMetadata], document: Mapping[str, Any], version: int) 
 def _table_uuid(document: Mapping[str, Any], version: int) -> str:
     if "table-uuid" in document or version > 1:
         return str(document["table-uuid"])
-    # Version 1 need not name one; whoever writes next gives it a lasting one, the same for all.
+    # Version 1 need not name one; the next writer gives it a lasting one, the same for all.
     return str(uuid.uuid5(uuid.NAMESPACE_URL, document["location"]))
 
 
@@ -301,5 +301,5 @@ def _check(metadata: TableMetadata, path: object) -> None:
         n: ref.snapshot_id for n, ref in metadata.refs.items() if ref.snapshot_id not in known
     }
     if dangling:
-        message = "A branch or tag leads to a snapshot that the metadata does not list"
+        message = "a branch or tag leads to a snapshot that the metadata does not list"
         raise CorruptTableError(message, table=metadata.location, path=path, value=dangling)

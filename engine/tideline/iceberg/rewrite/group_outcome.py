@@ -1,4 +1,4 @@
-"""What becomes of a file group that an engine was to write anew."""
+"""What becomes of a file group that an engine was to rewrite."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GroupOutcome: TypeAlias = GroupResult | GroupFailed
 
 
 class RewriteEngine(Protocol):
-    """Writes file groups anew, somewhere."""
+    """Rewrites file groups, somewhere."""
 
     def __call__(
         self,

@@ -145,7 +145,7 @@ class RewriteOptions:
         return int(self.target_size_bytes + (self.size_bytes_max - self.target_size_bytes) * 0.5)
 
     def outputs_expected(self, input_bytes: int) -> int:
-        """How many files that many bytes make, without a remainder nobody wants."""
+        """How many files that many bytes make, without a small remainder."""
         if self.strategy.shuffles:
             input_bytes = int(input_bytes * self.compression_factor)
         if input_bytes < self.target_size_bytes:
@@ -222,7 +222,7 @@ class _Reader:
             close = get_close_matches(unknown[0], self._known, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ConfigError(
-                f"There is no such option of a {strategy.value} rewrite{hint}",
+                f"there is no such option of a {strategy.value} rewrite{hint}",
                 value=", ".join(unknown),
             )
 
@@ -245,11 +245,11 @@ def _strategy(name: str | None, *, is_zorder: bool, has_terms: bool) -> RewriteS
         strategy = RewriteStrategy(name.strip().lower())
     except ValueError:
         known = ", ".join(one.value for one in RewriteStrategy)
-        raise ConfigError(f"The strategy of a rewrite is one of {known}", value=name) from None
+        raise ConfigError(f"the strategy of a rewrite is one of {known}", value=name) from None
     if strategy is RewriteStrategy.BINPACK and has_terms:
-        raise ConfigError("A binpack rewrite takes no sort order")
+        raise ConfigError("a binpack rewrite takes no sort order")
     if strategy is RewriteStrategy.ZORDER and not has_terms:
-        raise ConfigError("A zorder rewrite needs its columns as a sort order: zorder(a, b)")
+        raise ConfigError("a zorder rewrite needs its columns as a sort order: zorder(a, b)")
     if strategy is RewriteStrategy.SORT and is_zorder:
         return RewriteStrategy.ZORDER
     return strategy

@@ -16,15 +16,15 @@ from tideline.iceberg.rewrite.sort_terms import SortTerm
 def row_order(options: RewriteOptions, metadata: TableMetadata) -> RowOrder | None:
     """None for a rewrite that leaves rows in the order they have.
 
-    Raises ConfigError for a column that the table does not have, a transform nobody knows, and a
-    sort without an order where the table has none either.
+    Raises ConfigError for a column that the table does not have, an unknown transform, and a sort
+    without an order where the table has none either.
     """
     if options.strategy is RewriteStrategy.BINPACK:
         return None
     fields = tuple(_field(term, metadata) for term in options.sort_terms)
     fields = fields or metadata.sort_order().fields
     if not fields:
-        message = "The table has no sort order of its own: a sort must say by what"
+        message = "the table has no sort order of its own: a sort must say by what"
         raise ConfigError(message, table=metadata.location)
     return RowOrder(fields, is_curve=options.strategy is RewriteStrategy.ZORDER)
 
@@ -33,13 +33,13 @@ def _field(term: SortTerm, metadata: TableMetadata) -> SortField:
     schema = metadata.schema()
     column = schema.find(term.column) or schema.find(term.column, case_sensitive=False)
     if column is None:
-        message = "The table has no such column to sort by"
+        message = "the table has no such column to sort by"
         raise ConfigError(message, table=metadata.location, value=term.column)
     if ColumnPath.find(schema.fields, column.field_id) is None or parts_of(column.type):
-        message = "Rows cannot be sorted by a struct, a list, a map or what is in a list or map"
+        message = "rows cannot be sorted by a struct, a list, a map or what is in a list or map"
         raise ConfigError(message, table=metadata.location, value=term.column)
     transform = Transform.parse(term.transform)
     if not transform.is_known:
-        message = "There is no such transform to sort by"
+        message = "there is no such transform to sort by"
         raise ConfigError(message, table=metadata.location, value=term.transform)
     return SortField(column.field_id, transform, term.is_descending, term.nulls_first)

@@ -47,9 +47,9 @@ class Reason(Enum):
 class FileGroup:
     """Files that are rewritten together, and what is to come of them.
 
-    `partition` is the empty tuple for files of another spec than the current one; `spec_id` is
-    then that of the first. Deletes are gone from the output, so `rows_deleted` of `rows` are
-    expected to be missing there, as far as the metadata can tell.
+    `partition` is the empty tuple for files of another spec than the current one; `spec_id` is then
+    that of the first. Deletes are gone from the output, so `rows_deleted` of `rows` are expected to
+    be missing there, as far as the metadata shows.
     """
 
     index: int
@@ -212,7 +212,7 @@ def _has_many_deleted_rows(task: FileScanTask, options: RewriteOptions) -> bool:
 
 
 def _rows_deleted(task: FileScanTask) -> int:
-    """By the deletes that concern no other file: of others nobody knows how many are of this."""
+    """By the deletes that concern no other file: of others it is unknown how many are of this."""
     known = sum(one.record_count for one in task.deletes if referenced_data_file(one))
     return min(known, task.data_file.record_count)
 

@@ -1,8 +1,8 @@
 """Rewriting data files from plan to commit.
 
 1. Plan over the newest snapshot of the branch.
-2. An engine writes the groups anew. A group whose new files have other numbers of rows than they
-   must counts as failed.
+2. An engine rewrites the groups. A group whose new files have other numbers of rows than they must
+   counts as failed.
 3. Commit all groups at once; or, with partial progress, so many at a time that there are at most
    `partial-progress.max-commits`, a failed group or commit leaving the others alone.
 4. With `remove-dangling-deletes` one more commit removes the delete files that are left without a
@@ -145,7 +145,7 @@ class _Run:
         for failed in self.failed_commits:
             if failed.unknown is not None:
                 raise self._unknown(failed.unknown)
-            message = f"The rewrite is void: {failed.reason}"
+            message = f"the rewrite is void: {failed.reason}"
             raise ConflictError(message, table=self.table.metadata.location)
 
     def in_parts(self, engine: RewriteEngine) -> None:
@@ -281,5 +281,5 @@ def _row_error(group: FileGroup, added: Sequence[DataFile]) -> CorruptTableError
     if rows == group.rows or (has_deletes and rows < group.rows):
         return None
     first = group.tasks[0].data_file.file_path
-    message = f"A file group has {group.rows} rows by its metadata, but {rows} were read"
+    message = f"a file group has {group.rows} rows by its metadata, but {rows} were read"
     return CorruptTableError(message, path=first)

@@ -47,7 +47,7 @@ def parse_sort_order(text: str) -> tuple[bool, tuple[SortTerm, ...]]:
     curve = _ZORDER.fullmatch(text)
     terms = tuple(_term(part) for part in _split(curve["columns"] if curve else text))
     if curve and any(term != SortTerm(term.column) for term in terms):
-        raise ConfigError("A z-order takes plain column names", value=text)
+        raise ConfigError("a z-order takes plain column names", value=text)
     return curve is not None, terms
 
 
@@ -69,7 +69,7 @@ def _term(text: str) -> SortTerm:
     found = _TERM.fullmatch(text)
     if found is None:
         raise ConfigError(
-            "The sort order cannot be read: it is like `a DESC NULLS LAST, bucket(4, b)`",
+            "the sort order cannot be read: it is like `a DESC NULLS LAST, bucket(4, b)`",
             value=text.strip(),
         )
     is_descending = (found["direction"] or "").lower() == "desc"

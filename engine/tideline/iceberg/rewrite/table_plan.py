@@ -1,4 +1,4 @@
-"""Planning a rewrite of a table: its branch's files scanned, grouped, and told as JSON."""
+"""Planning a rewrite of a table: its branch's files scanned, grouped, and reported as JSON."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def plan_table_rewrite(
     """
     ref = metadata.refs.get(branch)
     if ref is None and branch != MAIN:
-        message = "The table has no such branch"
+        message = "the table has no such branch"
         raise ConfigError(message, table=metadata.location, value=branch)
     if ref is not None and ref.type != "branch":
-        message = "A tag stays where it is: only a branch can be rewritten"
+        message = "a tag stays where it is: only a branch can be rewritten"
         raise ConfigError(message, table=metadata.location, value=branch)
     snapshot = metadata.ref_snapshot(branch)
     return plan_rewrite(

@@ -1,7 +1,7 @@
 """A filter tied to a schema: columns by id, values in their types, no NOT left.
 
 The same shape serves for partitions, where a reference is a position in the partition tuple (see
-projection.py). Whoever evaluates it decides per predicate whether it may hold.
+projection.py). The evaluating code decides per predicate whether it may hold.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TEXTS = ("string", "binary")
 
 @dataclass(frozen=True, slots=True)
 class BoundPredicate:
-    """What is asked of one column, or of one partition value."""
+    """What is required of one column, or of one partition value."""
 
     reference: int
     type: PrimitiveType
@@ -49,7 +49,7 @@ NEVER = AnyOf(())
 
 
 def bind(condition: Filter, schema: Schema) -> BoundFilter:
-    """Names are found as written, else whatever their case.
+    """Names are found as written, else regardless of case.
 
     Raises ConfigError for an unknown column, one that has no single value in a row, or a value
     that does not fit the column's type.
@@ -104,11 +104,11 @@ def _column(name: str, schema: Schema) -> tuple[NestedField, PrimitiveType]:
     field = schema.find(name) or schema.find(name, case_sensitive=False)
     if field is None:
         known = ", ".join(one.name for one in schema.fields)
-        raise ConfigError(f"The filter names a column that is not there; there are {known}",
+        raise ConfigError(f"the filter names a column that is not there; there are {known}",
                           value=name)  # fmt: skip
     if parts_of(field.type) or not _is_single(field, schema):
         raise ConfigError(
-            "A filter cannot ask for a whole struct, nor for what is in a list or map", value=name
+            "a filter cannot ask for a whole struct, nor for what is in a list or map", value=name
         )
     return field, field.type  # type: ignore[return-value]
 

@@ -5,7 +5,7 @@
    number; one that names a single data file, to that one.
 3. An equality delete file applies to data files of its own partition, or of all when its spec is
    unpartitioned, if their sequence number is lower.
-4. Bounds and null counts can tell that a delete file holds nothing for a data file.
+4. Bounds and null counts can show that a delete file holds nothing for a data file.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class DeleteIndex:
 
     @property
     def needs_data_metrics(self) -> bool:
-        """Whether metrics of data files can tell that a delete does not concern them."""
+        """Whether metrics of data files can show that a delete does not concern them."""
         return bool(self._equality) or bool(self._global_equality.entries)
 
     def deletes_for(self, data_file: DataFile, sequence_number: int) -> FileDeletes:
@@ -107,10 +107,10 @@ class DeleteIndex:
     def _add_vector(self, entry: ManifestEntry) -> None:
         path = entry.data_file.referenced_data_file
         if path is None:
-            message = "A deletion vector names no data file"
+            message = "a deletion vector names no data file"
             raise CorruptTableError(message, table=self._table, path=entry.data_file.file_path)
         if path in self._vectors:
-            message = "Two deletion vectors reference one data file"
+            message = "two deletion vectors reference one data file"
             raise CorruptTableError(message, table=self._table, path=path)
         self._vectors[path] = entry
 
@@ -119,7 +119,7 @@ class DeleteIndex:
         if entry is None:
             return None
         if _sequence_number(entry) < sequence_number:
-            message = "A deletion vector is older than the data file it references"
+            message = "a deletion vector is older than the data file it references"
             raise CorruptTableError(message, table=self._table, path=data_file.file_path)
         self._check_partition(entry.data_file, data_file)
         return entry.data_file
@@ -167,7 +167,7 @@ class DeleteIndex:
     def _check_partition(self, delete: DataFile, data_file: DataFile) -> None:
         if _partition_key(delete) != _partition_key(data_file):
             raise CorruptTableError(
-                "A delete file and the data file it references lie in different partitions",
+                "a delete file and the data file it references lie in different partitions",
                 table=self._table,
                 path=data_file.file_path,
                 value=delete.file_path,

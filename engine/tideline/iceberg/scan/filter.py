@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 
 class Operator(Enum):
-    """What a predicate asks of a column; nulls satisfy none but `IS_NULL`, as in SQL."""
+    """What a predicate requires of a column; nulls satisfy none but `IS_NULL`, as in SQL."""
 
     LESS = "<"
     LESS_OR_EQUAL = "<="
@@ -61,7 +61,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """One column, by its dotted name, and what is asked of it."""
+    """One column, by its dotted name, and what is required of it."""
 
     column: str
     operator: Operator

@@ -86,7 +86,7 @@ def _tokens(text: str) -> list[_Token]:
         found = _TOKEN.match(text, position)
         if found is None:
             at = len(text) - len(text[position:].lstrip())
-            raise ConfigError(f"The filter cannot be read at character {at + 1}", value=text)
+            raise ConfigError(f"the filter cannot be read at character {at + 1}", value=text)
         kind = str(found.lastgroup)
         tokens.append(_Token(kind, found[kind], found.start(kind)))
         position = found.end()
@@ -241,7 +241,7 @@ class _Parser:
     def _unexpected(self, expected: str) -> ConfigError:
         token = self._next
         return ConfigError(
-            f"The filter cannot be read at character {token.position + 1}: "
+            f"the filter cannot be read at character {token.position + 1}: "
             f"expected {expected}, found {token.text}",
             value=self._text,
         )

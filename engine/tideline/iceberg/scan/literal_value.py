@@ -1,7 +1,7 @@
 """What a literal of a filter means for a column: Iceberg's internal value of the column's type.
 
-Integers, decimals, dates and times lie on a grid: a literal between two points of the grid is told
-by the point below it, and that it is not exact.
+Integers, decimals, dates and times lie on a grid: a literal between two points of the grid is
+represented by the point below it, marked as not exact.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def literal_value(literal: Literal, type_: PrimitiveType, column: str) -> Litera
         found = None
     if found is None:
         raise ConfigError(
-            f"The filter compares column {column} of type {type_} with a {literal.kind.value}",
+            f"the filter compares column {column} of type {type_} with a {literal.kind.value}",
             value=literal.text,
         )
     return found

@@ -61,5 +61,5 @@ def _read(io: FileIO, path: str) -> bytes:
 
 
 def _missing(io: FileIO, path: object) -> CorruptTableError:
-    message = "A file that the table's metadata names is missing"
+    message = "a file that the table's metadata names is missing"
     return CorruptTableError(message, table=io.location.uri, path=path)

@@ -73,7 +73,7 @@ def _tasks(
 def _task(entry: ManifestEntry, index: DeleteIndex, metadata: TableMetadata) -> FileScanTask:
     file, sequence_number = entry.data_file, entry.sequence_number
     if sequence_number is None:
-        message = "A live file has no sequence number, and inherits none"
+        message = "a live file has no sequence number, and inherits none"
         raise CorruptTableError(message, table=metadata.location, path=file.file_path)
     deletes = index.deletes_for(file, sequence_number)
     if file.lower_bounds is not None or file.value_counts is not None:

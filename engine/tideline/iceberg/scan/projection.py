@@ -1,7 +1,7 @@
 """From a filter over rows to one over partitions: inclusive projection (spec, "Scan Planning").
 
 The projected filter holds for every partition that may have a row for which the filter holds. What
-a transform cannot tell is left out, which only keeps more partitions:
+a transform cannot decide is left out, which only keeps more partitions:
 
 - `identity` keeps every predicate;
 - `bucket` keeps equality, by the bucket of the value;

@@ -1,7 +1,7 @@
 """What a filter lets a scan skip: manifests by their partition summaries, files by their partition
 and their column metrics.
 
-Whatever an old or foreign writer left out is taken as unknown, and nothing is skipped for it.
+What an old or foreign writer left out is taken as unknown, and nothing is skipped for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is known of a column's values in a file, a partition or a manifest, and what it rules out.
 
-All three are told in the same few facts, so one function answers for all: may any of these values
-satisfy a predicate? It never says no unless that is certain. As in Iceberg, NaN satisfies no
+All three are described by the same few facts, so one function answers for all: may any of these
+values satisfy a predicate? It never says no unless that is certain. As in Iceberg, NaN satisfies no
 comparison.
 """
 

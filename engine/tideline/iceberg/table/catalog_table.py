@@ -1,8 +1,8 @@
 """A table that a REST or SQL catalog keeps, through PyIceberg's catalog interface.
 
 The catalog holds the pointer to the newest metadata and applies updates itself, if our requirements
-hold. What it answers is not taken at its word: a client that sent a request twice is told of a
-conflict with itself. So after every answer but success the table is loaded again:
+hold. Its answers are not trusted: a client that sent a request twice gets a conflict with itself.
+So after every answer but success the table is loaded again:
 
 1. it shows our change: committed;
 2. the branch has left the snapshot that our change requires: it never can be committed any more;
@@ -85,12 +85,12 @@ def open_catalog(
         (one for one in given if any(word in one.lower() for word in _SECRET_WORDS)), None
     )
     if secret is not None:
-        message = f"Catalog property {secret!r} looks like a credential: set it in the environment"
+        message = f"catalog property {secret!r} looks like a credential: set it in the environment"
         raise ConfigError(message)
     try:
         return load_catalog(name, **given, **(credentials or {}))
-    except Exception as error:  # PyIceberg and the catalog's client raise whatever they like
-        raise ConfigError(f"The catalog cannot be opened: {error}", value=name) from error
+    except Exception as error:  # PyIceberg and the catalog's client raise any exception
+        raise ConfigError(f"the catalog cannot be opened: {error}", value=name) from error
 
 
 class CatalogTable:
@@ -152,9 +152,9 @@ class CatalogTable:
         except NoSuchTableError as error:
             raise self._missing() from error
         except (ForbiddenError, UnauthorizedError) as error:
-            message = f"The catalog refuses us: {error}"
+            message = f"the catalog refuses us: {error}"
             raise StorageUnavailableError(message, table=self._name) from error
-        except Exception as error:  # a catalog's client raises whatever it likes
+        except Exception as error:  # a catalog's client raises any exception
             return self._settle(base, asked, changes, error)
         metadata = TableMetadata.of(document, path=response.metadata_location)
         return Committed(Loaded(metadata, response.metadata_location))
@@ -182,7 +182,7 @@ class CatalogTable:
                 if now.metadata_location == base.metadata_location and not isinstance(
                     error, CommitFailedException
                 ):
-                    message = f"The catalog does not take the change: {error}"
+                    message = f"the catalog does not take the change: {error}"
                     raise UnsupportedTableError(message, table=self._name) from error
                 return Conflicted(str(error))
         return Unknown(f"the catalog may have committed: {error!r}")
@@ -193,8 +193,8 @@ class CatalogTable:
             yield
         except NoSuchTableError as error:
             raise self._missing() from error
-        except Exception as error:  # a catalog's client raises whatever it likes
-            message = f"The catalog does not answer: {error}"
+        except Exception as error:  # a catalog's client raises any exception
+            message = f"the catalog does not answer: {error}"
             raise StorageUnavailableError(message, table=self._name) from error
 
     def _missing(self) -> TableNotFoundError:
@@ -207,11 +207,11 @@ class CatalogTable:
 
 
 def _shows(metadata: TableMetadata, updates: Iterable[MetadataUpdate]) -> bool:
-    """Whether the metadata holds the change, told by snapshots, whose ids never come twice."""
-    told = [one for one in updates if isinstance(one, AddSnapshot | RemoveSnapshots)]
-    return bool(told) and all(
+    """Whether the metadata holds the change, recognised by snapshot ids, which are never reused."""
+    recognisable = [one for one in updates if isinstance(one, AddSnapshot | RemoveSnapshots)]
+    return bool(recognisable) and all(
         metadata.snapshot(one.snapshot.snapshot_id) is not None
         if isinstance(one, AddSnapshot)
         else all(metadata.snapshot(snapshot_id) is None for snapshot_id in one.snapshot_ids)
-        for one in told
+        for one in recognisable
     )

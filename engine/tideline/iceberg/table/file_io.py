@@ -126,7 +126,7 @@ class FileIO:
             _, found, rest = f"/{relative}".partition(f"/{name}/")
             if found:
                 return rest
-        message = "A location in the metadata is relative, and does not name the table's folder"
+        message = "a location in the metadata is relative, and does not name the table's folder"
         raise CorruptTableError(message, table=self.location.uri, path=relative)
 
     def store_at(self, root: StoreLocation) -> ObjectStore:

@@ -10,9 +10,10 @@ Committing version N+1 on top of N:
 
 1. `v<N+1>.metadata.json` is created only if it does not exist: one of several writers succeeds, on
    every store, without a lock. (Iceberg's Java code looks whether it exists and then renames; what
-   appears in between it may overwrite, unless all Java writers share a lock with everybody else.)
-2. When it exists, its content tells whether it is ours after all, from a request whose reply
-   was lost. When the store cannot be reached, the same file is created again, as often as
+   appears in between it may overwrite, unless all Java writers share a lock with all other
+   writers.)
+2. When it exists, its content shows whether it is ours after all, from a request whose reply was
+   lost. When the store cannot be reached, the same file is created again, as often as
    `commit.status-check.*` says: then it is certain whose it is. After that it is unknown.
 3. Should the newest version be far ahead by then, with ours not in its log, ours filled a gap that
    the removal of old metadata had left: it is taken back.
@@ -112,7 +113,7 @@ class FileSystemTable:
         if base.version is None:
             raise ValueError("the metadata was not loaded from this table")
         if base.metadata.properties.get("write.metadata.path"):
-            message = "A table without a catalog keeps its metadata in its own folder"
+            message = "a table without a catalog keeps its metadata in its own folder"
             raise UnsupportedTableError(
                 message, table=self._location.uri, value="write.metadata.path"
             )
@@ -157,7 +158,7 @@ class FileSystemTable:
         return Unknown(f"{path} may have been published: {failure}")
 
     def _is_followed_up(self, loaded: Loaded, path: str) -> bool:
-        """Whether our version is the newest or one that the newest goes back to; hints at it."""
+        """Whether our version is the newest or one that the newest is based on; hints at it."""
         newest, newest_path = self._newest()
         if newest == loaded.version and newest_path == path:
             with suppress(TidelineError):
@@ -199,7 +200,7 @@ class FileSystemTable:
             suffix = next(suffix for suffix in _SUFFIXES if suffix in by_suffix)
             return newest, f"{FOLDER}/{by_suffix[suffix]}"
         if any(_is_metadata(name) for name in names):
-            message = "The table belongs to a catalog, which alone knows its newest metadata"
+            message = "the table belongs to a catalog, which alone knows its newest metadata"
             raise UnsupportedTableError(message, table=self._location.uri)
         raise TableNotFoundError("no Iceberg table here", table=self._location.uri)
 

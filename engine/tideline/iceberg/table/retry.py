@@ -68,5 +68,5 @@ def _whole(properties: Mapping[str, str], name: str, default: int) -> int:
     except ValueError:
         value = -1
     if value < 0:
-        raise ConfigError(f"The table property {name} must be a whole number from 0", value=text)
+        raise ConfigError(f"the table property {name} must be a whole number from 0", value=text)
     return value

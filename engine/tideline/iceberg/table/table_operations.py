@@ -74,8 +74,8 @@ CommitOutcome: TypeAlias = Committed | Conflicted | Unknown
 def committed_location(outcome: CommitOutcome | None, *, table: str) -> str | None:
     """The new metadata's location, None when there was nothing to commit.
 
-    Raises ConflictError when other writers were always first, UnknownOutcomeError when nobody
-    knows.
+    Raises ConflictError when other writers were always first, UnknownOutcomeError when it is
+    unknown whether it took place.
     """
     match outcome:
         case Committed(loaded):

@@ -1,6 +1,6 @@
 """One ingest operation: landed files become one commit that also says they are in.
 
-1. Read the table's checkpoint. If it is not the one the plan was made with, somebody else went
+1. Read the table's checkpoint. If it is not the one the plan was made with, another process was
    first: there is nothing to do.
 2. List the landing prefix. Files that changed or went since the plan are left for the next one.
 3. Read the files in order of arrival; transform; mark deletes; fit the table's columns.
@@ -8,7 +8,8 @@
    visible together or not at all.
 5. Should the batch fail, find the files, or the rows, at fault
    (`tideline.spark.landing.judgement`). Rows are set aside where that is allowed. Bad files: Fail
-   stops, naming them; Quarantine notes each beside the landing files. Then go on with the rest from
+   stops, naming them; Quarantine notes each next to the landing files. Then go on with the rest
+   from
    3. Both are written before the commit: see `tideline.ingest.landing.quarantine` for what dying in
    between leaves.
 """
@@ -205,7 +206,7 @@ class _SettingAside:
         store = locate(self.work.landing).open()
         if not self._is_unchanged(store, file):
             return False
-        # Listed anew: an earlier look of this very run may have found other rows.
+        # Listed again: an earlier listing of this very run may have found other rows.
         landing = list_landing(store, self.work.file_format)
         quarantine_rows(store, file, [row.to_json_object() for row in rows], landing)
         self.gathered.rows[file.path] = rows
@@ -224,7 +225,7 @@ def _listed(paths: list[str]) -> str:
 
 
 def _is_same(info: ObjectInfo, file: LandingFile) -> bool:
-    # S3 tells milliseconds in a listing, but only seconds about a single object.
+    # S3 gives milliseconds in a listing, but only seconds about a single object.
     same_time = info.modified_ms // 1000 == file.modified_ms // 1000
     return same_time and info.size_bytes == file.size_bytes
 
@@ -347,8 +348,8 @@ class _Attempt:
     def _keep_uniqueness(self, table: LakeTable) -> tuple[str, ...]:
         """Have the table say what the spec does, once the settings of the write are accepted.
 
-        Before the write, so that a death in between leaves no rows that nobody was told about;
-        writers under way that look for keys in partitions conflict, and are safe to repeat.
+        Before the write, so that a death in between leaves no rows without that statement; writers
+        under way that look for keys in partitions conflict, and are safe to repeat.
         """
         options = self.operation.table.write_properties
         _, config = table.writer.planned(self.work.write_operation, options)
@@ -363,7 +364,7 @@ class _Attempt:
             raise _NoTableYetError("it deletes, and there is nothing to delete from yet")
         if self.work.file_format.is_text and rows.isEmpty():
             raise _NoTableYetError(
-                "the first files have no rows to tell the types of the columns by: declare "
+                "the first files have no rows to infer the types of the columns from: declare "
                 "spec.schema"
             )
 

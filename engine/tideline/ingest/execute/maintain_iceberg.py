@@ -1,8 +1,9 @@
-"""Operations that look after an Iceberg table.
+"""Operations that maintain an Iceberg table.
 
 Each is one call of the engine's own (rewrite/run.py, maintenance/); what is here gives it the
-operation's arguments and turns what it did into a result. Every call plans anew on the newest
-metadata: whatever happened since the operation was written down, only what is due is done.
+operation's arguments and turns what it did into a result. Every call plans again on the newest
+metadata: even if the table has changed since the operation was written down, only what is due is
+done.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def _rewrite(run: _Run) -> OperationResult:
         if unknown := next(open_ones, None):
             raise _unknown(run, unknown, "a part of the rewrite is committed")
         if failures:
-            raise ConflictError(f"No part of the rewrite was committed: {failures[0]}")
+            raise ConflictError(f"no part of the rewrite was committed: {failures[0]}")
         return OperationResult(run.operation.id, Outcome.NOTHING, "no files are worth rewriting")
     return OperationResult(
         run.operation.id,
@@ -142,7 +143,7 @@ def _expire(run: _Run) -> OperationResult:
         case None:
             return OperationResult(run.operation.id, Outcome.NOTHING, "no snapshot is old enough")
         case Conflicted(reason=reason):
-            raise ConflictError(f"Other writers were faster, again and again: {reason}")
+            raise ConflictError(f"other writers were faster, again and again: {reason}")
         case Unknown() as unknown:
             raise _unknown(run, unknown, "the snapshots are expired")
     plan = done.plan
@@ -168,7 +169,7 @@ def _rewrite_deletes(run: _Run) -> OperationResult:
         if unknown is not None:
             raise _unknown(run, unknown, "the deletes are rewritten")
         if done.failures:
-            raise ConflictError(f"The deletes were not rewritten: {done.failures[0]}")
+            raise ConflictError(f"the deletes were not rewritten: {done.failures[0]}")
         message = "no position deletes are worth rewriting"
         return OperationResult(run.operation.id, Outcome.NOTHING, message)
     committed = [one for one in done.outcomes if isinstance(one, Committed)]
@@ -192,7 +193,7 @@ def _manifests(run: _Run) -> OperationResult:
             message = "no manifests are worth rewriting"
             return OperationResult(run.operation.id, Outcome.NOTHING, message)
         case Conflicted(reason=reason):
-            raise ConflictError(f"The manifests were not rewritten: {reason}")
+            raise ConflictError(f"the manifests were not rewritten: {reason}")
         case Unknown() as unknown:
             raise _unknown(run, unknown, "the manifests are rewritten")
         case Committed(loaded=loaded):

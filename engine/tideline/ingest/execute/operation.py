@@ -1,4 +1,4 @@
-"""Carrying out one operation, whoever planned it: a local worker, or `tideline execute`."""
+"""Carrying out one operation, for any caller: a local worker, or `tideline execute`."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def read_operation(path: Path) -> Operation:
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise ConfigError(f"This operation cannot be read: {error}", path=path) from error
+        raise ConfigError(f"this operation cannot be read: {error}", path=path) from error
     return Operation.from_json_object(content)
 
 

@@ -1,7 +1,7 @@
-"""Operations that look after a table: services, savepoints, restores.
+"""Operations that maintain a table: services, savepoints, restores.
 
 Each is one call of the table's own; what is here turns it into a result. Running a service plans
-anew: whatever happened since the operation was written down, only what is due is done.
+again: even if the table has changed since the operation was written down, only what is due is done.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Source files that a person names, written into a table as one commit: `tideline write`.
 
 They are judged as landing files are: bad ones fail the write, or are passed over; rows fail their
-file, or are kept in `_quarantine/` beside the files before the commit (see
+file, or are kept in `_quarantine/` next to the files before the commit (see
 `tideline.ingest.landing.quarantine`). There is no checkpoint: the same files written again are
 written again, and a file that was passed over is tried again.
 """

@@ -1,4 +1,4 @@
-"""The checkpoints that a table carries, read by whoever takes files in."""
+"""The checkpoints that a table carries, read by every process that takes files in."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def require_generation(table: LakeTable, timeline: ActiveTimeline, work: IngestF
     generation = found.generation if found else 0
     if generation != work.generation:
         raise ConflictError(
-            f"another driver of ingest {work.name!r} has committed meanwhile",
+            f"another driver of ingest {work.name!r} has committed",
             table=table.uri,
             value=f"generation {generation}, planned with {work.generation}",
         )

@@ -25,7 +25,7 @@ SPARK_PODS_VARIABLE = "TIDELINE_SPARK_PODS"
 DRIVER_PORT = 7078
 BLOCK_MANAGER_PORT = 7079
 CONTAINER_NAME = "engine"
-"""Of drivers and executors alike, so that one pod template fits both."""
+"""Of drivers and executors, so that one pod template fits both."""
 HEAP_PERCENT = 40
 
 _MIB = 1024 * 1024
@@ -68,7 +68,7 @@ class SparkPods:
                 raise ConfigError(f"is of version {version}, known is {_VERSION}", path=path)
             return cls(**content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ConfigError(f"These are no Spark pods: {error}", path=path) from error
+            raise ConfigError(f"these are no Spark pods: {error}", path=path) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class ThisPod:
         names = ("POD_NAME", "POD_NAMESPACE", "POD_IP")
         missing = [name for name in names if not environment.get(name)]
         if missing:
-            raise ConfigError(f"A driver on Kubernetes needs {', '.join(missing)} set")
+            raise ConfigError(f"a driver on Kubernetes needs {', '.join(missing)} set")
         name, namespace, ip = (environment[name] for name in names)
         # By address: the certificate names it, and no name server is needed.
         host = environment.get("KUBERNETES_SERVICE_HOST", "kubernetes.default.svc")
@@ -116,7 +116,7 @@ def spark_settings(pods: SparkPods, pod: ThisPod) -> dict[str, str]:
     return {
         "spark.submit.deployMode": "client",
         "spark.driver.memory": f"{heap_mib(pods.driver_memory_bytes)}m",
-        # Executors are told the bind address, so 0.0.0.0 would send them nowhere.
+        # Executors get the bind address, so 0.0.0.0 would not lead them to the driver.
         "spark.driver.host": pod.ip,
         "spark.driver.bindAddress": pod.ip,
         "spark.driver.port": str(DRIVER_PORT),
@@ -165,7 +165,7 @@ def _allocation_settings(pods: SparkPods) -> dict[str, str]:
 
 
 def _name_prefix(pod_name: str) -> str:
-    """The end of the name, which tells operations and their attempts apart."""
+    """The end of the name, which distinguishes operations and their attempts."""
     return pod_name[-_NAME_PREFIX_LENGTH_MAX:].lstrip("-")
 
 

@@ -9,11 +9,12 @@ killed run neither loses nor repeats a file. It is a value:
 - `floor`: everything at or below it counts as taken in. It only rises, past the oldest files, when
   more than `TAKEN_MAX` identities would be kept, and stays an hour behind the watermark;
 - `settled`: how many files at or below the floor are still there. More of them in a listing mean
-  that some arrived late; they cannot be told apart from the others, so they are reported.
+  that some arrived late; they cannot be distinguished from the others, so they are reported.
 
 Identities of files that have left the landing prefix are dropped, so a checkpoint is never larger
 than the listing it is compared with. Several ingests share a table: each commit carries all
-checkpoints on (archiving takes old commits away), and `generation` tells a later one from a copy.
+checkpoints on (archiving takes old commits away), and `generation` distinguishes a later one from a
+copy.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class Checkpoint:
             )
         except (CorruptTableError, *PARSER_FAULTS) as error:
             raise CorruptTableError(
-                f"The checkpoint of ingest {name!r} cannot be read: {error}",
+                f"the checkpoint of ingest {name!r} cannot be read: {error}",
                 instant=instant,
                 value=text[:200],
             ) from error

@@ -4,11 +4,11 @@ A file is known by path, time and size together: a file that is replaced or touc
 arrival. Names beginning with `.` or `_`, at any depth, and empty files are not looked at; files
 whose name does not end as the format asks are counted and left alone.
 
-A file that could not be taken in stays where it is. A small note beside it,
+A file that could not be taken in stays where it is. A small note next to it,
 `_quarantine/<path>.<identity>.json`, says why and keeps it out; deleting the note, or replacing the
 file, has it tried again. Of a file that was taken in but for some rows
 `_quarantine/<path>.<identity>.<number>.rows.jsonl` holds these rows, one JSON object a line, until
-somebody deletes it.
+a user deletes it.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def list_landing(store: ObjectStore, file_format: FileFormat) -> Landing:
 
 
 def _rows_set_aside(path: str) -> list[RowsSetAside]:
-    """What the name of an object says; nothing where somebody else named it."""
+    """What the name of an object says; nothing where another program named it."""
     named = re.fullmatch(r".+\.([0-9a-f]+)\.(\d{1,9})", path.removesuffix(ROWS_ENDING), re.DOTALL)
     return [RowsSetAside(path, named[1], int(named[2]))] if named else []
 

@@ -20,7 +20,7 @@ class Batch:
     """The next files, and what waits behind them.
 
     `unsettled_files` are too young to be read; the youngest is old enough at `settled_at_ms`.
-    `late_files` cannot be told from files taken in: see `Checkpoint.late_files`.
+    `late_files` cannot be distinguished from files taken in: see `Checkpoint.late_files`.
     """
 
     files: tuple[LandingFile, ...] = ()

@@ -8,20 +8,22 @@ SETTINGS = (
     flag(
         "hoodie.table.services.enabled",
         "true",
-        "false: no service follows a commit, whatever the other settings say",
+        "false: no service follows a commit, regardless of the other settings",
     ),
     flag("hoodie.clean.automatic", "true", "clean after a commit"),
     flag(
         "hoodie.clean.async.enabled",
         "false",
-        "clean beside the write, in Hudi; here the write cleans after its commit either way",
+        "clean concurrently with the write, in Hudi; here the write cleans after its commit "
+        "either way",
         aliases=("hoodie.clean.async", "clean.async.enabled"),
     ),
     flag("hoodie.archive.automatic", "true", "archive after a commit"),
     flag(
         "hoodie.archive.async",
         "false",
-        "archive beside the write, in Hudi; here the write archives after its commit either way",
+        "archive concurrently with the write, in Hudi; here the write archives after its commit "
+        "either way",
     ),
     flag(
         "hoodie.compact.inline",
@@ -64,7 +66,7 @@ SETTINGS = (
     flag(
         "hoodie.fail.writes.on.inline.table.service.exception",
         "false",
-        "raise what fails after the commit; otherwise it is logged and told in the report: a "
+        "raise what fails after the commit; otherwise it is logged and named in the report: a "
         "write that took place does not look failed",
         hudi_default="true",
     ),
@@ -79,13 +81,15 @@ SETTINGS = (
         "compaction and clustering look only at partitions written to since the last run",
     ),
     *refused(
-        "what fails after a commit is told by hoodie.fail.writes.on.inline.table.service.exception",
+        "what happens when a service after a commit fails is set with "
+        "hoodie.fail.writes.on.inline.table.service.exception",
         "hoodie.write.can.ignore.post.commit.failures",
         unless=("true",),
         aliases=("hoodie.post.commit.failures.ignored",),
     ),
     *refused(
-        "what fails after a commit is told by hoodie.fail.writes.on.inline.table.service.exception",
+        "what happens when a service after a commit fails is set with "
+        "hoodie.fail.writes.on.inline.table.service.exception",
         "hoodie.fail.on.timeline.archiving",
         unless=OFF,
     ),

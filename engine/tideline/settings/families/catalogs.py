@@ -30,7 +30,7 @@ SETTINGS = (
         "hoodie.metricscompaction.log.blocks.on",
     ),
     *refused(
-        "nobody is called after a commit; look at the report that the write returns",
+        "nothing is called after a commit; look at the report that the write returns",
         "hoodie.write.commit.callback.on",
         unless=OFF,
     ),

@@ -123,7 +123,7 @@ SETTINGS = (
         f"{_PLAN}earliest.commit.to.cluster",
     ),
     *refused(
-        "rows are read and written anew; leave it out",
+        "rows are read and rewritten; leave it out",
         f"{_PLAN}binary.copy.schema.evolution.enable",
         unless=OFF,
     ),

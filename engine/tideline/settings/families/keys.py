@@ -70,7 +70,7 @@ SETTINGS = (
     flag(
         "hoodie.write.complex.keygen.validation.enable",
         "true",
-        "false where all keys of one column are known to be spelled alike, as in tables that "
+        "false where all keys of one column are known to be spelled in one way, as in tables that "
         "Tideline creates: Hudi's writers need it there. Here the keys in a table decide",
     ),
     *refused(

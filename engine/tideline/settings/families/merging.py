@@ -1,4 +1,4 @@
-"""Which of two rows with one key stays: the table's merge mode, and nothing of somebody's own."""
+"""Which of two rows with one key stays: the table's merge mode, and no custom code."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tideline.settings.entries import OFF, harmless, refused
 
 _NONE = (
-    "Tideline keeps no metadata table and switches it off in tables it writes to; leave it out, "
-    "and give writers of Hudi beside it hoodie.metadata.enable=false"
+    "Tideline keeps no metadata table and disables it in tables it writes to; leave it out, "
+    "and give Hudi's writers of the same table hoodie.metadata.enable=false"
 )
 _M = "hoodie.metadata."
 

@@ -52,8 +52,8 @@ SETTINGS = (
     integer(
         "hoodie.write.lock.wait_time_ms",
         60_000,
-        "how long to wait for the table lock. Unless it is set, a lease that nobody renews, that "
-        "of a killed writer, is waited for to its end",
+        "how long to wait for the table lock. Unless it is set, a lease that is no longer "
+        "renewed, that of a killed writer, is waited for to its end",
     ),
     integer(
         "hoodie.write.lock.client.num_retries",
@@ -181,14 +181,14 @@ SETTINGS = (
         "hoodie.rollback.instant.backup.dir",
     ),
     *harmless(
-        "a rollback goes by markers where there are any, else it looks at the files",
+        "a rollback uses markers where there are any, else it looks at the files",
         "hoodie.rollback.using.markers",
         touches=Touches.FILES,
         shown_by="engine/tests/hudi/recovery/test_rollback_of_failed_writes.py"
         "::test_without_markers_a_listing_finds_the_files",
     ),
     *harmless(
-        "a rollback that somebody planned is carried out, not planned again",
+        "a rollback that is planned already is carried out, not planned again",
         "hoodie.rollback.avoid.duplicate.plan",
         touches=Touches.FILES,
         shown_by="engine/tests/hudi/recovery/test_rollback_resume.py"

@@ -48,7 +48,7 @@ def execute_groups(
     groups_per_job: int | None = None,
     part_bytes_max: int = PART_BYTES_MAX,
 ) -> Iterator[GroupOutcome]:
-    """Write the groups anew, so many in one Spark job; each is answered once its job is done."""
+    """Rewrite the groups, so many in one Spark job; each is answered once its job is done."""
     size = groups_per_job or max(1, len(groups))
     for start in range(0, len(groups), size):
         some = groups[start : start + size]

@@ -1,7 +1,7 @@
 """What rewrites of Iceberg tables have in common on Spark: numbers of items in, answers out.
 
-An answer is whatever an item's work gives, or the error that ended it, pickled: the processes of
-one Spark application trust each other.
+An answer is the result of an item's work, or the error that ended it, pickled: the processes of one
+Spark application trust each other.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def _text_position() -> Column:
 
 def _places(session: SparkSession, uris: Sequence[str], places: Sequence[int]) -> DataFrame:
     """A small local relation from a file's path, spelled as Spark's metadata spells it."""
-    # Spark's public API does not tell how it percent-encodes a path.
+    # Spark's public API does not say how it percent-encodes a path.
     jvm: Any = session._jvm
     hadoop_path = jvm.org.apache.hadoop.fs.Path
     spelled = [hadoop_path(uri).toUri().toString() for uri in uris]

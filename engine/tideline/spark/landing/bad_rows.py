@@ -198,7 +198,7 @@ def explain_csv(
 ) -> tuple[str, str]:  # fmt: skip
     """The column at fault in a line of csv, empty when it is none alone, and why.
 
-    `nulls` and `kinds` (the types) go by name in lower case.
+    `nulls` and `kinds` (the types) are keyed by name in lower case.
     """
     try:
         values = next(csv.reader(io.StringIO(record, newline=""), delimiter=sep, quotechar=quote))

@@ -197,7 +197,7 @@ def _judge_rows(intake: Intake, paths: Sequence[str], rows_max: int | None) -> V
 def _read_failure(
     intake: Intake, paths: Sequence[str], settings: SourceSettings
 ) -> str | Mapping[str, str] | None:
-    """Why the files cannot be read at all, whatever their rows."""
+    """Why the files cannot be read at all, regardless of their rows."""
     try:
         rows = read_files(intake.session, paths, settings)
         rows.write.format("noop").mode("overwrite").save()

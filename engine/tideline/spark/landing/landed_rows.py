@@ -37,7 +37,7 @@ def transform_rows(session: SparkSession, rows: DataFrame, query: str) -> DataFr
     try:
         return session.sql(query)
     except PySparkException as error:
-        raise ConfigError(f"The transform fails: {failure_reason(error)}", value=query) from error
+        raise ConfigError(f"the transform fails: {failure_reason(error)}", value=query) from error
     finally:
         session.catalog.dropTempView(SOURCE_VIEW)
 

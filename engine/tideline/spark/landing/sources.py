@@ -260,7 +260,7 @@ def _given(options: Mapping[str, str], *names: str) -> str | None:
 def _text_options(settings: SourceSettings) -> dict[str, str]:
     options = {"mode": "FAILFAST", **_LITERAL_PATHS}
     if settings.file_format == CSV:
-        # With pruning, a row that is too short passes when nobody wants its last column.
+        # With pruning, a row that is too short passes when its last column is not wanted.
         options |= {"header": "true", "enforceSchema": "false", "columnPruning": "false"}
         options |= {"multiLine": "true"}
         if _given(settings.options, "quote") != "":
@@ -279,7 +279,7 @@ def _with_bad_record(schema: T.StructType) -> T.StructType:
 
 def _without_carriage_return(frame: DataFrame, schema: T.StructType) -> DataFrame:
     """The last column without the carriage return that ends the lines of a file whose header ends
-    in a line feed alone; Spark goes by the first line."""
+    in a line feed alone; Spark decides by the first line."""
     if not schema.fields or not isinstance(schema.fields[-1].dataType, T.StringType):
         return frame
     last = schema.fields[-1].name
@@ -331,7 +331,7 @@ def _cast_scalar(item: T.StructField, target: Mapping[str, T.DataType]) -> Colum
     """The column in its merged type; the union itself fills in the parts of structs.
 
     Hudi's own columns, which a table's export has, are no part of the merged schema. They are
-    texts, whatever csv makes of their values.
+    texts, regardless of what csv makes of their values.
     """
     column = column_named(item.name)
     wanted = target.get(item.name.lower(), T.StringType())

@@ -49,7 +49,7 @@ def _leaf(column: Column, stored: pa.DataType, wanted: pa.DataType) -> Column:
     if types.is_float32(stored) and types.is_float64(wanted):
         return column.cast("string").cast("double")
     if types.is_float32(stored) and types.is_decimal(wanted):
-        # Spark goes by the double, whose further digits are not the column's.
+        # Spark uses the double, whose further digits are not the column's.
         return column.cast("string").cast(type_to_spark(wanted))
     if types.is_timestamp(wanted) and types.is_timestamp(stored):
         return F.timestamp_millis(F.unix_micros(column))

@@ -54,7 +54,7 @@ def slice_reader(context: SliceContext) -> SliceReader:
 
 
 def slice_task(file_slice: FileSlice, layout: PartitionLayout | None) -> SliceTask:
-    """The task of a slice; `layout` tells the values of columns that files leave out."""
+    """The task of a slice; `layout` gives the values of columns that files leave out."""
     if layout is None or not layout.is_dropped:
         return SliceTask(file_slice)
     values = layout.values(file_slice.group.partition) or ()

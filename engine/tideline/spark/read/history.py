@@ -1,9 +1,9 @@
-"""Reading beside a cleaner: whether the files of an instant, or of now, are all still there.
+"""Reading while a cleaner runs: whether the files of an instant, or of now, are all still there.
 
-Cleaning removes file versions that newer ones superseded. The file-system view cannot tell a file
-group that did not exist yet from one whose old versions are gone, but later commits can: they name
-the version they built on and the file groups they replaced. Nor can it tell a version of which a
-clean has removed some files so far, a base file without its logs say; the clean's plan can.
+Cleaning removes file versions that newer ones superseded. The file-system view cannot distinguish a
+file group that did not exist yet from one whose old versions are gone, but later commits can: they
+name the version they built on and the file groups they replaced. Nor can it recognise a version of
+which a clean has removed some files so far, a base file without its logs say; the clean's plan can.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def load_view(
 ) -> tuple[ActiveTimeline, FileSystemView]:
     """The timeline and the files as it shows them, of all partitions or those it calls for.
 
-    Loaded anew while a clean begins in between: it may have removed what the older timeline still
+    Loaded again while a clean begins in between: it may have removed what the older timeline still
     shows. Raises ConflictError when that goes on and on.
     """
     for _ in range(_ATTEMPTS):

@@ -2,9 +2,9 @@
 
 1. The range ends before the oldest pending write: were that to complete later, a consumer that had
    read past it would never see its rows. Pending clustering and compaction write no new rows.
-2. The commits in the range tell which file groups they wrote; of each its slice as of the end of
-   the range is read, merged, and none when it was replaced within the range. Rows are selected by
-   their own commit time.
+2. The commits in the range say which file groups they wrote; of each its slice as of the end of the
+   range is read, merged, and none when it was replaced within the range. Rows are selected by their
+   own commit time.
 3. Where the range begins before the active timeline the files come from the table as of the end of
    the range, which holds the same rows.
 
@@ -70,8 +70,8 @@ def plan_incremental(table: HoodieTable, after: Point, until: Point | None = Non
         )
     if table.layout.timeline.has_completion_times:
         raise UnsupportedTableError(
-            "incremental reads of a table whose commits go by completion time are not supported "
-            "yet (table versions 8 and 9); read a snapshot",
+            "incremental reads of a table whose commits are ordered by completion time are not "
+            "supported yet (table versions 8 and 9); read a snapshot",
             table=table.uri,
         )
     begin = point_in_time(table, after)

@@ -18,7 +18,7 @@ BEGINNING = InstantTime("0" * 17)
 def point_in_time(table: HoodieTable, given: InstantTime | datetime | str) -> InstantTime:
     """The instant time meant by `given` for a table. Raises as parse_point_in_time.
 
-    Where nobody says whose clock its instants are, a time with an offset has the timeline listed.
+    Where the zone of its instants is not declared, a time with an offset has the timeline listed.
     """
 
     def zone() -> TimelineZone:

@@ -15,7 +15,7 @@ from tideline.hudi.table.meta_column import META_COLUMNS
 
 VIEW_NAME = "t"
 
-# pyspark logs a refused query as JSON on stderr besides raising it.
+# pyspark logs a refused query as JSON on stderr in addition to raising it.
 _NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 

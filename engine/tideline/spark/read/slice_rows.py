@@ -40,7 +40,7 @@ class SliceReader:
         schema = pa.schema([self.target.field(name) for name in columns])
         stored = [name for name in columns if name not in task.constants]
         if not stored:
-            # Something must tell the number of rows.
+            # Some column must give the number of rows.
             stored = [next(name for name in self.target.names if name not in task.constants)]
         for batch in FileSliceMerge(store, task.file_slice, self.context, stored).batches():
             for start in range(0, batch.num_rows, _BATCH_ROWS):

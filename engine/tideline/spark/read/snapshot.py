@@ -3,8 +3,8 @@
 1. Load the timeline; what is not completed does not exist.
 2. Take the newest slice of every file group, as of the instant asked for: its base file, and its
    log where there is one. A read-optimised read takes the newest base file and leaves logs out.
-3. An older instant can only be read while the files it consisted of are still there: a reader is
-   told so, and is not given the rows that happen to be left.
+3. An older instant can only be read while the files it consisted of are still there: else a reader
+   gets an error, and not the rows that happen to be left.
 
 The meta columns come first, as in Hudi's own reads.
 Source: Hudi's HoodieFileIndex, BaseFileOnlyRelation, TimelineUtils.validateTimestampAsOf.
@@ -30,7 +30,7 @@ def snapshot(
 ) -> DataFrame:
     """The table's rows, as of an instant time, a datetime or an ISO timestamp when given.
 
-    The frame keeps to the files of the moment of this call, whatever is committed later. Raises
+    The frame keeps to the files of the moment of this call, regardless of later commits. Raises
     ConfigError for an `as_of` that is no time or whose files are gone.
     """
     return execute_scan(spark, table, plan_snapshot(table, as_of))

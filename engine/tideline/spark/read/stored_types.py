@@ -5,7 +5,7 @@ long or double and decimals itself. The rest is read as stored and converted:
 
 1. Columns that cannot ever have been of another type need no look, nor do those that have their
    type since the table was created.
-2. Else the schema that each file was written with tells: that of its commit, or, once the commit
+2. Else the schema that each file was written with decides: that of its commit, or, once the commit
    is archived, the footer of one of the commit's files. Files of one commit share their types.
 3. Timestamps of milliseconds and those without a zone are always looked up in a footer: some Hudi
    versions labelled them wrongly, milliseconds as microseconds, without a zone as plain numbers.
@@ -89,7 +89,7 @@ def _group_by_names(
 def _groups(
     files: Sequence[BaseFile], read_as: Callable[[BaseFile], pa.Schema]
 ) -> tuple[StoredFiles, ...]:
-    """The files by the schema to read them as, which is asked of one file of each instant."""
+    """The files by the schema to read them as, which is called for one file of each instant."""
     by_instant: dict[InstantTime, list[BaseFile]] = {}
     for file in files:
         by_instant.setdefault(file.instant, []).append(file)
@@ -134,7 +134,7 @@ def _may_have_widened(table: HoodieTable, schema: pa.Schema) -> bool:
         try:
             created = dict(leaf_types(avro_to_arrow(table.config.create_schema)))
         except TidelineError:
-            # Whatever is wrong with it, it proves nothing.
+            # A schema that cannot be read proves nothing.
             created = {}
     return any(
         created.get(path) != data_type

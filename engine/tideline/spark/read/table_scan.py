@@ -67,7 +67,7 @@ class TableScan:
     def slice_context(self, table: HoodieTable) -> SliceContext:
         """What merging the slices needs to know.
 
-        Raises UnsupportedTableError where nobody here does.
+        Raises UnsupportedTableError where the rows cannot be merged here.
         """
         require_by_properties(table, Operation.MERGE_LOGS)
         return SliceContext.of(table, self.timeline, self.schema, self.until)
@@ -107,7 +107,7 @@ def check_scan(table: HoodieTable, scan: TableScan, layout: PartitionLayout | No
         _, uncertain = split_by_certainty(partitions, layout)
         if uncertain:
             raise UnsupportedTableError(
-                "the files leave the partition columns out and the path does not tell their values",
+                "the files leave the partition columns out and the path does not give their values",
                 table=table.uri,
                 path=uncertain[0],
             )

@@ -18,7 +18,7 @@ def running_tasks() -> str | None:
     try:
         tracker = context.statusTracker()
         stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-    except Exception:  # Spark may end at any moment, and this only tells of it.
+    except Exception:  # Spark may end at any moment, and this only reports on it.
         return None
     known = [stage for stage in stages if stage is not None]
     if not known:

@@ -59,7 +59,7 @@ def connect_s3a(spark: SparkSession, location: StoreLocation) -> None:
     if not _is_loaded(spark):
         raise ConfigError(
             "this Spark session has no S3A connector: install it with "
-            f"`{INSTALL_COMMAND}`, then start the session anew with tideline.spark_session",
+            f"`{INSTALL_COMMAND}`, then start a new session with tideline.spark_session",
             value=location.uri,
         )
     # Spark's public Python API has no way to Hadoop's configuration.
@@ -71,7 +71,7 @@ def connect_s3a(spark: SparkSession, location: StoreLocation) -> None:
 
 
 def trust_ca_bundle(spark: SparkSession, ca_bundle: str) -> None:
-    """Make the driver's Java trust the certificates (PEM) besides those it trusts already.
+    """Make the driver's Java trust the certificates (PEM) in addition to those it trusts already.
 
     Must come before the first request to the store. Executors in other processes are not reached:
     they need the certificates in their own trust store. Raises ConfigError when the file holds no

@@ -117,7 +117,7 @@ def install_s3a_jars(cache: Path | None = None) -> Path:
         try:
             downloaded.rename(folder)
         except OSError:
-            # Another process installed the same jars meanwhile.
+            # Another process has installed the same jars.
             if not find_s3a_jars(cache):
                 raise
     return folder

@@ -21,7 +21,7 @@ def start(app_name: str, master: str, configuration: Mapping[str, str]) -> Spark
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, text in configuration.items():
         builder = builder.config(name, text)
-    # Spark's default is whatever `python3` the PATH holds, which need not have Arrow.
+    # Spark's default is any `python3` on the PATH, which need not have Arrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with _java_home():
         return builder.getOrCreate()

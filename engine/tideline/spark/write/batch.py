@@ -1,7 +1,7 @@
 """The incoming rows of one write, made ready: target schema, keys, partition path, arrival order.
 
-The prepared frame has the columns below beside the table's user columns, which are cast and in
-the table's order. Nothing is computed until an action runs.
+The prepared frame has the columns below in addition to the table's user columns, which are cast and
+in the table's order. Nothing is computed until an action runs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PreparedBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchFacts:
-    """What one pass over the keys tells: rows of each partition; none of them has a bad key."""
+    """What one pass over the keys finds: rows of each partition; none of them has a bad key."""
 
     rows_per_partition: Mapping[str, int]
 

@@ -43,7 +43,7 @@ from tideline.storage.object_store import ObjectStore
 
 BAD_KEYS = "tidelineBadKeys"
 BAD_PARTITIONS = "tidelineBadPartitions"
-"""What a task reports beside its write stats: how many rows had no record key, or no partition."""
+"""What a task reports with its write stats: how many rows had no record key, or no partition."""
 _OPEN_PARTITIONS_MAX = 100
 _PENDING_BYTES_MAX = 256 * 1024 * 1024
 

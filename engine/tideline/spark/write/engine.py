@@ -229,7 +229,7 @@ class SparkWriteEngine:
         return kept
 
     def _reading(self, timeline: ActiveTimeline) -> SliceContext:
-        """How to read slices whose logs tell which keys they have."""
+        """How to read slices whose logs show which keys they have."""
         schema = self._table.table_schema(timeline)
         return SliceContext.of(self._table, timeline, schema or stored_schema(self.schema))
 
@@ -357,9 +357,9 @@ class SparkWriteEngine:
     def _insert_routes(self, plan: BucketPlan) -> pa.Table:
         """Per partition how inserts choose their bucket.
 
-        The profile counts distinct keys, so it can be off by the duplicates in batch and table;
-        a partition that seems to have no inserts sends what there is to a bucket that merges.
-        Deletes insert nothing: a key that is not stored goes nowhere.
+        The profile counts distinct keys, so it can be off by the duplicates in batch and table; a
+        partition that seems to have no inserts sends what there is to a bucket that merges. Deletes
+        insert nothing: a key that is not stored gets no place.
         """
         routes = {
             partition: (max(1, plan.total_inserts[partition]), pairs)
@@ -401,7 +401,7 @@ class SparkWriteEngine:
         return with_bucket_id(rows, HASH_BUCKET, fields, self._bucket_count(hashed))
 
     def _bucket_count(self, buckets: BucketHash) -> Column:
-        """Number of buckets of each row's partition, where rules tell partitions apart."""
+        """Number of buckets of each row's partition, where rules distinguish partitions."""
         partitions: dict[int, list[str]] = {}
         for partition in self.partitions if buckets.rules.rules else ():
             partitions.setdefault(buckets.count_in(partition), []).append(partition)

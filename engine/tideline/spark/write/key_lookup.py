@@ -3,10 +3,10 @@
 1. The candidates (latest file slices) are cut into chunks, each within one partition unless the
    index is global, so that a big partition is looked up by several tasks.
 2. Incoming keys go to every chunk of their partition; the rows themselves do not move.
-3. A task reads the key column of each base file of its chunk and matches it in Arrow. A bloom
-   index first asks the footer, its key range and its filter, and skips files that cannot match.
-   Where log files come with the candidate, its merged rows tell.
-4. Where later logs may have deleted keys that were found, the merged slice tells which.
+3. A task reads the key column of each base file of its chunk and matches it in Arrow. A bloom index
+   first asks the footer, its key range and its filter, and skips files that cannot match. Where log
+   files come with the candidate, its merged rows decide.
+4. Where later logs may have deleted keys that were found, the merged slice shows which.
 
 The answer has one row per stored incoming key: the key, the incoming partition path, the number
 of the file, whether a log there deleted it and, where the caller wants to compare them, the stored

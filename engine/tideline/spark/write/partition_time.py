@@ -97,7 +97,7 @@ def _read_text(column: Column, kind: T.DataType, settings: TimestampFormat) -> C
 
 def _read_format(text: Column, joda: str, settings: TimestampFormat) -> Column:
     """Local time in the output zone, null where the text is not of this format."""
-    # Joda reads Z, +01:00 and +0100 alike.
+    # Joda reads Z, +01:00 and +0100 in the same way.
     pattern = _java_pattern(joda, offset="[XXX][XX]")
     moment = F.try_to_timestamp(text, F.lit(pattern))
     as_written = F.when(moment.isNotNull(), F.to_timestamp_ntz(text, F.lit(pattern)))

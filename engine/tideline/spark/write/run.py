@@ -50,7 +50,7 @@ def write_frame(frame: DataFrame, writer: TableWriter, request: WriteRequest) ->
         try:
             return writer.write(engine, request)
         except ConflictError:
-            # The other writer's files are looked up anew in the next attempt.
+            # The other writer's files are looked up again in the next attempt.
             if attempts_left <= 0:
                 raise
             attempts_left -= 1

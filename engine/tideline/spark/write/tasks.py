@@ -30,7 +30,7 @@ from tideline.storage.object_store import ObjectStore
 
 BUCKET = "_tideline_bucket"
 ROWS_READ = "tidelineRowsRead"
-"""What a task reports beside its write stats: how many rows it was given."""
+"""What a task reports with its write stats: how many rows it was given."""
 STAT_SCHEMA = pa.schema([("stat", pa.string())])
 SPARK_STAT_SCHEMA = "stat string"
 

@@ -121,7 +121,7 @@ def counts_every_increment(arena: Arena) -> str | None:
     if lost:
         return f"lost {lost} of {len(expected)} acknowledged updates of one object {_REPLACE}"
     if not kept:
-        return f"let nobody update an object that {len(rivals)} wanted to update {_REPLACE}"
+        return f"let no one update an object that {len(rivals)} wanted to update {_REPLACE}"
     return None
 
 

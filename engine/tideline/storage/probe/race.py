@@ -44,7 +44,7 @@ class Arena:
     token: str
     effort: Effort
     paths: set[str] = field(default_factory=set)
-    """Every path that was handed out, to be removed whatever a listing shows."""
+    """Every path that was handed out, to be removed regardless of what a listing shows."""
 
     @property
     def store(self) -> ObjectStore:
@@ -60,7 +60,7 @@ class Arena:
     ) -> tuple[_T | StorageUnavailableError, ...]:
         """What each racer got; an attempt whose outcome is unknown is its StorageUnavailableError.
 
-        Raises the first StorageUnavailableError when nobody got an answer.
+        Raises the first StorageUnavailableError when no racer got an answer.
         """
         start = threading.Barrier(self.effort.racers)
 
@@ -77,7 +77,7 @@ class Arena:
             raise next(result for result in results if isinstance(result, StorageUnavailableError))
         return results
 
-    def everybody(self, action: Callable[[int], object], count: int) -> None:
+    def in_parallel(self, action: Callable[[int], object], count: int) -> None:
         """`action(0)` ... `action(count - 1)`, as many at once as there are racers."""
         with ThreadPoolExecutor(self.effort.racers) as threads:
             for _ in threads.map(action, range(count)):
@@ -89,8 +89,8 @@ def judge_race(
 ) -> str | None:
     """What is wrong with a race in which racer i wrote `bodies[i]`, or None.
 
-    Exactly one may have won, and every connection shows its body. Where nobody knows of having won,
-    a reply was lost: then the body is that of one of the racers.
+    Exactly one may have won, and every connection shows its body. Where no racer knows of having
+    won, a reply was lost: then the body is that of one of the racers.
     """
     winners = [number for number, result in enumerate(results) if isinstance(result, Written)]
     if len(winners) > 1:

@@ -53,11 +53,11 @@ class StorePromise(Enum):
 _LOST_COMMITS = "concurrent writers would lose commits"
 _COSTS = {
     StorePromise.READ_AFTER_WRITE: "a writer would build on a state that is no longer the table's",
-    StorePromise.MISSING_OBJECT: "a new table could not be told from one that is out of reach",
+    StorePromise.MISSING_OBJECT: "a new table would look like one that is out of reach",
     StorePromise.CREATE_ONCE: _LOST_COMMITS,
     StorePromise.CREATE_RACE: _LOST_COMMITS,
     StorePromise.CREATE_RACE_AFTER_DELETE: "two writers would hold the table lock at once",
-    StorePromise.REPLACE_MATCHING: "nobody could renew or take over the table lock",
+    StorePromise.REPLACE_MATCHING: "no writer could renew or take over the table lock",
     StorePromise.REPLACE_MISSING: "a lock that was released would come back for a dead owner",
     StorePromise.REPLACE_RACE: "two writers would hold the table lock at once",
     StorePromise.COUNTER: _LOST_COMMITS,

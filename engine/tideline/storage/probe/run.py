@@ -4,8 +4,8 @@ Some S3 servers accept conditional headers and ignore them; more of them honour 
 alone and let two of several concurrent writers win. Both kinds lose commits in silence, so a store
 is raced before a table is made there, and `tideline check-store` looks harder.
 
-Everything happens in a directory of its own, which is removed again. A process that dies meanwhile
-leaves it; nothing ever reads it, and it may be deleted.
+Everything happens in a directory of its own, which is removed again. A process that dies during the
+check leaves it; nothing ever reads it, and it may be deleted.
 """
 
 from __future__ import annotations

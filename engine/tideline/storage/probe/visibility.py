@@ -82,7 +82,7 @@ def lists_every_page(arena: Arena) -> str | None:
     """More objects than a page has, listed whole, and removed with requests for many."""
     directory, count = f"{arena.folder}/pages", arena.effort.page_objects
     paths = [arena.path(f"pages/{number:05}") for number in range(count)]
-    arena.everybody(lambda number: arena.store.put(paths[number], b""), count)
+    arena.in_parallel(lambda number: arena.store.put(paths[number], b""), count)
     for store in arena.stores:
         for listed in (
             [found.path for found in store.list(directory)],

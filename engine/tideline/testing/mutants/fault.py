@@ -32,7 +32,7 @@ class Fault:
         if found != 1:
             raise ValueError(
                 f"{self.name}: {self.path} has the text {self.old.strip().splitlines()[0]!r} ... "
-                f"{found} times, not once: write the fault anew"
+                f"{found} times, not once: rewrite the fault"
             )
         write_source(file, text.replace(self.old, self.new))
         return text
@@ -41,7 +41,7 @@ class Fault:
 def write_source(file: Path, text: str) -> None:
     """Replace a module's text so that bytecode of the text before is never taken for it.
 
-    Python tells by size and whole seconds, and a fault may come and go within one.
+    Python compares size and whole seconds, and a fault may come and go within one.
     """
     before_s = int(file.stat().st_mtime)
     file.write_text(text, "utf-8")

@@ -9,7 +9,7 @@ _TESTS = "engine/tests/iceberg"
 
 ICEBERG_FAULTS = (
     Fault(
-        "a rewrite commits over a delete that came meanwhile",
+        "a rewrite commits over a delete that came concurrently",
         f"{_ICEBERG}/commit/validation.py",
         "            if path is not None:\n                return (\n",
         "            if path is not None and not path:\n                return (\n",

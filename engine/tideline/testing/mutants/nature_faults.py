@@ -27,7 +27,7 @@ NATURE_FAULTS = (
         _NATURE_TESTS,
     ),
     Fault(
-        "another lock provider stops nobody",
+        "another lock provider stops no writer",
         f"{_NATURE}/judgement.py",
         "_endangered(facts.config, Danger.LOCKING) if operation.changes_table else None",
         "None",
@@ -41,7 +41,7 @@ NATURE_FAULTS = (
         _CHANGES_TESTS,
     ),
     Fault(
-        "the rollback of a compaction takes what others appended beside its log of changes",
+        "the rollback of a compaction takes what others appended next to its log of changes",
         "engine/tideline/hudi/recovery/plan.py",
         "        if marker.is_cdc:\n",
         "        if marker.is_cdc and not self.files:\n",
@@ -55,7 +55,7 @@ NATURE_FAULTS = (
         _CHANGES_TESTS,
     ),
     Fault(
-        "a log goes by the time its commit was requested, not completed",
+        "a log is ordered by the time its commit was requested, not completed",
         f"{_LAYOUT}/version_8.py",
         "        completed = self.completed.get(log.instant) or self.archived(log.instant)\n",
         "        completed = log.instant\n",

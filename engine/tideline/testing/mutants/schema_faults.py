@@ -17,7 +17,7 @@ SCHEMA_FAULTS = (
         _HISTORY_TESTS,
     ),
     Fault(
-        "a column that was dropped and added anew has its old values",
+        "a column that was dropped and added again has its old values",
         _NAMES,
         "            found[item.name] = StoredName(None)\n",
         "            found[item.name] = StoredName(item.name)\n",
@@ -31,14 +31,14 @@ SCHEMA_FAULTS = (
         _HISTORY_TESTS,
     ),
     Fault(
-        "blocks of logs go by today's names",
+        "blocks of logs are read by today's names",
         "engine/tideline/hudi/log/merged_log.py",
         "        stored = history.names_at(block.instant) if history else None\n",
         "        stored = None\n",
         _TABLE_TESTS,
     ),
     Fault(
-        "base files go by today's names",
+        "base files are read by today's names",
         "engine/tideline/hudi/write/base_file_reader.py",
         "        names = history.names_at(self._base.instant) if history else None\n",
         "        names = None\n",
@@ -52,7 +52,7 @@ SCHEMA_FAULTS = (
         _TABLE_TESTS,
     ),
     Fault(
-        "an ALTER beside a write goes unnoticed",
+        "an ALTER during a write goes unnoticed",
         "engine/tideline/hudi/write/schema_carry.py",
         "    if (now and now.read_as) != (begun_with and begun_with.read_as):\n",
         "    if False:\n",

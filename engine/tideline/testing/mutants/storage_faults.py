@@ -158,7 +158,7 @@ STORAGE_FAULTS = (
         _SCOPE_TESTS,
     ),
     Fault(
-        "the probe races nobody",
+        "the probe has no races",
         _PROBE,
         "        for attempt in range(arena.effort.rounds):\n"
         '            wrong = _race_to_create(arena, arena.path(f"race-{key}-{attempt}"))\n',

@@ -133,7 +133,7 @@ WRITE_FAULTS = (
         (f"{_TESTS}/test_create_handle.py",),
     ),
     Fault(
-        "a task leaves the file of a write that was undone meanwhile",
+        "a task leaves the file of a write that was undone by another process",
         f"{_WRITE}/marked_file.py",
         '        DeleteScope(store, f"a task of {ctx.instant}").remove(path)\n',
         "",

@@ -3,17 +3,17 @@
 1. Finish what a dead run left: a merge of small archives (`merge`), then instants that are in the
    newest archives and still in the active timeline, for which steps 4 and 5 are done again.
 2. Plan; read the bodies of the oldest instants of the plan, a bounded number, all states of each.
-3. Write them as one new archive file, created once. Died before: nothing happened. Died after:
-   the instants are in both timelines. Readers go by the active one, step 1 takes it from there.
+3. Write them as one new archive file, created once. Died before: nothing happened. Died after: the
+   instants are in both timelines. Readers use the active one, step 1 takes it from there.
 4. Delete leftover markers of these instants, then the objects of their pending states. Died in
    between: a completed instant without them is as good as one with them.
 5. Delete the completed objects one by one, oldest first. Died in between: what is left of the
-   active timeline has no holes, so nobody takes an archived commit for one that never was.
-6. Again from 1 for further instants, which are planned anew; at last merge small archives.
+   active timeline has no holes, so no reader takes an archived commit for one that never was.
+6. Again from 1 for further instants, which are planned again; at last merge small archives.
 
 Each such portion runs under the table lock, which is free for a while between two of them, so that
 writers need not wait for the whole: what a portion leaves is what a run that died after it leaves.
-Archives that other engines write meanwhile have numbers of their own, because creating ours fails
+Archives that other engines write in between have numbers of their own, because creating ours fails
 when the number is taken.
 Source: Hudi's TimelineArchiverV1.
 """
@@ -190,7 +190,7 @@ def execute_archival(table: HoodieTable, config: ArchivalConfig) -> ArchivalDone
     merges = config.merge.is_enabled and not left
     merged = execute_merge(table, archived, config.merge) if merges else None
     if archives or merged:
-        # Whoever looks for an archived checkpoint finds it without reading the archive.
+        # The next ingest finds an archived checkpoint without reading the archive.
         read_carried(archived, "", remembers=True)
     not_due = plan if isinstance(plan, NotDue) else None
     return ArchivalDone(archives, resumed, merged, not_due, deleted, left)
@@ -295,7 +295,9 @@ def _write(
     files = archived.files()
     path = archived.path(files[0].number + 1 if files else 1)
     if isinstance(table.store.put_if_absent(path, body, token=uuid4().hex), AlreadyExists):
-        raise ConflictError("another engine archives at the same time", table=table.uri, path=path)
+        raise ConflictError(
+            "another engine is archiving this table; run archival again", table=table.uri, path=path
+        )
     return WrittenArchive(path, len(body), instants)
 
 

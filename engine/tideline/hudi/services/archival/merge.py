@@ -108,7 +108,7 @@ def recover_merge(table: HoodieTable, archived: ArchivedTimeline) -> bool:
     try:
         plan = decode_container(body, path=path)
     except CorruptTableError as error:
-        _log.warning("Merging archives died while planning it: %s", error)
+        _log.warning("merging archives died while planning it: %s", error)
         _scope(table, archived, ()).remove(path)
         return True
     files = archived.files()
@@ -138,7 +138,7 @@ def _instants(archived: ArchivedTimeline, files: Iterable[ArchiveFile]) -> froze
 
 
 def _sound_blocks(body: bytes, path: str) -> bytes:
-    """The file without damaged blocks, which nobody can read anyway."""
+    """The file without damaged blocks, which no reader can read anyway."""
     return b"".join(
         body[frame.offset : frame.offset + frame.size_bytes]
         for frame in read_archive_frames(body, path=path)

@@ -6,12 +6,12 @@
    nothing below holds them. The limits rise together when cleaning has yet to look at more
    commits than the minimum.
 3. What holds commits back, each named in the plan: the oldest savepoint; the newest completed
-   commit before the oldest write that is pending, or undone while its writer may still be at it
+   commit before the oldest write that is pending, or undone while its writer may still be running
    (files it makes yet would count as archived ones); on MERGE_ON_READ the delta commits that the
-   compaction trigger counts; the newest write, where it tells the version of a schema history
-   (Hudi looks for that among active commits alone); the first replacecommit that cleaning may not
-   have worked off; a replacecommit whose replaced files are still there (archived, it would bring
-   them back to life).
+   compaction trigger counts; the newest write, where it names the version of a schema history (Hudi
+   looks for that among active commits alone); the first replacecommit that cleaning may not have
+   worked off; a replacecommit whose replaced files are still there (archived, it would bring them
+   back to life).
 4. A table with a metadata table keeps everything that is not in its latest compaction.
 
 Stricter than Hudi about undone writes, and in the last part of 3, which Hudi takes for granted.
@@ -183,7 +183,7 @@ def _oldest_unsettled(timeline: ActiveTimeline, facts: ArchivalFacts) -> Hold | 
     """The completed commit before the oldest unsettled write stays: nothing older is unsettled."""
     pending = timeline.of(*WRITE_ACTIONS).pending()
     reasons = {
-        time: f"{time} is undone, and its writer may still be at it" for time in facts.undone
+        time: f"{time} is undone, but its writer may still be running" for time in facts.undone
     }
     reasons |= {one.time: f"{one.time} ({one.action}) is pending" for one in pending}
     if not reasons:

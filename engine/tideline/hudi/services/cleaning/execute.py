@@ -2,15 +2,16 @@
 
 1. Under the lock: a completed clean without a body is reopened; a new plan is made when one is due
    and written as `T.clean.requested`. Died before: nothing happened. Died after: the plan is
-   executed by whoever cleans next.
+   executed by the next clean.
 2. Not under the lock, but with a heartbeat: `T.clean.inflight`, then the planned files are deleted
    in batches. A missing file counts as deleted, so this repeats safely.
 3. Under the lock again: partitions of which nothing remains lose their metadata file, unless a
    write is pending; a metadata table is switched off; `T.clean` completes with what was deleted.
    Died before: the clean is pending and repeated. Died after: all is done.
 
-A pending clean, of ours or of Hudi's, is resumed unless its heartbeat shows that somebody is at it.
-Should two execute the same one, both delete the same files and one of them completes it.
+A pending clean, of ours or of Hudi's, is resumed unless its heartbeat shows that another process is
+running it. If two processes execute the same one, both delete the same files and one of them
+completes it.
 Source: Hudi's CleanPlanActionExecutor, CleanActionExecutor.
 """
 
@@ -93,7 +94,7 @@ class CleaningDone:
     def report(self) -> ServiceReport:
         """What was done, summed up."""
         return ServiceReport(
-            f"deleted {counted(len(self.files), 'file')} that nobody needs any more",
+            f"deleted {counted(len(self.files), 'file')} that no reader needs any more",
             self.instant,
             files_deleted=len(self.files),
             bytes_deleted=self.bytes_deleted,
@@ -177,7 +178,7 @@ def schedule_cleaning(table: HoodieTable, config: CleaningConfig) -> Instant | N
 def find_abandoned_cleans(
     table: HoodieTable, timeline: ActiveTimeline, config: CleaningConfig
 ) -> tuple[Instant, ...]:
-    """Pending cleans that nobody is at, by their heartbeat, oldest first."""
+    """Pending cleans that no live process runs, by their heartbeat, oldest first."""
     return tuple(
         instant
         for instant in timeline.of(Action.CLEAN).pending()
@@ -201,7 +202,7 @@ def reopen_empty_clean(table: HoodieTable, timeline: ActiveTimeline) -> bool:
 
 
 def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfig) -> CleaningDone:
-    """Execute a pending clean, of whoever made it. Takes the lock to complete it.
+    """Execute a pending clean, regardless of who planned it. Takes the lock to complete it.
 
     Raises CorruptTableError when its plan cannot be read or names a file that must stay (nothing
     was deleted then), StorageUnavailableError when a file cannot be deleted; the clean stays
@@ -284,7 +285,7 @@ def _delete_partitions(
     for partition in plan.partitions_to_delete:
         names = [name for name, _ in _list_partition(table, partition)]
         if any(parse_data_file(partition, name, 0) is not None for name in names):
-            _log.warning("Partition %s has files again, it stays", partition)
+            _log.warning("partition %s has files again, it stays", partition)
             continue
         table.delete_scope("the clean").remove_many(
             join_path(partition, name) for name in names if name in METADATA_NAMES
@@ -349,7 +350,7 @@ def _partitions(table: HoodieTable, retention: Retention) -> tuple[str, ...] | N
         try:
             found.update(_touched(table.read_commit(instant), is_cow))
         except ObjectNotFoundError:
-            # Archived meanwhile: where it wrote is not known any more.
+            # Archived in between: where it wrote is no longer known.
             return None
     return tuple(sorted(found))
 
@@ -384,7 +385,7 @@ def _facts(
 
 
 def _standing(table: HoodieTable, timeline: ActiveTimeline) -> TableFacts:
-    """What the table needs now, whatever was planned."""
+    """What the table needs now, regardless of what was planned."""
     return TableFacts(
         timeline=timeline,
         is_partitioned=bool(table.config.partition_fields),

@@ -58,7 +58,7 @@ class DoomedFile:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What planning has to know of the table besides its files.
+    """What planning has to know of the table apart from its files.
 
     `replaced` maps file groups to the replacecommit that replaced them, as far back as the clean
     looks; `compacting` to the pending compaction; `needed` to the base instant of the oldest slice
@@ -135,7 +135,7 @@ class CleaningPlan:
     @classmethod
     @parser("a clean plan lacks a field, or one is wrong")
     def from_avro(cls, record: Mapping[str, Any]) -> CleaningPlan:
-        """Read a plan of ours or of Hudi's, of whatever address: names and partitions count.
+        """Read a plan of ours or of Hudi's, with any address: only names and partitions count.
 
         Base files of a bootstrap source lie outside the table and are left alone.
         """
@@ -221,7 +221,7 @@ def _doomed_changes(
     retention: Retention,
     config: CleaningConfig,
 ) -> Iterator[FileSlice]:
-    """What is left of slices whose base and log files are gone: logs of changes, read by nobody.
+    """What is left of slices whose base and log files are gone: unneeded logs of changes.
 
     An instant that did not commit is not among them: it is under way, or rolled back.
     """

@@ -63,7 +63,7 @@ def find_due(facts: DueFacts, config: CleaningConfig) -> Due | NotDue:
     since = f" since clean {last.time}" if last else ""
     written = retention.written
     commits = "all commits" if written is None else counted(len(written), "commit")
-    return Due(f"nobody needs {old or 'old file versions'}; {commits} to look at{since}")
+    return Due(f"no reader needs {old or 'old file versions'}; {commits} to look at{since}")
 
 
 def plan_retention(

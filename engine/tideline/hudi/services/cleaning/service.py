@@ -1,4 +1,4 @@
-"""The service `cleaning`: files that nobody needs any more are deleted."""
+"""The service `cleaning`: files that no reader needs any more are deleted."""
 
 from __future__ import annotations
 

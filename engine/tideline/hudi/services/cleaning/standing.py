@@ -1,4 +1,4 @@
-"""What a clean must not delete, whoever planned it and however long ago.
+"""What a clean must not delete, regardless of who planned it and when.
 
 For the files that a plan names in one partition, by its listing as it is now. One that is not
 there is passed over. In this order a file must stay:

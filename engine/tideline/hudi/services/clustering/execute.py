@@ -1,9 +1,9 @@
 """Clustering from plan to commit.
 
 `schedule_clustering` writes the plan as one requested replacecommit: died before, nothing happened;
-died after, the plan shields its file groups until somebody runs it. `execute_clustering` runs a
-plan inside a service transaction, whose module says what a death leaves. A write that changed a
-planned file group meanwhile wins: the clustering and its plan are given up.
+died after, the plan shields its file groups until it is run. `execute_clustering` runs a plan
+inside a service transaction, whose module says what a death leaves. A write that has changed a
+planned file group since then wins: the clustering and its plan are given up.
 Source: Hudi's ClusteringPlanActionExecutor, RunClusteringTable, SparkRDDTableServiceClient.
 """
 
@@ -208,7 +208,7 @@ def _refuse_updated(
     if found is not None:
         write, group = found
         raise UpdatedMeanwhileError(
-            f"{write.time} changed a file group of the plan meanwhile, so the plan is given up",
+            f"{write.time} changed a file group after it was planned, so the plan is given up",
             table=table.location.uri,
             instant=instant.in_state(State.REQUESTED),
             value=group,

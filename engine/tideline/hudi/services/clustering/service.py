@@ -30,7 +30,7 @@ from tideline.hudi.timeline.instant_time import InstantTime
 
 
 class Clustering(RowService):
-    """Rewrites file groups. Its plans are replacecommits, which only their contents tell apart."""
+    """Rewrites file groups. Its plans are replacecommits, recognised only by their contents."""
 
     name = NAME
     permission = Operation.CLUSTERING

@@ -1,8 +1,8 @@
 """Compaction from plan to commit.
 
 `schedule_compaction` writes the plan as one requested object: died before, nothing happened; died
-after, the plan waits for whoever runs compactions. `execute_compaction` runs a plan inside a
-service transaction, whose module says what a death leaves.
+after, the plan waits for the process that runs compactions. `execute_compaction` runs a plan inside
+a service transaction, whose module says what a death leaves.
 Source: Hudi's RunCompactionActionExecutor, HoodieCompactor.
 """
 

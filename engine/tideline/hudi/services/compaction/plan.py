@@ -37,7 +37,7 @@ CLOCK_MARGIN_MS = 10 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """The slices to merge, and the partitions the next plan has to look at besides new ones.
+    """The slices to merge, and the partitions the next plan has to look at in addition to new ones.
 
     `reason` says why it was made; it is not part of the stored plan.
     """
@@ -213,7 +213,7 @@ def _judge(
     counted_from: InstantTime | None,
     last: Instant | None,
 ) -> CompactionDue | NotDue:
-    """Ask the trigger; `seconds` is None where they cannot be told, and then never enough."""
+    """Ask the trigger; `seconds` is None where unknown, and then never enough."""
     enough = commits >= config.delta_commits_max
     late = seconds is not None and seconds >= config.delta_seconds_max
     by_number = f"{commits} of {config.delta_commits_max} delta commits"

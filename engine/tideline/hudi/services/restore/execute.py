@@ -1,17 +1,17 @@
 """Taking a table back to a savepoint, so that a crash at any step leaves a restore to be finished.
 
-Everything happens under the table lock. While a restore is pending nobody may write.
+Everything happens under the table lock. While a restore is pending no writer may write.
 
 1. `R.restore.requested` with the plan. Died before: nothing happened. Died after: the table is
    unchanged, but writes are refused until `restore_table` to the same savepoint finishes.
-2. `R.restore.inflight`; a metadata table is switched off, so that nobody believes it any more.
+2. `R.restore.inflight`; a metadata table is disabled, so that no reader uses it any more.
 3. Every instant of the plan that is still there is undone. Of a deltacommit the commit metadata is
    first copied into its inflight object: it says which log files got its blocks. Then the completed
    object goes: from then on readers pass over its files. Files named by the instant are deleted,
    log files that existed before it get a command block, and its other objects go last. Died
    between: the instant is still there in some state, and undone again with the same result.
 4. Rollbacks younger than the savepoint are forgotten: what they undid is gone.
-5. `R.restore` completes with what was done. An instant that appeared meanwhile is undone before.
+5. `R.restore` completes with what was done. An instant that appeared in between is undone first.
 
 Source: Hudi's BaseRestoreActionExecutor, BaseHoodieTableServiceClient.restoreToSavepoint.
 """
@@ -233,7 +233,7 @@ def schedule_restore(table: HoodieTable, savepoint: InstantTime) -> Instant:
 
 
 def execute_restore(table: HoodieTable, restore: Instant) -> RestoreDone:
-    """Do what a pending restore says, of whoever made it. Call under the lock."""
+    """Do what a pending restore says, regardless of who began it. Call under the lock."""
     started_ms = table.clock.now_ms()
     plan = _read_plan(table, restore)
     if restore.state is State.REQUESTED:

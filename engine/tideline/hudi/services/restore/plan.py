@@ -33,7 +33,7 @@ _NEVER = float("inf")
 
 @dataclass(frozen=True, slots=True, order=True)
 class InstantName:
-    """An instant by time and action, whatever its state."""
+    """An instant by time and action, in any state."""
 
     time: InstantTime
     action: Action

@@ -18,7 +18,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action
 from tideline.wording import counted
 
-_NOBODY_DIED = NotDue("no writer died")
+_NO_WRITER_DIED = NotDue("no writer died")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class Rollback(TableService):
 
     def due(self, facts: DueFacts, read: Settings) -> Due | NotDue:
         failed = ", ".join(str(time) for time in facts.failed_writes)
-        return Due(f"the writers of {failed} are gone") if failed else _NOBODY_DIED
+        return Due(f"the writers of {failed} are gone") if failed else _NO_WRITER_DIED
 
     def plan(self, context: ServiceContext, timeline: ActiveTimeline) -> Explanation | NotDue:
         failed = find_recoverable_writes(context.table, timeline, context.policy)
         if not failed:
-            return _NOBODY_DIED
+            return _NO_WRITER_DIED
         plans = [plan_instant_rollback(context.table, instant) for instant in failed]
         names = ", ".join(str(instant) for instant in failed)
         paths = tuple(path for plan in plans for path in plan.deleted_paths)
@@ -71,7 +71,9 @@ class Rollback(TableService):
     def execute(self, context: ServiceContext) -> ServiceRun:
         with context.table.lock(context.config.lock_timing).acquire():
             undone = context.roll_back_failed_writes(gives_up_unreadable=True)
-        return ServiceRun(self, tuple(map(UndoneWrite, undone)), None if undone else _NOBODY_DIED)
+        return ServiceRun(
+            self, tuple(map(UndoneWrite, undone)), None if undone else _NO_WRITER_DIED
+        )
 
 
 ROLLBACK = Rollback()

@@ -7,7 +7,7 @@
     layout.rollback     how what a failed write appended is taken back
     layout.properties   what the table's properties are called, and which mark a version
 
-A layout is one module beside this one; `known_layouts` finds the one of a table. Nothing else asks
+A layout is one module next to this one; `known_layouts` finds the one of a table. Nothing else asks
 a table for its version number.
 """
 
@@ -58,7 +58,7 @@ class FileNames:
     logs_name_slice: bool
 
     def slice_instant(self, file: BaseFile | LogFile) -> InstantTime | None:
-        """The base instant of a file's slice, None where only the timeline tells."""
+        """The base instant of a file's slice, None where only the timeline knows."""
         if isinstance(file, BaseFile) or self.logs_name_slice:
             return file.instant
         return None

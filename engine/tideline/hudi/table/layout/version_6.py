@@ -2,7 +2,7 @@
 
 1. Files are grouped into slices by the instant in their names: a log file's is the base instant of
    its slice.
-2. Logs of changes (CDC) lie beside the base file of their instant, and are no logs to merge.
+2. Logs of changes (CDC) lie next to the base file of their instant, and are no logs to merge.
 3. A slice counts when its base instant is committed. A slice begun by a pending compaction has
    only log files so far.
 

@@ -9,7 +9,7 @@ import pytest
 
 from tideline.errors import InvalidDataError
 from tideline.hudi.table.schema import arrow_to_avro, avro_to_arrow
-from tideline.hudi.write.schema_meanwhile import agree_on_schema, hides, is_current
+from tideline.hudi.write.concurrent_schema_change import agree_on_schema, hides, is_current
 
 BASE = pa.schema([("id", pa.string()), ("n", pa.int32())])
 WITH_NOTE = pa.schema([*BASE, ("note", pa.string())])
@@ -58,7 +58,7 @@ def test_types_of_other_spelling_are_the_same() -> None:
     assert is_current(table, written)
 
 
-def test_ours_is_said_when_nobody_changed_the_table() -> None:
+def test_ours_is_said_when_no_other_writer_changed_the_table() -> None:
     before = avro(BASE, "written_by_hudi")
     assert agree_on_schema(before, before, avro(WITH_NOTE), table="t") == avro(WITH_NOTE)
     assert agree_on_schema(None, None, avro(BASE), table="t") == avro(BASE)

@@ -108,7 +108,7 @@ class Crowd:
         )
 
     def end(self) -> None:
-        """Let everybody finish what they are at."""
+        """Let all processes finish their work."""
         self.stop.touch()
         assert [writer_process.join(process) for process in self.processes] == [0] * 5
 
@@ -141,7 +141,7 @@ def run_and_audit(
 
 
 def look(table: SmallTable) -> None:
-    """Whatever is going on, nobody sees a key twice."""
+    """At any time, no reader sees a key twice."""
     keys = [key for key, _ in table.values()]
     assert len(keys) == len(set(keys))
 
@@ -178,7 +178,7 @@ def test_nothing_is_lost_or_doubled_on_a_local_folder(
 
 @pytest.mark.minio
 def test_nothing_is_lost_or_doubled_on_s3(s3_location: StoreLocation, tmp_path: Path) -> None:
-    """There the lock is a lease, and only heartbeats tell who is alive."""
+    """There the lock is a lease, and only heartbeats show which writer is alive."""
     run_and_audit(create(s3_location), tmp_path, REJECTS, commits=5, runs=1)
 
 
@@ -194,7 +194,7 @@ def test_nothing_is_lost_or_doubled_in_a_long_run(tmp_path: Path, options: dict[
 def test_nothing_is_lost_or_doubled_in_a_long_run_on_s3(
     s3_location: StoreLocation, tmp_path: Path
 ) -> None:
-    """There the lock is a lease, and only heartbeats tell who is alive."""
+    """There the lock is a lease, and only heartbeats show which writer is alive."""
     run_and_audit(
         create(s3_location),
         tmp_path,

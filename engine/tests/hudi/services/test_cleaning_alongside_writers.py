@@ -1,4 +1,4 @@
-"""Cleaning while others write: at every moment of a clean somebody commits, and nothing is lost."""
+"""Cleaning while others write: a commit at every moment of a clean, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def prepared() -> Iterator[SmallTable]:
     table.forget()
 
 
-def meanwhile(table: SmallTable, number: int, act: Callable[[], object]) -> int:
+def clean_with(table: SmallTable, number: int, act: Callable[[], object]) -> int:
     """Clean; before its n-th call on the store, `act`. Returns how many calls there were."""
     calls = 0
 
@@ -52,7 +52,7 @@ def meanwhile(table: SmallTable, number: int, act: Callable[[], object]) -> int:
 
 def test_a_commit_at_any_moment_of_a_clean_keeps_its_rows(prepared: SmallTable) -> None:
     rehearsal = prepared.copy()
-    calls = meanwhile(rehearsal, 0, lambda: None)
+    calls = clean_with(rehearsal, 0, lambda: None)
     rehearsal.forget()
     waited = 0
     for number in range(1, calls + 1):
@@ -69,7 +69,7 @@ def test_a_commit_at_any_moment_of_a_clean_keeps_its_rows(prepared: SmallTable) 
                 # The clean has the lock just then.
                 waited += 1
 
-        meanwhile(table, number, write)
+        clean_with(table, number, write)
         before = {"k000": 3, "k001": 3, **{f"k{n:03d}": 1 for n in range(2, 6)}}
         now = {"k000": 7, "k001": 7, "k030": 7} if written else {}
         assert table.values() == sorted({**before, **now}.items()), number

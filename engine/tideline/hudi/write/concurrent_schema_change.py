@@ -1,4 +1,4 @@
-"""Writers that change a table's schema beside each other.
+"""Writers that change a table's schema concurrently.
 
 A batch is prepared for the schema the table had then; another writer may add a column before this
 one starts, or while it writes.
