@@ -57,6 +57,7 @@ NEEDS_AN_EXTRA = (
     "tideline.ingest.execute.ingest_files.",
     "tideline.hudi.table.column_type",
     "tideline.hudi.table.create",
+    "tideline.hudi.table.new_table",
     "tideline.hudi.table.schema",
     "tideline.hudi.table.schema_resolver",
     "tideline.hudi.table.stored_names.",

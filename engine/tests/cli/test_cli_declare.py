@@ -90,7 +90,7 @@ def test_a_plan_warns_of_a_zone_that_is_not_known(table: SmallTable, capsys: Cap
 
 
 def index_type(uri: str, **options: str) -> str:
-    return LakeTable.open(uri).write_config(options).index.type.value
+    return LakeTable.open(uri).writer.config_for_rows(options).index.type.value
 
 
 def test_a_global_index_is_declared_once(capsys: Captured) -> None:

@@ -13,6 +13,7 @@ import tideline
 from tideline.cli.main import run
 from tideline.hudi.write.operation import WriteOperation
 from tideline.testing.local_engine import LocalEngine
+from tideline.testing.write_batch import write_batch
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("n", pa.int64())])
 
@@ -25,7 +26,7 @@ def upsert(uri: str, keys: range, n: int) -> None:
         schema=SCHEMA,
     )
     engine = LocalEngine(table.hoodie_table.store, rows, key="id", partition="day")
-    table.write_with(engine, WriteOperation.UPSERT, table.write_config(None), {})
+    write_batch(table, engine, WriteOperation.UPSERT)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from tideline.ingest.landing.landed_file import Landing, LandingFile
 from tideline.ingest.landing.quarantine import quarantine, quarantine_rows
 from tideline.storage.location import StoreLocation
 from tideline.testing.local_engine import LocalEngine
+from tideline.testing.write_batch import write_batch
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("n", pa.int64())])
 
@@ -37,9 +38,7 @@ def write(
     table = tideline.open(uri)
     batch = pa.Table.from_pylist(rows, schema=SCHEMA)
     engine = LocalEngine(table.hoodie_table.store, batch, key="id", partition="day")
-    config = table.write_config(None)
-    extra = extra_metadata or {}
-    report = table.write_with(engine, WriteOperation.parse(operation), config, extra)
+    report = write_batch(table, engine, WriteOperation.parse(operation), extra_metadata)
     return report.instant
 
 

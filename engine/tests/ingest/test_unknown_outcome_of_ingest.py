@@ -17,6 +17,7 @@ from tideline.storage.object_store import ObjectStore
 from tideline.testing.going_away_store import GoingAway
 from tideline.testing.local_engine import LocalEngine
 from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.write_batch import write_batch
 
 LONG_S = 3600.0
 NAME = "landing"
@@ -41,10 +42,10 @@ def ingest(table: SmallTable, generation: int, store: ObjectStore | None = None)
     lake = table.lake(store)
     work = IngestFiles(NAME, Place("memory://landing"), FileFormat.CSV, FILES, generation)
     advanced = advance(checkpoint(table), Landing(FILES), FILES)
-    lake.write_with(
+    write_batch(
+        lake,
         LocalEngine(lake.hoodie_table.store, ROWS, "id", "part"),
         WriteOperation.INSERT,
-        lake.write_config(None),
         {**checkpoint_metadata({NAME: advanced}), INGEST_KEY: NAME},
         require=lambda now: require_generation(lake, now, work),
     )

@@ -173,7 +173,7 @@ def test_a_hash_of_a_part_of_the_key_has_to_be_declared(
     )
     table.write_with_hudi("upsert", rows(range(60), 1))
     with pytest.raises(ConfigError, match=r"declare hoodie\.bucket\.index\.hash\.field"):
-        table.lake.write_config({})
+        table.lake.writer.config_for_rows({})
     table.write("upsert", rows(range(30, 90), 2), hashed)
     table.write_with_hudi("upsert", rows(range(20, 110), 3))
     table.check()
@@ -204,7 +204,7 @@ def test_partition_rules_are_honoured(
     table = HudisTable(tmp_path / "theirs", spark, hudi_peer, options={COUNT: "4", **rules})
     table.write_with_hudi("upsert", rows(range(60), 1))
     with pytest.raises(ConfigError, match="2024-01: 4; 2024-02: 8"):
-        table.lake.write_config({})
+        table.lake.writer.config_for_rows({})
     table.write("upsert", rows(range(30, 90), 2), rules)
     table.check()
     table.write_with_hudi("upsert", rows(range(20, 200), 3))
@@ -234,7 +234,7 @@ def test_rules_that_hudi_stored_are_honoured(
         "call partition_bucket_index_manager(table => 'ruled', overwrite => '.*-02,8', "
         "bucket_number => 4, dry_run => false)"
     )
-    assert "SIMPLE, 4 buckets, .*-02,8," in str(table.lake.bucket_layout())
+    assert "SIMPLE, 4 buckets, .*-02,8," in str(table.lake.writer.index.layout())
     table.write("upsert", rows(range(60), 1))
     table.write_with_hudi("upsert", rows(range(30, 90), 2))
     table.check()

@@ -27,6 +27,7 @@ from tideline.testing.table_audit import (
     traces_of,
     unexplained_objects,
 )
+from tideline.testing.write_batch import write_batch
 
 LONG_S = 3600.0
 NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
@@ -276,7 +277,7 @@ def test_a_batch_prepared_before_a_column_was_added_is_refused(table: SmallTable
     prepared_batch = LocalEngine(lake.hoodie_table.store, batch([0], 2), "id", "part")
     table.write("upsert", with_note(batch([0], 3), "keep"))
     with pytest.raises(ConflictError, match="schema changed"):
-        lake.write_with(prepared_batch, WriteOperation.UPSERT, lake.write_config(None), {})
+        write_batch(lake, prepared_batch, WriteOperation.UPSERT)
     (row,) = (row for row in read_rows(open_fresh(table.location)) if row["id"] == "k000")
     assert row["note"] == "keep"
 

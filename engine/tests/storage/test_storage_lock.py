@@ -407,5 +407,5 @@ def test_a_table_keeps_the_timing_of_its_lock_in_its_properties() -> None:
     small = SmallTable.in_memory(lease)
     with small.lake().hoodie_table.lock().acquire(timeout_s=1) as held:
         assert 115 < held.remaining_s() <= 120
-    assert small.lake().write_config(None).lock_timing.validity_s == 120
+    assert small.lake().writer.config_for_rows(None).lock_timing.validity_s == 120
     small.forget()

@@ -42,8 +42,8 @@ def test_a_worker_turns_to_what_no_other_has_and_then_to_what_takes_longest() ->
 @pytest.mark.parametrize(
     ("file", "kind"),
     [
-        ("engine/tests/spark/test_write_merge.py", Kind.SPARK),
-        ("operator/tests/test_kubectl.py", Kind.KUBERNETES),
+        ("engine/tests/spark/write/test_write_merge.py", Kind.SPARK),
+        ("operator/tests/resources/test_kubectl.py", Kind.KUBERNETES),
         ("engine/tests/hudi/index/test_bucket_index.py", Kind.OTHER),
     ],
 )

@@ -9,10 +9,8 @@ from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
-from tideline.hudi.services.restore.execute import RestoreDone, preview_restore, restore_table
-from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.storage.location import StoreLocation
+from tideline.hudi.services.restore.execute import RestoreDone
+from tideline.lake_table import LakeTable
 from tideline.wording import counted, size_text
 
 
@@ -28,13 +26,11 @@ def restore_command(
 
     No writer can write during a restore. A restore that died is finished by the same command.
     """
-    table = HoodieTable.open(StoreLocation.of(uri, storage))
-    savepoint = InstantTime.parse(instant)
+    table = LakeTable.open(uri, storage_options=storage)
     if not dry_run and is_asked(yes=yes):
-        ask(f"{_would_undo(preview_restore(table, savepoint))} Go on?", yes=yes)
-    act = preview_restore if dry_run else restore_table
+        ask(f"{_would_undo(table.restore(instant, dry_run=True))} Go on?", yes=yes)
     with progress("looking what to undo" if dry_run else "restoring the table"):
-        done = act(table, savepoint)
+        done = table.restore(instant, dry_run=dry_run)
     if as_json:
         print_json({**done.to_json_object(), "dry_run": dry_run})
         return

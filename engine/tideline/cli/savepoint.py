@@ -11,17 +11,8 @@ from tideline.cli.command import TidelineCommand, WholeWordContext
 from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line, print_table
-from tideline.hudi.services.savepoint.execute import (
-    create_savepoint,
-    delete_savepoint,
-    find_savepoint,
-    list_savepoints,
-    preview_savepoint,
-)
 from tideline.hudi.services.savepoint.record import Savepoint
-from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.storage.location import StoreLocation
+from tideline.lake_table import LakeTable
 from tideline.wording import counted
 
 
@@ -49,9 +40,8 @@ def create_command(
     dry_run: bool,
 ) -> None:
     """Keep the table at URI as of INSTANT, a completed commit; by default the newest one."""
-    time = InstantTime.parse(instant) if instant else None
-    act = preview_savepoint if dry_run else create_savepoint
-    savepoint = act(_open(uri, storage), time, user=by, comment=comment)
+    table = LakeTable.open(uri, storage_options=storage)
+    savepoint = table.savepoint(instant, by=by, comment=comment, dry_run=dry_run)
     if as_json:
         print_json({**_describe(savepoint), "dry_run": dry_run})
         return
@@ -64,7 +54,8 @@ def create_command(
 @table_options
 def list_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
     """List the savepoints of the table at URI, oldest first."""
-    rows = [_describe(savepoint) for savepoint in list_savepoints(_open(uri, storage))]
+    table = LakeTable.open(uri, storage_options=storage)
+    rows = [_describe(savepoint) for savepoint in table.savepoints()]
     if as_json:
         print_json({"savepoints": rows})
         return
@@ -84,20 +75,16 @@ def delete_command(
     uri: str, storage: dict[str, str], as_json: bool, instant: str, dry_run: bool, yes: bool
 ) -> None:
     """Give up the savepoint INSTANT of the table at URI: cleaning may delete what only it kept."""
-    table, time = _open(uri, storage), InstantTime.parse(instant)
+    table = LakeTable.open(uri, storage_options=storage)
     if not dry_run and is_asked(yes=yes):
-        kept = counted(find_savepoint(table, time).file_count, "file")
-        ask(f"Give up the savepoint {time}, which keeps {kept} from being cleaned?", yes=yes)
-    savepoint = (find_savepoint if dry_run else delete_savepoint)(table, time)
+        kept = counted(table.delete_savepoint(instant, dry_run=True).file_count, "file")
+        ask(f"Give up the savepoint {instant}, which keeps {kept} from being cleaned?", yes=yes)
+    savepoint = table.delete_savepoint(instant, dry_run=dry_run)
     if as_json:
         print_json({"deleted": _describe(savepoint), "dry_run": dry_run})
         return
     given_up = "Would give up" if dry_run else "Gave up"
     print_line(f"{given_up} {savepoint.instant}: cleaning may delete what only it kept.")
-
-
-def _open(uri: str, storage: dict[str, str]) -> HoodieTable:
-    return HoodieTable.open(StoreLocation.of(uri, storage))
 
 
 def _describe(savepoint: Savepoint) -> dict[str, Any]:

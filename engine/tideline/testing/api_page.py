@@ -23,7 +23,7 @@ _INTRODUCTION = """# Python names
 
 `make reference` writes this page from what `tideline.__all__` exports: signatures and docstrings.
 Everything else in the package may change from one release to the next. Names load on first use, so
-`import tideline` needs neither Spark nor Arrow.
+`import tideline` needs neither Spark nor Arrow. `Options` is a mapping of names to texts, or None.
 """
 _WIDTH = 96
 _STARS: dict[object, str] = {

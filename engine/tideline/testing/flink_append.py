@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from tideline.hudi.write.operation import WriteOperation
 from tideline.testing.local_engine import LocalEngine
 from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.write_batch import write_batch
 
 
 def append_as_flink(table: SmallTable, keys: Sequence[int], v: int) -> None:
@@ -18,4 +19,4 @@ def append_as_flink(table: SmallTable, keys: Sequence[int], v: int) -> None:
     groups = {base.partition: base.file_id for base in lake.hoodie_table.list_base_files()}
     state = {(row["id"], row["part"]): groups[row["part"]] for row in rows.to_pylist()}
     engine = LocalEngine(lake.hoodie_table.store, rows, "id", "part", _located=state)
-    lake.write_with(engine, WriteOperation.UPSERT, lake.write_config(None), {})
+    write_batch(lake, engine, WriteOperation.UPSERT)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tideline.errors import ConflictError
-from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.service import ServiceRun, TableService
+from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
@@ -42,14 +42,9 @@ def local_services(
 ) -> TableServices:
     """The table's services, run by the in-process engine, over `store` if given."""
     lake = table.lake(store)
-    prepared = lake.services(options)
+    given = lake.writer.given(options, Place.SERVICE)
     return TableServices(
-        lake.hoodie_table,
-        prepared.settings.properties,
-        write_config=lake.write_config(options),
-        failed_writes=prepared.failed_writes,
-        open_engine=lambda: LocalServiceEngine(lake.hoodie_table, after_files),
-        expire_partitions=lambda: NotDue("nothing expires here"),
+        lake.writer, given, lambda: LocalServiceEngine(lake.hoodie_table, after_files)
     )
 
 

@@ -29,6 +29,7 @@ from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.local_engine import LocalEngine
 from tideline.testing.table_audit import Row, open_fresh, read_rows
+from tideline.testing.write_batch import write_batch
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
 CHEAP = {
@@ -170,7 +171,7 @@ class SmallTable:
             before_files=before_files,
             after_files=after_files,
         )
-        return lake.write_with(engine, wanted, lake.write_config(options), {}, token=token)
+        return write_batch(lake, engine, wanted, options=options, token=token)
 
     def rows(self) -> list[Row]:
         """What a fresh reader sees."""

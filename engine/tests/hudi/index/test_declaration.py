@@ -38,9 +38,9 @@ def test_a_global_index_is_kept_once(before: str | None) -> None:
     assert not kept(table, IndexType.GLOBAL_BLOOM)
     assert properties(table) == written
     # A write that names no index uses it, and one that names another is refused.
-    assert table.lake().write_config(None).index.type is GLOBAL
+    assert table.lake().writer.config_for_rows(None).index.type is GLOBAL
     with pytest.raises(ConfigError, match="unique in the whole table"):
-        table.lake().write_config({HUDI_INDEX: "BLOOM"})
+        table.lake().writer.config_for_rows({HUDI_INDEX: "BLOOM"})
 
 
 def test_what_says_it_already_and_what_cannot_be_declared_stays_as_it_is() -> None:

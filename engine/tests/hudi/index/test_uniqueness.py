@@ -37,7 +37,7 @@ def with_record_index(table: SmallTable, partitioned: str | None = None) -> Smal
 
 
 def index_of(table: SmallTable, **options: str) -> IndexType:
-    return table.lake().write_config(options).index.type
+    return table.lake().writer.config_for_rows(options).index.type
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_broken_index_definitions_stop_a_write() -> None:
     store = table.store()
     store.put(INDEX_DEFINITIONS_PATH, b'{"indexDefinitions": {')
     with pytest.raises(CorruptTableError, match=r"index\.json"):
-        table.lake().write_config(None)
+        table.lake().writer.config_for_rows(None)
     store.put(INDEX_DEFINITIONS_PATH, b'{"indexDefinitions": ["record_index"]}')
     assert index_of(table) is IndexType.RECORD_INDEX
 
@@ -84,10 +84,12 @@ def test_an_index_that_is_not_global_is_refused() -> None:
 
 def test_a_row_stays_in_its_partition_as_with_hudis_record_index() -> None:
     table = with_record_index(SmallTable.in_memory())
-    assert not table.lake().write_config(None).index.updates_partition_path
-    assert table.lake().write_config({MOVES: "true"}).index.updates_partition_path
+    assert not table.lake().writer.config_for_rows(None).index.updates_partition_path
+    assert table.lake().writer.config_for_rows({MOVES: "true"}).index.updates_partition_path
     for moving in ("GLOBAL_SIMPLE", "GLOBAL_BLOOM"):
-        assert table.lake().write_config({HUDI_INDEX: moving}).index.updates_partition_path
+        assert (
+            table.lake().writer.config_for_rows({HUDI_INDEX: moving}).index.updates_partition_path
+        )
 
 
 @pytest.mark.parametrize("declared", ["", "SIMPLE", "GLOBAL_BLOOM"])
@@ -122,7 +124,7 @@ def test_buckets_are_recognised_next_to_a_record_index() -> None:
     table.lake().hoodie_table.update_properties(
         {"hoodie.bucket.index.num.buckets": None, "hoodie.bucket.index.hash.field": None}
     )
-    index = table.lake().write_config(None).index
+    index = table.lake().writer.config_for_rows(None).index
     assert (index.type, index.num_buckets) == (IndexType.BUCKET, 4)
     with pytest.raises(ConfigError, match="has a bucket index"):
         index_of(table, **{HUDI_INDEX: "GLOBAL_SIMPLE"})

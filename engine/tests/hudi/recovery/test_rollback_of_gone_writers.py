@@ -15,6 +15,7 @@ from tideline.testing.local_engine import LocalEngine
 from tideline.testing.small_table import InterruptedEngine, SmallTable, batch
 from tideline.testing.stepping_store import Step, SteppingStore
 from tideline.testing.table_audit import traces_of, unexplained_objects
+from tideline.testing.write_batch import write_batch
 
 ME = "people-ingest-1/6f1c"
 LOCK_VALIDITY_S = 300
@@ -35,7 +36,7 @@ def write_named(table: SmallTable, store: ObjectStore) -> None:
     lake = table.lake(store)
     lake.hoodie_table.writer = ME
     engine = LocalEngine(lake.hoodie_table.store, batch(range(4), 2), "id", "part")
-    lake.write_with(engine, WriteOperation.UPSERT, lake.write_config(None), {})
+    write_batch(lake, engine, WriteOperation.UPSERT)
 
 
 def pending(table: SmallTable) -> str:
@@ -82,7 +83,7 @@ def test_a_writer_declared_gone_that_lives_commits_nothing(table: SmallTable) ->
     store, rows = lake.hoodie_table.store, batch(range(4), 2)
     engine = InterruptedEngine(store, rows, "id", "part", after_files=declare_gone)
     with pytest.raises(ConflictError):
-        lake.write_with(engine, WriteOperation.UPSERT, lake.write_config(None), {})
+        write_batch(lake, engine, WriteOperation.UPSERT)
     assert table.values() == BEFORE
     assert unexplained_objects(table.lake().hoodie_table) == []
 

@@ -138,7 +138,7 @@ def test_the_command_line_lists_plans_and_executes_it(
 
 def after_commit(table: SmallTable) -> list[dict[str, Any]]:
     services = local_services(table, {"hoodie.clustering.async.enabled": "true"})
-    done = run_after_commit(services, SchedulerConfig.from_settings(services.settings))
+    done = run_after_commit(services, SchedulerConfig.from_settings(services.context.settings))
     return [one.to_json_object() for one in done if one.service == COUNTING]
 
 

@@ -40,7 +40,7 @@ def mor() -> Iterator[SmallTable]:
 def after_commit(table: SmallTable, options: Mapping[str, str]) -> dict[str, str]:
     """What each service that did something did: run, scheduled or failed."""
     prepared = local_services(table, options)
-    config = SchedulerConfig.from_settings(prepared.settings)
+    config = SchedulerConfig.from_settings(prepared.context.settings)
     return {
         outcome.service.name: "left out" if outcome.left_out
         else "failed" if outcome.failure
@@ -127,7 +127,7 @@ def test_what_the_table_is_not_for_is_left_out_and_said(mor: SmallTable) -> None
     options = {**DUE, "hoodie.compact.schedule.inline": "true"}
     assert after_commit(mor, options) == {"compaction": "left out"}
     prepared = local_services(mor, options)
-    (report,) = run_after_commit(prepared, SchedulerConfig.from_settings(prepared.settings))
+    (report,) = run_after_commit(prepared, SchedulerConfig.from_settings(prepared.context.settings))
     assert "CDC" in report.to_json_object()["left_out"]
     assert prepared.plan(COMPACTION).outcome == NotDue(str(report.left_out))
 

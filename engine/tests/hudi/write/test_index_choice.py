@@ -53,12 +53,12 @@ def refused(act: Callable[[], Any]) -> str:
 @pytest.mark.parametrize("table_type", list(TableType))
 def test_rows_go_where_the_buckets_are(table_type: TableType) -> None:
     table = as_of_hudi(table_type=table_type)
-    layout = table.lake().bucket_layout()
+    layout = table.lake().writer.index.layout()
     assert layout is not None
     assert (layout.engine, layout.known_from) == (BucketEngine.SIMPLE, KnownFrom.FILE_IDS)
     shown = describe_table(table.lake().hoodie_table)
     assert (shown["index"], shown["buckets"]) == ("BUCKET", "SIMPLE, known by its file ids")
-    index = table.lake().write_config(None).index
+    index = table.lake().writer.config_for_rows(None).index
     assert (index.type, index.num_buckets) == (IndexType.BUCKET, 4)
     table.write("upsert", batch(range(100, 300), 2))
     assert table.merged_values() == [
@@ -72,17 +72,17 @@ def test_rows_go_where_the_buckets_are(table_type: TableType) -> None:
 def test_properties_answer_without_a_look_and_other_tables_cost_little() -> None:
     ours = SmallTable.in_memory({"hoodie.index.type": "BUCKET", COUNT: "4"})
     ours.write("upsert", batch(range(20), 1))
-    assert requests_of(ours, lambda lake: lake.write_config(None)) == []
+    assert requests_of(ours, lambda lake: lake.writer.config_for_rows(None)) == []
     plain = SmallTable.in_memory()
-    assert plain.lake().bucket_layout() is None
+    assert plain.lake().writer.index.layout() is None
     plain.write("upsert", batch(range(20), 1))
-    asked = requests_of(plain, lambda lake: lake.write_config(None))
+    asked = requests_of(plain, lambda lake: lake.writer.config_for_rows(None))
     assert len({*asked} - {"list_directory .hoodie"}) == 2, asked
     # The schema is read from the commit that was looked at.
     both = requests_of(
         plain,
         lambda lake: (
-            lake.write_config(None),
+            lake.writer.config_for_rows(None),
             lake.hoodie_table.table_schema_json(lake.timeline()),
         ),
     )
@@ -103,7 +103,7 @@ def test_a_random_id_of_digits_is_no_bucket() -> None:
                 renamed = renamed.replace(piece.file_id, "48213377" + piece.file_id[8:])
             store.delete(info.path)
             store.put(renamed, body)
-    assert table.lake().bucket_layout() is None
+    assert table.lake().writer.index.layout() is None
 
 
 def test_another_index_or_number_is_refused() -> None:
@@ -132,7 +132,7 @@ def test_more_partitions_are_asked_where_those_written_last_hold_few_keys() -> N
     table = SmallTable.in_memory({"hoodie.index.type": "BUCKET", COUNT: "4"})
     table.write("upsert", batch(range(20), 1, partitions=20))
     table.lake().hoodie_table.update_properties(FORGOTTEN)
-    assert table.lake().write_config(None).index.num_buckets == 4
+    assert table.lake().writer.config_for_rows(None).index.num_buckets == 4
 
 
 def test_a_table_that_settings_call_otherwise_is_refused() -> None:
@@ -149,7 +149,7 @@ def test_file_groups_of_no_bucket_among_others() -> None:
     )
     table.write("upsert", batch(range(100), 2))
     table.lake().hoodie_table.update_properties(FORGOTTEN)
-    layout = table.lake().bucket_layout()
+    layout = table.lake().writer.index.layout()
     assert layout is not None and layout.mixed
     message = refused(lambda: table.write("upsert", batch([1], 3)))
     assert "Hudi cannot write it" in message and str(layout.mixed[0]) in message
@@ -165,9 +165,9 @@ def test_buckets_are_known_when_the_partitions_written_last_are_gone() -> None:
     table.write("upsert", batch(range(0, 200, 2), 2))
     table.write("delete_partition", part)
     table.write("upsert", batch([1], 2), options={COUNT: "4"})
-    assert table.lake().bucket_layout() is not None
+    assert table.lake().writer.index.layout() is not None
     table.write("delete_partition", batch([1], 2))
-    layout = table.lake().bucket_layout()
+    layout = table.lake().writer.index.layout()
     assert layout is not None and not table.rows()
     assert f"declare {COUNT}" in refused(lambda: table.write("upsert", part))
 
@@ -179,7 +179,7 @@ def test_rules_of_a_hashing_config_are_honoured() -> None:
     assert "p0: 4; p1: 8" in message and EXPRESSIONS in message
     put_hashing_config(table.store(), "00000000000000", ".*,3")
     put_hashing_config(table.store(), "20240101000000000", "p1,8")
-    layout = table.lake().bucket_layout()
+    layout = table.lake().writer.index.layout()
     assert str(layout) == f"SIMPLE, 4 buckets, p1,8, known by {CONFIGS}"
     table.write("upsert", batch(range(100, 400), 2))
     assert len(table.rows()) == 400
@@ -187,7 +187,9 @@ def test_rules_of_a_hashing_config_are_honoured() -> None:
     view = hoodie.read_view(hoodie.timeline())
     assert [len(view.latest_slices(name)) for name in view.partitions] == [4, 8]
     for option in ({COUNT: "5"}, {EXPRESSIONS: "p1,16"}):
-        assert "hashing config fixes" in refused(partial(table.lake().write_config, option))
+        assert "hashing config fixes" in refused(
+            partial(table.lake().writer.config_for_rows, option)
+        )
 
 
 def test_a_partition_with_more_buckets_than_known_is_not_written() -> None:
@@ -199,7 +201,7 @@ def test_a_partition_with_more_buckets_than_known_is_not_written() -> None:
     table.write("upsert", rows.filter(pc.invert(is_last)))
     table.lake().hoodie_table.update_properties(FORGOTTEN)
     # The newest commit shows two partitions of four buckets.
-    assert table.lake().write_config(None).index.num_buckets == 4
+    assert table.lake().writer.config_for_rows(None).index.num_buckets == 4
     message = refused(lambda: table.write("upsert", rows))
     assert "the partition has bucket 7" in message and "path=p2" in message
     table.write("upsert", rows, options=rules)
@@ -220,7 +222,7 @@ def with_rings(keys: int = 40) -> SmallTable:
 
 def test_consistent_hashing_places_rows_by_its_rings() -> None:
     table = with_rings()
-    assert str(table.lake().bucket_layout()) == f"CONSISTENT_HASHING, known by {RINGS}"
+    assert str(table.lake().writer.index.layout()) == f"CONSISTENT_HASHING, known by {RINGS}"
     table.write("upsert", batch(range(20, 60), 2), options={"hoodie.index.type": "BUCKET"})
     table.write("delete", batch([3, 50, 99], 0))
     expected = {f"k{n:03d}": 1 if n < 20 else 2 for n in range(60) if n not in (3, 50)}

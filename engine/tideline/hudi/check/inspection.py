@@ -45,7 +45,6 @@ class ArchivedFacts:
 
     files: tuple[ArchiveFile, ...] = ()
     completed: frozenset[Instant] = frozenset()
-    times_seen: int = 0
     stats: Mapping[str, WriteStat] = field(default_factory=dict)
     needed: frozenset[str] = frozenset()
     replaced: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
@@ -250,7 +249,6 @@ def _read_archive(table: HoodieTable, present: frozenset[str]) -> ArchivedFacts:
     replaced: dict[FileGroupId, InstantTime] = {}
     undone: set[InstantTime] = set()
     unreadable: dict[str, str] = {}
-    seen = 0
     for file in files:
         try:
             content = archived.read(file)
@@ -258,7 +256,6 @@ def _read_archive(table: HoodieTable, present: frozenset[str]) -> ArchivedFacts:
                 unreadable[file.path] = f"damaged blocks: {len(content.damaged)}"
             for entry in content.entries:
                 if entry.instant.is_completed:
-                    seen += 1
                     completed.add(entry.instant)
                     if entry.instant.action in COMMIT_ACTIONS:
                         metadata = entry.commit_metadata()
@@ -275,7 +272,6 @@ def _read_archive(table: HoodieTable, present: frozenset[str]) -> ArchivedFacts:
     return ArchivedFacts(
         files,
         frozenset(completed),
-        seen,
         stats,
         frozenset(path for piece in needed for path in piece.paths),
         replaced,

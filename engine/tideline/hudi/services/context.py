@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -12,31 +12,51 @@ from tideline.hudi.recovery.execute import FailedWrites, RolledBack
 from tideline.hudi.recovery.recover import execute_recovery
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.engine import OpenEngine
-from tideline.hudi.services.explanation import NotDue
-from tideline.hudi.services.report import Done
 from tideline.hudi.services.stored_facts import StoredFacts
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.write.config import WriteConfig
+from tideline.hudi.write.table_writer import TableWriter
 from tideline.storage.heartbeat import is_heartbeat_dead
-
-ExpirePartitions = Callable[[], Done | NotDue]
-"""Drops the partitions that outlived their time: a write, so it comes from above."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceContext:
-    """A table, settings over its own, and what comes from above: an engine, a way to write."""
+    """A table, its settings with those of a caller over them, and an engine that moves rows.
 
-    table: HoodieTable
+    `given` are the caller's settings alone, for a service that writes through `writer`.
+    """
+
+    writer: TableWriter
+    given: Mapping[str, str]
     settings: Settings
     config: ServiceConfig
     write_config: WriteConfig
     policy: FailedWrites
     open_engine: OpenEngine
-    expire_partitions: ExpirePartitions
+
+    @classmethod
+    def of(
+        cls, writer: TableWriter, given: Mapping[str, str], open_engine: OpenEngine
+    ) -> ServiceContext:
+        """Raises ConfigError naming the setting that cannot be read."""
+        settings = Settings(writer.index.service_settings(given))
+        write_config = writer.index.for_services(given)
+        return cls(
+            writer,
+            given,
+            settings,
+            ServiceConfig.from_settings(settings),
+            write_config,
+            writer.failed_writes(write_config),
+            open_engine,
+        )
+
+    @property
+    def table(self) -> HoodieTable:
+        return self.writer.table
 
     def facts(self, timeline: ActiveTimeline) -> StoredFacts:
         """What triggers go by, read when asked for."""

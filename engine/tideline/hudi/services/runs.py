@@ -16,18 +16,14 @@ from tideline.hudi.index.bucket_recognition import names_layout
 from tideline.hudi.nature.guard import require
 from tideline.hudi.nature.judgement import Facts, refusal_of
 from tideline.hudi.nature.refusal import Refusal
-from tideline.hudi.recovery.execute import FailedWrites
-from tideline.hudi.services.config import ServiceConfig
-from tideline.hudi.services.context import ExpirePartitions, ServiceContext
+from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.engine import OpenEngine
 from tideline.hudi.services.explanation import Explanation, NotDue
 from tideline.hudi.services.registry import service_named
 from tideline.hudi.services.service import ServiceRun, TableService
-from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Instant
-from tideline.hudi.write.config import WriteConfig
+from tideline.hudi.write.table_writer import TableWriter
 
 _KNOWN_FROM = {
     BucketEngine.SIMPLE: KnownFrom.FILE_IDS,
@@ -87,28 +83,10 @@ class TableServices:
     """
 
     def __init__(
-        self,
-        table: HoodieTable,
-        properties: Mapping[str, str],
-        *,
-        write_config: WriteConfig,
-        failed_writes: FailedWrites,
-        open_engine: OpenEngine,
-        expire_partitions: ExpirePartitions,
+        self, writer: TableWriter, given: Mapping[str, str], open_engine: OpenEngine
     ) -> None:
-        self.table = table
-        self.settings = Settings(properties)
-        self.config = ServiceConfig.from_settings(self.settings)
-        self.failed_writes = failed_writes
-        self.context = ServiceContext(
-            table,
-            self.settings,
-            self.config,
-            write_config,
-            failed_writes,
-            open_engine,
-            expire_partitions,
-        )
+        self.table = writer.table
+        self.context = ServiceContext.of(writer, given, open_engine)
 
     def plan(self, service: TableService | str) -> ServicePlan:
         """What the service would do now; changes nothing. Raises ConfigError as `run` does."""

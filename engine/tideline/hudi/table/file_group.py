@@ -153,10 +153,6 @@ class FileGroup:
     slices: tuple[FileSlice, ...]
 
     @property
-    def latest_slice(self) -> FileSlice | None:
-        return self.slices[0] if self.slices else None
-
-    @property
     def base_files(self) -> tuple[BaseFile, ...]:
         """Newest first."""
         return tuple(piece.base_file for piece in self.slices if piece.base_file is not None)

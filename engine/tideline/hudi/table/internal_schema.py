@@ -114,10 +114,6 @@ class InternalSchema:
         content = {"max_column_id": self.max_column_id, "version_id": self.version}
         return _compact(content | _struct_json(self.root))
 
-    def same_columns(self, other: InternalSchema) -> bool:
-        """Whether both say the same of every column, whichever version they are."""
-        return self.root == other.root
-
 
 def parse_history(body: bytes, *, path: str) -> tuple[InternalSchema, ...]:
     """The versions in a history file, oldest first. Raises CorruptTableError naming `path`."""

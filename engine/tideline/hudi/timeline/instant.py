@@ -36,11 +36,6 @@ class Action(Enum):
         """
         return _COMPLETES_AS.get(self, self)
 
-    @property
-    def is_write(self) -> bool:
-        """Whether the action adds or replaces data files (Hudi: the write timeline)."""
-        return self in WRITE_ACTIONS
-
     def __str__(self) -> str:
         return self.value
 

@@ -52,13 +52,25 @@ class TableWriter:
         self.table.declare_zone(given.get(TIMEZONE))
         return given
 
+    def config_for_rows(self, options: Mapping[str, str] | None) -> WriteConfig:
+        """The table's own settings, with `options` over them, for a write of rows.
+
+        An option `tideline.timezone` declares the zone of this open table from now on. Raises
+        ConfigError for an option that is unknown, refused or contradicts the table, for a zone that
+        cannot be, when one would place rows by another index than the bucket index the table was
+        built with, and where its number of buckets has to be declared; UnsupportedTableError for a
+        bucket index that is not written.
+        """
+        return self.index.for_rows(self.given(options, Place.WRITE))
+
     def planned(
-        self, operation: WriteOperation | str | None, given: Mapping[str, str]
+        self, operation: WriteOperation | str | None, options: Mapping[str, str] | None
     ) -> tuple[WriteOperation, WriteConfig]:
-        """The operation that a write with these settings is, and what it runs with.
+        """The operation that a write with these options is, and its settings.
 
         Raises ConfigError, and UnsupportedTableError for what the table is not for.
         """
+        given = self.given(options, Place.WRITE)
         wanted = wanted_operation(operation, given, self.index.plain(given))
         require_by_properties(self.table, wanted.permission)
         if wanted is WriteOperation.DELETE_PARTITION:

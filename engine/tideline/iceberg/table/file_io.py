@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 from tideline.errors import CorruptTableError
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
-from tideline.storage.object_store import AlreadyExists, ObjectInfo, ObjectStore, Written
+from tideline.storage.object_store import ObjectInfo, ObjectStore
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,6 @@ class FileIO:
         """Store a new file, whose name is this writer's own (it holds a UUID)."""
         store, path = self.place(uri)
         store.put(path, body)
-
-    def write_if_absent(
-        self, uri: str, body: bytes, *, token: str | None = None
-    ) -> Written | AlreadyExists:
-        """Store a file that exactly one of several writers may create, see ObjectStore."""
-        store, path = self.place(uri)
-        return store.put_if_absent(path, body, token=token)
 
     def size_bytes(self, uri: str) -> int | None:
         """The file's size, None when it is not there."""

@@ -269,7 +269,9 @@ class _Attempt:
         intake = self._intake(session, table)
         if isinstance(error, ConfigError):
             return Verdict(misfits(intake, self._paths))
-        config = table.write_config(self.operation.table.write_properties) if table else None
+        config = (
+            table.writer.config_for_rows(self.operation.table.write_properties) if table else None
+        )
         kind = WriteOperation.parse(self.work.write_operation)
 
         def try_rows(rows: DataFrame) -> None:
@@ -350,7 +352,7 @@ class _Attempt:
         under way that look for keys in partitions conflict, and are safe to repeat.
         """
         options = self.operation.table.write_properties
-        _, config = table.planned_write(self.work.write_operation, options)
+        _, config = table.writer.planned(self.work.write_operation, options)
         kind = config.index.type
         if not keep_unique(table.hoodie_table, kind, config.lock_timing):
             return ()

@@ -121,7 +121,7 @@ SETTINGS = (
         "every write is checked against the table's schema",
         "hoodie.avro.schema.validate",
         touches=Touches.ROWS,
-        shown_by="engine/tests/spark/test_write_schema.py"
+        shown_by="engine/tests/spark/write/test_write_schema.py"
         "::test_changes_that_lose_something_are_refused_with_column_and_types",
     ),
     *refused(

@@ -22,6 +22,7 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.spark.read.history import check_files_kept, load_view
 from tideline.spark.read.point_in_time import point_in_time
 from tideline.spark.read.table_scan import TableScan, execute_scan, scan_schema, split_slices
+from tideline.spark.session.spark_session import spark_session
 
 
 def snapshot(
@@ -35,9 +36,10 @@ def snapshot(
     return execute_scan(spark, table, plan_snapshot(table, as_of))
 
 
-def rows_matching(spark: SparkSession, table: HoodieTable, where: str | Column) -> DataFrame:
+def rows_matching(spark: SparkSession | None, table: HoodieTable, where: str | Column) -> DataFrame:
     """The rows for which a condition holds, in SQL or as a column expression, as they were written:
-    without the meta columns."""
+    without the meta columns. No session given, one is opened for the table."""
+    spark = spark or spark_session(locations=[table.location])
     return snapshot(spark, table).filter(where).drop(*META_COLUMNS)
 
 

@@ -7,11 +7,11 @@ from tideline.testing.mutants.fault import Fault
 _OPERATOR = "operator/tideline_operator"
 _TESTS = "operator/tests"
 _PLANNER = f"{_OPERATOR}/decide/planner.py"
-_PLANNER_TESTS = (f"{_TESTS}/test_planner.py",)
+_PLANNER_TESTS = (f"{_TESTS}/decide/test_planner.py",)
 _SETTLEMENT = f"{_OPERATOR}/controller/settlement.py"
-_SETTLEMENT_TESTS = (f"{_TESTS}/test_settlement.py",)
+_SETTLEMENT_TESTS = (f"{_TESTS}/controller/test_settlement.py",)
 _ELECTION = f"{_OPERATOR}/controller/election.py"
-_ELECTION_TESTS = (f"{_TESTS}/test_controller_stale_leader.py", "-m", "not api_server")
+_ELECTION_TESTS = (f"{_TESTS}/controller/test_controller_stale_leader.py", "-m", "not api_server")
 
 OPERATOR_FAULTS = (
     Fault(
@@ -47,7 +47,7 @@ OPERATOR_FAULTS = (
         f"{_OPERATOR}/observe/observation.py",
         "        if adoption.is_refused:\n",
         "        if adoption.is_refused and not adoption.message:\n",
-        (f"{_TESTS}/test_adoption.py",),
+        (f"{_TESTS}/decide/test_adoption.py",),
     ),
     Fault(
         "a failed operation is tried again at once",
@@ -90,14 +90,14 @@ OPERATOR_FAULTS = (
         f"{_OPERATOR}/launch/job_outcome.py",
         "    if failure is not None and (driver is None or has_ended(driver)):\n",
         "    if failure is not None:\n",
-        (f"{_TESTS}/test_job_outcome.py",),
+        (f"{_TESTS}/launch/test_job_outcome.py",),
     ),
     Fault(
         "the pod of an earlier Job of that name answers for it",
         f"{_OPERATOR}/launch/job_outcome.py",
         '        return any(owner.get("uid") == uid for owner in owners)\n',
         "        return bool(owners)\n",
-        (f"{_TESTS}/test_job_outcome.py",),
+        (f"{_TESTS}/launch/test_job_outcome.py",),
     ),
     Fault(
         "a Job that no cache knows yet counts as missing",
@@ -132,13 +132,13 @@ OPERATOR_FAULTS = (
         f"{_OPERATOR}/report/unknown_outcome.py",
         "    if found is None or not found.is_completed:\n",
         "    if found is None:\n",
-        (f"{_TESTS}/test_table_status.py",),
+        (f"{_TESTS}/report/test_table_status.py",),
     ),
     Fault(
         "a status grows past what the API server takes",
         f"{_OPERATOR}/resources/bounds.py",
         "        kept = member if rule.items_max is None else member[-rule.items_max :]\n",
         "        kept = member\n",
-        (f"{_TESTS}/test_bounds.py",),
+        (f"{_TESTS}/resources/test_bounds.py",),
     ),
 )

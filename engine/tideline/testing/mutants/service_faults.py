@@ -192,7 +192,7 @@ SERVICE_FAULTS = (
         f"{_SERVICES}/compaction/plan.py",
         "        completed_at=completion_times(facts.timeline, facts.zone.zone),\n",
         "        completed_at={},\n",
-        ("operator/tests/test_due_answers_agree.py",),
+        ("operator/tests/decide/test_due_answers_agree.py",),
     ),
     Fault(
         "a service is missing from the registry",
@@ -206,6 +206,6 @@ SERVICE_FAULTS = (
         "operator/tideline_operator/observe/observation.py",
         "        return replace(seen, history=replace(seen.history, archival_holds=holds))\n",
         "        return seen\n",
-        ("operator/tests/test_due_answers_agree.py",),
+        ("operator/tests/decide/test_due_answers_agree.py",),
     ),
 )

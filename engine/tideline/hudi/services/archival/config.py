@@ -31,7 +31,6 @@ class ArchivalConfig:
 
     commits_min: int = 20
     commits_max: int = 30
-    is_automatic: bool = True
     beyond_savepoint: bool = False
     blocks_on_earliest_retained: bool = False
     compaction_delta_commits: int | None = 5
@@ -59,7 +58,6 @@ class ArchivalConfig:
         return cls(
             commits_min=commits_min,
             commits_max=commits_max,
-            is_automatic=read.boolean("hoodie.archive.automatic"),
             beyond_savepoint=read.boolean("hoodie.archive.beyond.savepoint"),
             blocks_on_earliest_retained=read.boolean("hoodie.archive.block.on.latest.clean.ectr"),
             compaction_delta_commits=delta_commits if trigger in _COUNTING_TRIGGERS else None,

@@ -41,7 +41,6 @@ class CleaningConfig:
     commits_retained: int = 10
     hours_retained: int = 24
     file_versions_retained: int = 3
-    is_automatic: bool = True
     is_incremental: bool = True
     allows_several: bool = False
     trigger_commits: int = 1
@@ -62,7 +61,6 @@ class CleaningConfig:
             commits_retained=read.integer("hoodie.clean.commits.retained"),
             hours_retained=read.integer("hoodie.clean.hours.retained"),
             file_versions_retained=read.integer("hoodie.clean.fileversions.retained"),
-            is_automatic=read.boolean("hoodie.clean.automatic"),
             is_incremental=read.boolean("hoodie.clean.incremental.enabled"),
             allows_several=read.boolean("hoodie.clean.multiple.enabled"),
             trigger_commits=read.integer("hoodie.clean.trigger.max.commits"),

@@ -29,7 +29,6 @@ class PartitionTtlConfig:
     days_retained: int | None = None
     selected: tuple[str, ...] = ()
     partitions_max: int = 1000
-    is_inline: bool = False
 
     @classmethod
     def from_settings(cls, read: Settings) -> PartitionTtlConfig:
@@ -40,5 +39,4 @@ class PartitionTtlConfig:
             days_retained=days if days > 0 else None,
             selected=read.names("hoodie.partition.ttl.strategy.partition.selected"),
             partitions_max=read.integer("hoodie.partition.ttl.strategy.max.delete.partitions"),
-            is_inline=read.boolean("hoodie.partition.ttl.inline"),
         )

@@ -1,19 +1,25 @@
-"""What has expired of a table, for the commit that drops it.
+"""Dropping what has expired of a table, as one commit.
 
-That commit is a write of the operation delete_partition (`LakeTable.expire_partitions`): one
-transaction, with a heartbeat, conflict detection and rollback like any other, which replaces the
-partitions' file groups by nothing. What has expired is looked up again inside it, so that nobody
-loses a partition that was written to since it was planned. Cleaning deletes the files.
+1. What has expired is looked up; nothing expired, nothing is written.
+2. A write of the operation delete_partition: one transaction, with a heartbeat, conflict detection
+   and rollback like any other, which replaces the partitions' file groups by nothing. Inside it
+   what has expired is looked up again, so that no partition is lost that was written to since.
+3. Cleaning deletes the files later.
+
+Dying before the commit leaves a failed write for the next writer to roll back, dying after it
+nothing: it is done.
 Source: Hudi's PartitionTTLActionExecutor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
+from tideline.hudi.nature.guard import require
+from tideline.hudi.nature.operation import Operation
 from tideline.hudi.services.audit import FileDone
 from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig, TtlStrategy
@@ -27,9 +33,13 @@ from tideline.hudi.services.report import ServiceReport
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partition_metadata import read_creation_time
+from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.table_writer import TableWriter
+from tideline.hudi.write.write_request import WriteDone
 from tideline.wording import counted
 
 NAME = "partition_ttl"
@@ -58,6 +68,31 @@ class PartitionsExpired:
             "partitions": list(self.partitions),
             "files": [file.to_json_object() for file in self.files],
         }
+
+
+def expire_partitions(
+    writer: TableWriter,
+    given: Mapping[str, str],
+    extra_metadata: Mapping[str, str] | None = None,
+) -> WriteDone | NotDue:
+    """Drop what has expired; `given` are settings over the table's own.
+
+    Raises as `commit_write` does, and UnsupportedTableError for what the table is not for.
+    """
+    table = writer.table
+    require(table, Operation.TTL)
+    config = PartitionTtlConfig.from_settings(Settings({**table.config.properties, **given}))
+    planned = plan_table_partition_ttl(table, config)
+    if isinstance(planned, NotDue):
+        return planned
+    request = writer.request(
+        WriteOperation.DELETE_PARTITION,
+        writer.index.for_partitions(given),
+        extra_metadata=extra_metadata,
+    )
+    return writer.delete_partitions(
+        request, lambda timeline: _expired_partitions(table, config, timeline)
+    )
 
 
 def audit_partition_ttl(table: HoodieTable, time: InstantTime) -> PartitionsExpired:
@@ -97,7 +132,7 @@ def plan_table_partition_ttl(
     return plan_partition_ttl(_ages(table, view, config), config, table.clock.now_ms(), known)
 
 
-def expired_partitions(
+def _expired_partitions(
     table: HoodieTable, config: PartitionTtlConfig, timeline: ActiveTimeline
 ) -> tuple[str, ...]:
     """The partitions to drop as `timeline` shows the table; none when none has expired."""

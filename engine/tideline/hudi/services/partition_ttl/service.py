@@ -7,7 +7,12 @@ from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.explanation import Due, Explanation, NotDue
 from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig
-from tideline.hudi.services.partition_ttl.execute import NAME, plan_table_partition_ttl
+from tideline.hudi.services.partition_ttl.execute import (
+    NAME,
+    audit_partition_ttl,
+    expire_partitions,
+    plan_table_partition_ttl,
+)
 from tideline.hudi.services.partition_ttl.plan import find_due
 from tideline.hudi.services.service import Pace, ServiceRun, TableService
 from tideline.hudi.table.settings import Settings
@@ -15,7 +20,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 
 
 class PartitionTtl(TableService):
-    """Drops partitions past their time, by a write like any other: the context knows how."""
+    """Drops partitions past their time, by a write like any other."""
 
     name = NAME
     former_name = "ttl"
@@ -36,10 +41,10 @@ class PartitionTtl(TableService):
         return plan if isinstance(plan, NotDue) else plan.explain()
 
     def execute(self, context: ServiceContext) -> ServiceRun:
-        expired = context.expire_partitions()
-        if isinstance(expired, NotDue):
-            return ServiceRun(self, not_due=expired)
-        return ServiceRun(self, (expired,))
+        done = expire_partitions(context.writer, context.given)
+        if isinstance(done, NotDue):
+            return ServiceRun(self, not_due=done)
+        return ServiceRun(self, (audit_partition_ttl(context.table, done.committed.instant.time),))
 
 
 PARTITION_TTL = PartitionTtl()

@@ -25,6 +25,7 @@ from tideline.testing.plain_reader import (
     objects,
     stored_rows,
 )
+from tideline.testing.write_batch import write_batch
 from tideline.testing.written_table import WrittenTable
 
 pytestmark = pytest.mark.spark
@@ -71,10 +72,10 @@ def write_while(
     operation: str = "upsert",
 ) -> None:
     lake, wanted = table.lake, WriteOperation.parse(operation)
-    config = lake.write_config(None)
+    config = lake.writer.config_for_rows(None)
     engine = open_engine(table.frame(rows), lake.hoodie_table, wanted, config)
     try:
-        lake.write_with(InterruptedEngine(engine, happens), wanted, config, {})
+        write_batch(lake, InterruptedEngine(engine, happens), wanted)
     finally:
         engine.release()
 

@@ -13,7 +13,7 @@ import yaml
 from tideline_operator.resources.crd import as_yaml, custom_resource_definitions, file_name
 from tideline_operator.resources.reference import reference_page
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CRDS = ROOT / "charts" / "tideline" / "crds"
 DEFINITIONS = {item["spec"]["names"]["kind"]: item for item in custom_resource_definitions()}
 # `kubectl apply` on the client's side keeps a copy in an annotation of at most this many bytes.

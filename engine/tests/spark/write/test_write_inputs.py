@@ -20,6 +20,7 @@ from tideline.lake_table import LakeTable
 from tideline.spark.write.run import is_cheap_to_repeat, open_engine
 from tideline.testing.fixtures import fixture_table
 from tideline.testing.plain_reader import newest_commit, objects, stored_rows
+from tideline.testing.write_batch import write_batch
 from tideline.testing.written_table import SMALL_BLOOM, WrittenTable
 
 pytestmark = pytest.mark.spark
@@ -130,12 +131,12 @@ def test_an_empty_batch_commits_and_changes_nothing(table: WrittenTable) -> None
 def test_an_input_that_changes_while_it_is_read_loses_no_row_unnoticed(
     table: WrittenTable, parquet: DataFrame, tmp_path: Path
 ) -> None:
-    lake, config = table.lake, table.lake.write_config(None)
+    lake, config = table.lake, table.lake.writer.config_for_rows(None)
     engine = open_engine(parquet, lake.hoodie_table, WriteOperation.INSERT, config)
     whole = pq.read_table(tmp_path / "in" / "1.parquet")
     pq.write_table(whole.slice(0, 3), tmp_path / "in" / "1.parquet")
     with pytest.raises(InvalidDataError, match="the input had 40 rows when inspected and 23 when"):
-        lake.write_with(engine, WriteOperation.INSERT, config, {})
+        write_batch(lake, engine, WriteOperation.INSERT)
     assert table.rows() == []
 
 

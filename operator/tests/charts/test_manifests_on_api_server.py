@@ -13,7 +13,7 @@ from tideline_operator.testing.manifests import apply_all, manifests_in, resourc
 
 pytestmark = pytest.mark.api_server
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 INSTALL = ROOT / "charts" / "tideline" / "install.yaml"
 EXAMPLE = ROOT / "examples" / "kubernetes"
 

@@ -150,7 +150,7 @@ def test_a_large_group_is_sorted_in_parts_over_several_files(
     timeline = hoodie.timeline()
     schema = hoodie.table_schema_json(timeline)
     assert schema is not None
-    work = ServiceWork(instant.time, schema, timeline, table.write_config(None))
+    work = ServiceWork(instant.time, schema, timeline, table.writer.config_for_rows(None))
     stats = cluster_groups(spark, hoodie, work, plan, part_bytes_max=5_000)
     assert {stat.partition_path for stat in stats} == {"r0", "r1"}
     ids: list[int] = []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 MANIFESTS = ROOT / "charts" / "tideline" / "operator.yaml"
 DOCUMENT = ROOT / "docs" / "security.md"
 HEADER = "| account | resource | verbs |"

@@ -25,7 +25,7 @@ from tideline_operator.testing.api_server import ApiServer, programs_folder
 
 pytestmark = pytest.mark.api_server
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "kubernetes"
 STATUS = LakeTableStatus(
     conditions=(

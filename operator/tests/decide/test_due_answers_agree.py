@@ -230,9 +230,9 @@ def answers(history: History) -> dict[str, tuple[Due | NotDue, Due | NotDue]]:
     spec = service_settings(history.resource.spec)
     services = local_services(history.small, spec)
     read = Settings({**seen.history.properties, **spec})
-    assert read.properties == services.settings.properties
+    assert read.properties == services.context.settings.properties
     observed = ObservedFacts(seen, history.small.clock.now_ms())
-    stored = StoredFacts(table, table.timeline(), services.failed_writes)
+    stored = StoredFacts(table, table.timeline(), services.context.policy)
     return {
         service.name: (service.due(observed, read), service.due(stored, read))
         for service in all_services()

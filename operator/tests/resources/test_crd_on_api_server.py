@@ -46,7 +46,7 @@ from tideline_operator.testing.resource_examples import (
 
 pytestmark = pytest.mark.api_server
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 GROUP = "/apis/tideline.dev/v1alpha1"
 TABLE_FORM = "application/json;as=Table;v=v1;g=meta.k8s.io"
 STORE = """

@@ -20,7 +20,7 @@ from tideline_operator.testing.helm_chart import (
 )
 from tideline_operator.testing.manifests import manifests_in
 
-CHART = Path(__file__).resolve().parents[2] / "charts" / "tideline"
+CHART = Path(__file__).resolve().parents[3] / "charts" / "tideline"
 DIGEST = f"sha256:{'ab' * 32}"
 
 

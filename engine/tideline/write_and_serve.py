@@ -1,0 +1,111 @@
+"""A write of rows or partitions, and the table services that settings want after it.
+
+1. The options are checked, and say which operation it is and what services follow.
+2. One commit: rows through Spark, whole partitions without it.
+3. The services run, or are scheduled (`hudi.services.scheduler`); what fails there leaves the
+   commit as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tideline.commit_report import CommitReport, report_write
+from tideline.errors import FailedAfterCommitError, TidelineError
+from tideline.hudi.services.engine import ServiceEngine
+from tideline.hudi.services.runs import TableServices
+from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.names import one_or_several
+from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.table_writer import TableWriter
+from tideline.hudi.write.write_request import Requirement
+from tideline.settings.setting import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def write_rows(
+    writer: TableWriter,
+    frame: DataFrame,
+    operation: WriteOperation | str | None,
+    options: Mapping[str, str] | None,
+    extra_metadata: Mapping[str, str] | None,
+    require: Requirement | None,
+    token: str | None,
+) -> CommitReport:
+    """See `LakeTable.write`."""
+    from tideline.spark.write.run import partitions_to_delete, write_frame
+
+    given = writer.given(options, Place.WRITE)
+    wanted, config = writer.planned(operation, given)
+    if wanted is WriteOperation.DELETE_PARTITION:
+        partitions = partitions_to_delete(frame, writer.table)
+        return delete_partitions(writer, partitions, given, extra_metadata, token)
+    scheduler = SchedulerConfig.of_table(writer.table.config, given)
+    request = writer.request(
+        wanted, config, extra_metadata=extra_metadata, require=require, token=token
+    )
+    report = report_write(write_frame(frame, writer, request))
+    return _followed_by_services(report, scheduler, writer, given, frame.sparkSession)
+
+
+def delete_partitions(
+    writer: TableWriter,
+    partitions: str | Sequence[str],
+    options: Mapping[str, str] | None,
+    extra_metadata: Mapping[str, str] | None,
+    token: str | None,
+) -> CommitReport:
+    """See `LakeTable.delete_partitions`."""
+    given, names = writer.given(options, Place.WRITE), one_or_several(partitions)
+    operation, config = writer.planned(WriteOperation.DELETE_PARTITION, given)
+    scheduler = SchedulerConfig.of_table(writer.table.config, given).moving_no_rows()
+    request = writer.request(operation, config, extra_metadata=extra_metadata, token=token)
+    report = report_write(writer.delete_partitions(request, names))
+    return _followed_by_services(report, scheduler, writer, given)
+
+
+def open_services(
+    writer: TableWriter, given: Mapping[str, str], spark: SparkSession | None = None
+) -> TableServices:
+    """The table's services, with the checked settings `given` over its own.
+
+    Those that move rows run in `spark`, else in a session of their own.
+    """
+    return TableServices(writer, given, partial(_open_engine, writer.table, spark))
+
+
+def _followed_by_services(
+    report: CommitReport,
+    scheduler: SchedulerConfig,
+    writer: TableWriter,
+    given: Mapping[str, str],
+    spark: SparkSession | None = None,
+) -> CommitReport:
+    """Raises FailedAfterCommitError: the commit took place and is not to be repeated."""
+    if report.is_repeat:
+        return report
+    try:
+        done = run_after_commit(open_services(writer, given, spark), scheduler)
+    except TidelineError as error:
+        raise FailedAfterCommitError(
+            "the write is committed, do not repeat it; a service that was to follow it "
+            f"failed: {error.message}",
+            table=writer.table.location.uri,
+            instant=report.instant,
+            path=error.path,
+            value=error.value,
+        ) from error
+    return replace(report, services=done)
+
+
+def _open_engine(table: HoodieTable, spark: SparkSession | None) -> ServiceEngine:
+    # Services that move no rows run where Spark is not installed.
+    from tideline.spark.services.engine import open_service_engine
+
+    return open_service_engine(table, spark)
