@@ -70,7 +70,7 @@ def check_properties(seen: Inspection) -> Iterator[Finding]:
 
 
 def _refused_by_hudi(config: TableConfig) -> Iterator[Finding]:
-    """A table that Hudi 1.1 and later write only if a setting says all keys are spelled alike."""
+    """A table that Hudi 1.1 and later write only if a setting says that keys are spelled alike."""
     named = config.properties.keys() & {KEY_GENERATOR_CLASS, KEY_GENERATOR_TYPE}
     is_doubted = config.properties.get(KEY_SPELLING_CHECKED, "true").lower() != "false"
     try:

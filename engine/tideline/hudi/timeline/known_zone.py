@@ -1,6 +1,6 @@
 """How well the zone of a table's instants is known, and what follows from it. Pure.
 
-`hoodie.table.timeline.timezone` is UTC, or LOCAL without a word on whose clock that is. Then the
+`hoodie.table.timeline.timezone` is UTC, or LOCAL without saying which zone that is. Then the
 zone is declared (`tideline.timezone`), or inferred from when the objects of the timeline were made:
 the `.requested` object of a write is made within moments of its instant, so that its time by the
 store less its digits read as UTC is how far UTC is ahead of the writers, in multiples of 15
@@ -91,7 +91,7 @@ class KnownZone:
         return -self.example.steps * 15 if self.example else 0
 
     @property
-    def tells_age(self) -> bool:
+    def knows_age(self) -> bool:
         """Whether the age of an instant is known."""
         return self.basis not in (ZoneBasis.NOT_UTC, ZoneBasis.UNSURE)
 

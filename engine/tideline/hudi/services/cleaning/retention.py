@@ -77,7 +77,7 @@ def plan_retention(
 
     `known` is the zone of the instants; retention by hours waits until it is.
     """
-    if config.policy is CleaningPolicy.KEEP_LATEST_BY_HOURS and not known.tells_age:
+    if config.policy is CleaningPolicy.KEEP_LATEST_BY_HOURS and not known.knows_age:
         return NotDue(AGE_UNKNOWN)
     blocked = _blocked(timeline, config)
     if blocked is not None:
@@ -108,7 +108,7 @@ def is_empty_clean_due(
     known: KnownZone = KNOWN_UTC,
 ) -> bool:
     """Whether a clean without work is to be written down, so that others see how far it looked."""
-    if config.empty_clean_interval_hours is None or not known.tells_age:
+    if config.empty_clean_interval_hours is None or not known.knows_age:
         return False
     first = timeline.of(*COMMIT_ACTIONS).completed().first()
     since = last.time if last else first.time if first else None

@@ -153,7 +153,7 @@ def find_due(
     if not deltas:
         return NotDue(f"no delta commits {_since(counted_from)}")
     seconds = None
-    if known.tells_age:
+    if known.knows_age:
         began_ms = known.zone.epoch_ms(counted_from or deltas[0].time)
         seconds = (known.zone.epoch_ms(now) - began_ms) // 1000
     return _judge(config, len(deltas), seconds, counted_from, last)
