@@ -80,6 +80,6 @@ def test_what_repairs_it_can_be_typed_as_it_is_printed(
     (Path(uri) / ORPHAN).write_bytes(b"half a file")
     assert run(["check", uri]) == 0
     printed = capsys.readouterr().out.splitlines()
-    command = next(line for line in printed if "mend it" in line).partition("tideline ")[2]
+    command = next(line for line in printed if "to repair" in line).partition("tideline ")[2]
     assert run(command.split()) == 0
     assert not (Path(uri) / ORPHAN).exists()

@@ -170,7 +170,7 @@ def test_plan_takes_a_filter_options_and_a_strategy(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--where", "regoin = 'b'"], "there are id, region"),
+        (["--where", "regoin = 'b'"], "the columns are id, region"),
         (["--where", "region = "], "expected a value"),
         (["--option", "min-input-file=2"], "did you mean min-input-files?"),
         (["--option", "output-spec-id=3"], "there are 0"),

@@ -237,7 +237,7 @@ def test_a_branch_that_went_back_behind_the_rewritten_snapshot_is_a_conflict() -
     operations.commit(operations.load(), (), (SetSnapshotRef("main", first),))
     outcome = commit(model, rewrite, model.location.open())
     assert isinstance(outcome, Conflicted)
-    assert "no ancestor" in outcome.reason
+    assert "not an ancestor" in outcome.reason
     assert model.rows() == list(range(10))
 
 

@@ -239,7 +239,7 @@ def test_constants_are_bound_to_all_and_nothing() -> None:
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("nane = 'x'", "there are id, Name, price"),
+        ("nane = 'x'", "the columns are id, Name, price"),
         ("id = 'x'", "column id of type int with a string .*value=x"),
         ("Name = 5", "column Name of type string with a number"),
         ("id = DATE '2026-11-01'", "column id of type int with a date"),

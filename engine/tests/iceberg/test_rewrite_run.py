@@ -272,7 +272,7 @@ def test_groups_with_other_rows_than_the_metadata_says_are_not_committed(lake: L
                 outcome = GroupResult(1, ())
             yield outcome
 
-    with pytest.raises(CorruptTableError, match="30 rows by its metadata, but 0 were read"):
+    with pytest.raises(CorruptTableError, match="30 rows by its metadata, 0 as read"):
         lake.rewrite(forgetful)
     assert lake.rows() == before
     assert lake.stored() == stored

@@ -29,7 +29,7 @@ def test_a_type_reads_and_prints_itself(text: str, canonical: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("text", "'text' is no column type"),
+        ("text", "'text' is not a column type"),
         ("smallint", "use int"),
         ("decimal", "ends too early"),
         ("decimal(39,2)", "1 <= p <= 38"),

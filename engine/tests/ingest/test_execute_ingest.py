@@ -245,7 +245,7 @@ def test_a_file_that_does_not_suit_the_table_keeps_no_other_out(feed: Feed) -> N
         "ident, ts, v, n)",
         "key.csv": "row 2 (line 3), column id: the record key is null or empty",
         "order.csv": "row 1 (line 2), column ts: the ordering value is null",
-        "type.csv": "row 1 (line 2), column n: 'five' is no bigint",
+        "type.csv": "row 1 (line 2), column n: 'five' is not of type bigint",
     }
     assert (result.outcome, result.source_files) == (Outcome.SUCCEEDED, 1)
     assert feed.rows() == [(1, "a"), (6, "f")]
@@ -289,7 +289,7 @@ def test_bad_rows_are_set_aside_and_the_others_go_in(feed: Feed) -> None:
         (row["row"], row["line"], row["column"], row["reason"]) for row in feed.rows_set_aside()
     ]
     assert found == [
-        (2, 4, "id", "'x' is no bigint"),
+        (2, 4, "id", "'x' is not of type bigint"),
         (3, 5, None, "it has 2 values where there are 3 columns"),
         (4, 7, "id", "the record key is null or empty"),
     ]

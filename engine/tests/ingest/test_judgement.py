@@ -53,8 +53,8 @@ def test_files_that_name_themselves_are_not_looked_for() -> None:
     [
         ("1,a", {}, ("", "it has 2 values where there are 3 columns")),
         ("1", {}, ("", "it has 1 value where there are 3 columns")),
-        ('x,"a,b",', {"id": True, "w": True}, ("id", "'x' is no bigint")),
-        ("1,a," + "9" * 60, {"w": True}, ("W", f"'{'9' * 37}...' is no double")),
+        ('x,"a,b",', {"id": True, "w": True}, ("id", "'x' is not of type bigint")),
+        ("1,a," + "9" * 60, {"w": True}, ("W", f"'{'9' * 37}...' is not of type double")),
         ("1,a,2", {}, ("", "it does not fit its columns")),
     ],
 )
@@ -68,11 +68,11 @@ def test_the_column_at_fault_in_a_line_of_csv(
 @pytest.mark.parametrize(
     ("record", "nulls", "found"),
     [
-        ('{"id": "x"}', {"id": True}, ("id", '"x" is no bigint')),
+        ('{"id": "x"}', {"id": True}, ("id", '"x" is not of type bigint')),
         ('{"id": 1, "n": {"x": "y"}}', {}, ("", "a value inside it does not fit its type")),
         ("[1]", {}, ("", "it is not a JSON object")),
         ("{", {}, ("", "it is not JSON: Expecting property name enclosed in double quotes")),
-        ("[" * 100_000, {}, ("", "it is no JSON: ")),
+        ("[" * 100_000, {}, ("", "it is not JSON: ")),
     ],
 )
 def test_the_column_at_fault_in_a_line_of_json(

@@ -17,6 +17,7 @@ from tideline.ingest.landing.landed_file import (
 from tideline.ingest.landing.quarantine import note_path, quarantine, quarantine_rows, release_rows
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectInfo, ObjectStore
+from tideline.wording import counted
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -60,7 +61,7 @@ def test_files_with_other_endings_are_left_alone_and_counted(
     assert found.strangers == tuple(sorted(left))
     described = found.describe_strangers(file_format)
     assert described is not None
-    assert described.startswith(f"{len(left)} files are left alone")
+    assert described.startswith(f"left alone {counted(len(left), 'file')} ")
     assert left[0] in described
 
 

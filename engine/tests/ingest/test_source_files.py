@@ -213,7 +213,7 @@ def find_bad_files(
 BAD_CSV: dict[str, tuple[str | bytes, str]] = {
     "short.csv": ("id,v\n1,a\n2", "row 2 (line 3): it has 1 value where there are 2 columns"),
     "long.csv": ("id,v\n1,a,b\n", "row 1 (line 2): it has 3 values where there are 2 columns"),
-    "type.csv": ("id,v\nx,a\n", "row 1 (line 2), column id: 'x' is no bigint"),
+    "type.csv": ("id,v\nx,a\n", "row 1 (line 2), column id: 'x' is not of type bigint"),
     "cut.csv.gz": (gzip.compress(b"id,v\n" + b"".join(b"%d,%d\n" % (n, n * n % 997) for n in
                                                        range(4000)))[:6000], "end of input"),
     "text.csv.gz": ("id,v\n" + "1,a\n" * 999, "gzip"),

@@ -139,7 +139,7 @@ def test_a_cut_base_file_of_an_archived_commit_is_an_error_by_its_size(
 ) -> None:
     body = store.get(old_group.path)
     store.put(old_group.path, body[:-10])
-    message = f"has {len(body) - 10} bytes, its commit says {len(body)}"
+    message = f"has {len(body) - 10:,} bytes, its commit says {len(body):,}"
     assert ("error", message, old_group.path) in findings(table)
 
 

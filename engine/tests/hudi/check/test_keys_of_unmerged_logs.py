@@ -43,7 +43,7 @@ def test_keys_that_are_stored_once_are_so_however_logs_are_merged(
     (found,) = of_keys(table)
     assert str(found.severity) == "note"
     (value,) = own.values()
-    assert f"1 file group with logs: rows are merged in a way of their own ({value})" in (
+    assert f"1 file group with logs: rows are merged in a custom way ({value})" in (
         found.message
     )
     assert "all keys in their files are taken for stored" in found.message

@@ -97,7 +97,7 @@ def test_the_newest_commits_are_retained() -> None:
 
 def test_nothing_is_due_while_all_commits_are_retained() -> None:
     outcome = retained(keep(3), *commits(1, 2, 3))
-    assert outcome == NotDue("all 3 commits are retained (3 are kept)")
+    assert outcome == NotDue("3 commits completed, the newest 3 are kept")
 
 
 @pytest.mark.parametrize("action", [Action.COMPACTION, Action.REPLACECOMMIT, Action.DELTACOMMIT])

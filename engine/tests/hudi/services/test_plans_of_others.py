@@ -103,7 +103,7 @@ def test_a_rollback_that_names_a_committed_file_is_refused(table: SmallTable) ->
         (".hoodie/metadata/.hoodie", f"f_0-0-0_{NEVER}.parquet", "control folder"),
         ("..", f"f_0-0-0_{NEVER}.parquet", "'..'"),
         ("p0/../../x", f"f_0-0-0_{NEVER}.parquet", "'..'"),
-        ("p0", ".hoodie_partition_metadata", "no data file"),
+        ("p0", ".hoodie_partition_metadata", "not a data file"),
     ],
 )
 @pytest.mark.parametrize("action", ["rollback", "clean"])

@@ -159,7 +159,7 @@ def test_no_row_no_file(store: MemoryStore) -> None:
 
 def test_a_row_without_a_key_is_refused(store: MemoryStore) -> None:
     incoming = rows("a").set_column(0, "_hoodie_record_key", pa.array([None], pa.string()))
-    with pytest.raises(InvalidDataError, match="no record key"):
+    with pytest.raises(InvalidDataError, match="without a record key"):
         append(store, incoming)
     assert list(store.list()) == []
 

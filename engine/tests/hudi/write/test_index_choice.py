@@ -112,9 +112,9 @@ def test_another_index_or_number_is_refused() -> None:
         ("hoodie.index.type", "SIMPLE", "stored twice"),
         ("hoodie.index.type", "GLOBAL_BLOOM", "stored twice"),
         ("hoodie.index.bucket.engine", "CONSISTENT_HASHING", "only SIMPLE"),
-        (COUNT, "8", "is not where 8 buckets would have it"),
+        (COUNT, "8", "is not where 8 buckets would place it"),
         (COUNT, "3", "said to have 3 buckets here, but there is bucket 3"),
-        (EXPRESSIONS, "p1,8", "is not where 8 buckets would have it"),
+        (EXPRESSIONS, "p1,8", "is not where 8 buckets would place it"),
     ):
         settings = {"hoodie.index.type": "BUCKET", option: value}
         assert words in refused(partial(table.write, "upsert", batch([1], 2), options=settings))

@@ -328,7 +328,7 @@ def test_tables_without_meta_columns_find_keys_in_the_key_columns() -> None:
 
 def test_rows_without_a_key_are_refused() -> None:
     case, base = stored()
-    with pytest.raises(InvalidDataError, match="2 incoming rows have no record key"):
+    with pytest.raises(InvalidDataError, match="2 incoming rows without a record key"):
         case.merge(base, pa.Table.from_pylist([{}, {}], SCHEMA))
 
 

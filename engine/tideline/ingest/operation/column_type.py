@@ -92,7 +92,7 @@ class _TypeReader:
             return ColumnType("struct", fields=self._read_members(depth))
         if name in ("byte", "short", "tinyint", "smallint"):
             raise ValueError(f"Hudi's Avro schemas have no {word}: use int")
-        raise ValueError(f"{word!r} is not a column type;  {_ALLOWED}")
+        raise ValueError(f"{word!r} is not a column type; {_ALLOWED}")
 
     def expect_end(self) -> None:
         if self._next != len(self._tokens):

@@ -129,7 +129,7 @@ class OperationResult:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(
-                f"this is not the result of an operation:  {error}", value=str(content)[:200]
+                f"this is not the result of an operation: {error}", value=str(content)[:200]
             ) from error
 
 
