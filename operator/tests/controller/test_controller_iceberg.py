@@ -11,7 +11,7 @@ import pytest
 from tideline.clock import SystemClock
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
 from tideline.iceberg.table.table_operations import Committed
-from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import MaintainIceberg
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation

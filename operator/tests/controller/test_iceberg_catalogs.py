@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline_operator.api_objects import SECRETS

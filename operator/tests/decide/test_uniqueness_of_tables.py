@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tideline.hudi.index.uniqueness import described
-from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import Operation, Place
 from tideline.lake_table import LakeTable
 from tideline_operator.decide.operation import create_operation

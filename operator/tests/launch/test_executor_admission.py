@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tideline.cli.operation import run_operation
+from tideline.cli.execute_operation import run_operation
 from tideline.ingest.executors import executor_admission
 from tideline.ingest.executors.executor_admission import (
     EXECUTORS_REFUSED,
@@ -115,8 +115,8 @@ def test_a_driver_whose_executors_are_refused_ends_before_it_starts_spark(
 ) -> None:
     put_quota(case, {"requests.memory": "1Gi"}, {"requests.memory": "1Gi"})
     account = account_of(api_server, tmp_path)
-    monkeypatch.setattr("tideline.cli.operation.KubernetesAccount", lambda: account)
-    monkeypatch.setattr("tideline.cli.operation.os._exit", lambda _: None)
+    monkeypatch.setattr("tideline.cli.execute_operation.KubernetesAccount", lambda: account)
+    monkeypatch.setattr("tideline.cli.execute_operation.os._exit", lambda _: None)
     spark_pods = tmp_path / "spark-pods.json"
     spark_pods.write_text(executors(tmp_path).to_json())
     table = resolved()

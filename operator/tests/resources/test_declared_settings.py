@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode
-from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import Place
 from tideline.lake_table import LakeTable
 from tideline_operator.decide.operation import create_operation

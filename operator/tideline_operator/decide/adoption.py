@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.nature.table_nature import TableNature
 from tideline.hudi.services.registry import TableService
@@ -78,16 +78,16 @@ def _told(left_out: Mapping[TableService, str]) -> Iterator[str]:
         yield f"left out ({names}): {why}"
 
 
-def _needed(spec: LakeTableSpec) -> Iterator[Operation]:
+def _needed(spec: LakeTableSpec) -> Iterator[Permission]:
     """What has to be possible for the LakeTable to be worked on at all."""
-    yield Operation.READ
-    yield Operation.ROLLBACK
+    yield Permission.READ
+    yield Permission.ROLLBACK
     if spec.ingest and not spec.fenced:
-        yield Operation.WRITE
+        yield Permission.WRITE
     if spec.restore_to is not None:
-        yield Operation.RESTORE
+        yield Permission.RESTORE
     if spec.savepoints:
-        yield Operation.SAVEPOINT
+        yield Permission.SAVEPOINT
 
 
 def _place_of(setting: str) -> str:

@@ -29,7 +29,7 @@ NATURE_FAULTS = (
     Fault(
         "another lock provider stops no writer",
         f"{_NATURE}/judgement.py",
-        "_endangered(facts.config, Danger.LOCKING) if operation.changes_table else None",
+        "_endangered(facts.config, Danger.LOCKING) if permission.changes_table else None",
         "None",
         _NATURE_TESTS,
     ),
