@@ -27,9 +27,8 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.operation.operation import Place, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation
-from tideline_operator.decide.actions import Action as Planned
-from tideline_operator.decide.actions import Blocked
-from tideline_operator.decide.operation import create_operation
+from tideline_operator.decide.actions import Blocked, PlannedAction
+from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.decide.planner import plan
 from tideline_operator.decide.service_settings import spec_name
 from tideline_operator.observe.observation import Observer
@@ -64,7 +63,7 @@ class Turns:
         )
         self.observer = Observer(CLOCK)
         self.status = EMPTY
-        self.actions: tuple[Planned, ...] = ()
+        self.actions: tuple[PlannedAction, ...] = ()
 
     def make(
         self,
@@ -99,7 +98,7 @@ def adopted(status: LakeTableStatus) -> Condition:
     return condition(status, ConditionType.ADOPTED)
 
 
-def services_started(actions: tuple[Planned, ...]) -> list[RunService]:
+def services_started(actions: tuple[PlannedAction, ...]) -> list[RunService]:
     works = [start.operation.work for start in starts(actions)]
     return [work for work in works if isinstance(work, RunService)]
 

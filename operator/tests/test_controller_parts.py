@@ -15,7 +15,7 @@ from tideline.ingest.operation.operation import Place
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
 from tideline_operator.controller.health import HttpServer, verdict
 from tideline_operator.controller.json_log import JsonLines
-from tideline_operator.controller.locations import Claim, ClaimedPlace, Locations
+from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim
 from tideline_operator.controller.metrics import Metrics
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.poll_pacing import IDLE_AFTER_POLLS, PollPacing
@@ -76,16 +76,16 @@ def claim(
     *,
     has_worked: bool = False,
     landing: str | None = None,
-) -> Claim:
+) -> TableClaim:
     def place(uri: str, *, is_landing: bool) -> ClaimedPlace:
         address = address_of(Place(uri, (("endpoint", endpoint),)), "lake")
         return ClaimedPlace(address, "", uri, is_landing, has_worked)
 
     landings = () if landing is None else (place(landing, is_landing=True),)
-    return Claim(("lake", name), (place(uri, is_landing=False), *landings), since)
+    return TableClaim(("lake", name), (place(uri, is_landing=False), *landings), since)
 
 
-def in_the_way(locations: Locations, claim: Claim) -> tuple[str, str] | None:
+def in_the_way(locations: Locations, claim: TableClaim) -> tuple[str, str] | None:
     """Whose place is in the way of a claim."""
     taken, _ = locations.claim(claim)
     return None if taken is None else taken.key

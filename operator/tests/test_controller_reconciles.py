@@ -25,7 +25,7 @@ from tideline_operator.api_objects import (
     Manifest,
 )
 from tideline_operator.controller.budgets import Limits
-from tideline_operator.launch.job_launcher import Refused, Started
+from tideline_operator.launch.job_launcher import Started, StartRefused
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
@@ -151,7 +151,7 @@ def test_a_killed_driver_is_named_and_tried_again(case: ControllerCase) -> None:
     case.until_event("OperationFailed")
 
 
-class DyingLauncher:
+class DyingJobControl:
     """Never gets as far as creating a Job."""
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ class DyingLauncher:
 
     def ensure_started(
         self, operation: Operation, table: ResolvedTable, attempt: int, owner: Manifest
-    ) -> Started | Refused:
+    ) -> Started | StartRefused:
         del table, owner
         self.asked.append((operation.id, attempt))
         raise ApiUnavailableError("gone before the Job was created")
@@ -171,13 +171,13 @@ class DyingLauncher:
 
 def test_a_death_before_the_job_is_created_means_the_same_job_later(case: ControllerCase) -> None:
     case.declare()
-    launcher = DyingLauncher()
-    case.start(launcher=launcher)
-    case.until(lambda: len(launcher.asked) > 1, "it is tried again")
+    jobs = DyingJobControl()
+    case.start(job_control=jobs)
+    case.until(lambda: len(jobs.asked) > 1, "it is tried again")
     case.stop()
-    assert len(set(launcher.asked)) == 1
+    assert len(set(jobs.asked)) == 1
     [noted] = case.operations()
-    assert (noted["phase"], noted["id"]) == ("Pending", launcher.asked[0][0])
+    assert (noted["phase"], noted["id"]) == ("Pending", jobs.asked[0][0])
     case.start()
     job = case.until_job("create")
     assert job["metadata"]["name"] == f"{noted['id']}-1"

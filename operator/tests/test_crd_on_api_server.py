@@ -35,7 +35,7 @@ from tideline_operator.resources.status import (
 )
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
-from tideline_operator.testing.refused_specs import REFUSALS, Refusal
+from tideline_operator.testing.refused_specs import REFUSALS, RefusedSpec
 from tideline_operator.testing.resource_examples import (
     EVERYTHING,
     ICEBERG,
@@ -166,7 +166,7 @@ def test_what_the_parser_takes_the_server_takes(
 
 @pytest.mark.parametrize("refusal", [item for item in ALL_REFUSALS if item.field], ids=str)
 def test_what_is_wrong_is_refused_and_the_field_named(
-    api_server: ApiServer, namespace: str, refusal: Refusal
+    api_server: ApiServer, namespace: str, refusal: RefusedSpec
 ) -> None:
     answer = create(api_server, value_in(refusal.text), namespace)
     assert answer.status in (400, 422)
@@ -176,7 +176,7 @@ def test_what_is_wrong_is_refused_and_the_field_named(
 
 @pytest.mark.parametrize("refusal", [item for item in ALL_REFUSALS if not item.field], ids=str)
 def test_what_only_the_operator_can_tell_is_taken(
-    api_server: ApiServer, namespace: str, refusal: Refusal
+    api_server: ApiServer, namespace: str, refusal: RefusedSpec
 ) -> None:
     assert create(api_server, value_in(refusal.text), namespace).status == 201
 

@@ -24,7 +24,7 @@ from tideline.ingest.landing.landed_file import FileFormat, list_landing
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation
 from tideline_operator.api_objects import PODS, ApiResource, Manifest
-from tideline_operator.decide.operation import ingest_operation
+from tideline_operator.decide.planned_operation import ingest_operation
 from tideline_operator.decide.planner import plan
 from tideline_operator.report.status import observed_status, operation_finished, operation_started
 from tideline_operator.resources.status import ConditionType, LakeTableStatus

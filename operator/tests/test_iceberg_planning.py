@@ -16,7 +16,7 @@ from tideline.ingest.operation.operation import (
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.testing.iceberg_model import IcebergModel
-from tideline_operator.decide.actions import Action, Advise, Blocked, Wait, WaitKind
+from tideline_operator.decide.actions import Advise, Blocked, PlannedAction, Wait, WaitKind
 from tideline_operator.decide.observed import Observed, Problem
 from tideline_operator.decide.observed_iceberg import IcebergFiles, ObservedIceberg, RewriteOutlook
 from tideline_operator.decide.planner import OBSERVE_RETRY_MS, plan
@@ -26,7 +26,7 @@ from tideline_operator.resources.status import (
     Condition,
     ConditionType,
     LakeTableStatus,
-    RunFigures,
+    RunCounts,
     ServiceStatus,
     TableStatus,
     Truth,
@@ -58,15 +58,15 @@ def planned(
     status: LakeTableStatus = LOOKED_FOR_ORPHANS,
     now_ms: int = NOW_MS,
     **spec: Any,
-) -> tuple[Action, ...]:
+) -> tuple[PlannedAction, ...]:
     return plan(resolved_iceberg(**spec), status, observed, now_ms)
 
 
-def kinds(actions: tuple[Action, ...]) -> list[OperationKind]:
+def kinds(actions: tuple[PlannedAction, ...]) -> list[OperationKind]:
     return [start.operation.kind for start in starts(actions)]
 
 
-def work(actions: tuple[Action, ...]) -> MaintainIceberg:
+def work(actions: tuple[PlannedAction, ...]) -> MaintainIceberg:
     found = starts(actions)[0].operation.work
     assert isinstance(found, MaintainIceberg)
     return found
@@ -238,7 +238,7 @@ def test_another_table_state_is_another_operation() -> None:
     assert starts(planned(table(SEVERAL)))[0].operation.id == first.id
 
 
-def ran(actions: tuple[Action, ...], result: OperationResult) -> LakeTableStatus:
+def ran(actions: tuple[PlannedAction, ...], result: OperationResult) -> LakeTableStatus:
     """The status after the first operation of a plan."""
     operation = starts(actions)[0].operation
     status = operation_started(LOOKED_FOR_ORPHANS, operation, 1, NOW_MS)
@@ -253,7 +253,7 @@ def test_figures_of_a_run_are_in_the_status() -> None:
     status = ran(planned(table(SEVERAL)), result)
     service = status.services["rewriteDataFiles"]
     assert service.last_result == "rewrote 24 data files as 3"
-    assert service.last_figures == RunFigures(
+    assert service.last_figures == RunCounts(
         files_before=24, bytes_before=1_200_000, files_after=3, bytes_after=1_100_000
     )
     assert status.operations[-1].instant == "77"

@@ -17,7 +17,7 @@ from tideline_operator.api_objects import (
 )
 from tideline_operator.kube import KubeApi
 from tideline_operator.launch.driver_job import LaunchSettings, driver_job
-from tideline_operator.launch.job_launcher import JobLauncher, Refused, Started
+from tideline_operator.launch.job_launcher import JobLauncher, Started, StartRefused
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.api_server import STRANGER, ApiServer
 from tideline_operator.testing.table_states import resolved
@@ -112,7 +112,7 @@ def test_a_job_whose_operation_cannot_be_stored_is_taken_back(
     api.create(ROLE_BINDINGS, binding, namespace)
     launcher = JobLauncher(api_server.api(STRANGER), SETTINGS)
     refused = launcher.ensure_started(OPERATION, table, 1, owner)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, StartRefused)
     assert "configmaps" in refused.message
     job = api.get(JOBS, NAME, namespace)
     assert job is None or job["metadata"].get("deletionTimestamp")
@@ -125,7 +125,7 @@ def test_what_the_api_server_refuses_is_told_and_leaves_nothing(
     spec = replace(table.resource.spec, pod_template=template)
     broken = replace(table, resource=replace(table.resource, spec=spec))
     refused = JobLauncher(api, SETTINGS).ensure_started(OPERATION, broken, 1, owner)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, StartRefused)
     assert "nodeSelector" in refused.message
     assert api.get(JOBS, NAME, namespace) is None
     assert api.get(CONFIG_MAPS, NAME, namespace) is None
@@ -137,7 +137,7 @@ def test_what_no_pod_can_be_made_of_is_refused_by_its_field(
     spec = replace(table.resource.spec, pod_template={"spec": {"containers": [{}]}})
     broken = replace(table, resource=replace(table.resource, spec=spec))
     refused = JobLauncher(api, SETTINGS).ensure_started(OPERATION, broken, 1, owner)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, StartRefused)
     assert "spec.podTemplate.spec.containers[0].name" in refused.message
 
 

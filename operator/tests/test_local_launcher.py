@@ -16,7 +16,7 @@ import pytest
 
 from tideline.ingest.operation.operation import Operation, RollBack
 from tideline.ingest.operation.result import Outcome
-from tideline_operator.decide.operation import create_operation, rollback_operation
+from tideline_operator.decide.planned_operation import create_operation, rollback_operation
 from tideline_operator.launch.launcher import Died, Finished, LauncherEvent, Progressed
 from tideline_operator.launch.local_process import WORKER_MODULE, LocalProcessLauncher
 from tideline_operator.local.run_lock import RunLock

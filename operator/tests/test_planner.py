@@ -11,7 +11,7 @@ from tideline.ingest.landing.checkpoint import Checkpoint, advance
 from tideline.ingest.landing.landed_file import Landing, LandingFile
 from tideline.ingest.operation.operation import CreateTable, IngestFiles, OperationKind, RollBack
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline_operator.decide.actions import Action, Blocked, Wait, WaitKind
+from tideline_operator.decide.actions import Blocked, PlannedAction, Wait, WaitKind
 from tideline_operator.decide.observed import (
     Observed,
     ObservedTable,
@@ -47,11 +47,11 @@ def polled(at_ms: int, **fields: Any) -> LakeTableStatus:
     return LakeTableStatus(ingest={"landing": IngestStatus(polled_at=Timestamp(at_ms), **fields)})
 
 
-def waits(actions: tuple[Action, ...]) -> list[tuple[WaitKind, int]]:
+def waits(actions: tuple[PlannedAction, ...]) -> list[tuple[WaitKind, int]]:
     return [(item.kind, item.until_ms - NOW_MS) for item in actions if isinstance(item, Wait)]
 
 
-def blocks(actions: tuple[Action, ...]) -> list[tuple[str, int]]:
+def blocks(actions: tuple[PlannedAction, ...]) -> list[tuple[str, int]]:
     return [(item.reason, item.exit_code) for item in actions if isinstance(item, Blocked)]
 
 

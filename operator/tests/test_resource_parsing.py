@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
+from tideline.hudi.table.table_config import TableType
+from tideline.ingest.landing.landed_file import FileFormat
 from tideline.ingest.operation.column_type import ColumnType
 from tideline_operator.resources.documents import read_documents
 from tideline_operator.resources.field import rule_of
@@ -18,7 +20,6 @@ from tideline_operator.resources.ingest import (
     BadFilePolicy,
     BadRowPolicy,
     IngestOperation,
-    SourceFormat,
 )
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.lake_table import (
@@ -26,7 +27,6 @@ from tideline_operator.resources.lake_table import (
     IndexKind,
     LakeTable,
     TableFormat,
-    TableType,
 )
 from tideline_operator.resources.parsing import parse_resource, parse_stored, to_json_object
 from tideline_operator.resources.schedule import Cron, Duration, Timestamp
@@ -42,7 +42,7 @@ from tideline_operator.resources.status import (
 )
 from tideline_operator.resources.uniqueness import Uniqueness
 from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
-from tideline_operator.testing.refused_specs import REFUSALS, Refusal, with_spec
+from tideline_operator.testing.refused_specs import REFUSALS, RefusedSpec, with_spec
 from tideline_operator.testing.resource_examples import (
     EVERYTHING,
     ICEBERG,
@@ -81,7 +81,7 @@ def test_every_documented_field_is_read() -> None:
     assert spec.schema[6].type == ColumnType.parse("map<string, decimal(10, 2)>")
     assert not spec.schema[0].nullable
     (ingest,) = spec.ingest
-    assert ingest.source.format is SourceFormat.CSV
+    assert ingest.source.format is FileFormat.CSV
     assert ingest.source.options == {"sep": ";", "nullValue": ""}
     assert ingest.operation is IngestOperation.UPSERT
     assert ingest.trigger.cron == Cron("*/5 * * * *")
@@ -166,7 +166,7 @@ def test_a_store_is_read() -> None:
 
 
 @pytest.mark.parametrize("refusal", (*REFUSALS, *ICEBERG_REFUSALS), ids=str)
-def test_a_refusal_names_the_field_the_value_and_what_is_allowed(refusal: Refusal) -> None:
+def test_a_refusal_names_the_field_the_value_and_what_is_allowed(refusal: RefusedSpec) -> None:
     (line,) = complaints(refusal.text)
     assert refusal.parser in line
 

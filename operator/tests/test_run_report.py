@@ -11,7 +11,7 @@ from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.ingest.operation.operation import Operation, RestoreTable, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline_operator.decide.actions import Advise, Wait, WaitKind
-from tideline_operator.decide.operation import create_operation
+from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.report.run_report import LineReporter, describe_result
 from tideline_operator.resources.status import ServiceStatus
 from tideline_operator.testing.table_states import NOW_MS, at, resolved

@@ -19,7 +19,14 @@ from tideline.ingest.operation.operation import (
     RunService,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline_operator.decide.actions import Action, Advise, Blocked, Priority, Wait, WaitKind
+from tideline_operator.decide.actions import (
+    Advise,
+    Blocked,
+    PlannedAction,
+    Priority,
+    Wait,
+    WaitKind,
+)
 from tideline_operator.decide.observed import Observed, ObservedTable
 from tideline_operator.decide.planner import plan
 from tideline_operator.decide.service_triggers import PATIENCE_COMMITS, service_needs
@@ -64,7 +71,7 @@ def needs(spec: dict[str, Any], seen_table: ObservedTable, status: LakeTableStat
     return {need.name: (need.is_due, need.is_urgent) for need in found}
 
 
-def services(actions: tuple[Action, ...]) -> list[str]:
+def services(actions: tuple[PlannedAction, ...]) -> list[str]:
     """What is started, in order."""
     return [start.operation.kind.value for start in starts(actions)]
 
@@ -329,7 +336,7 @@ def test_services_wait_for_their_window_and_resume_in_it() -> None:
     spec = {"services": {**CLUSTERING_SPEC["services"], "maintenanceWindow": "* 3-4 * * *"}}
     observed = Observed(table("commit " * 4))
 
-    def at_hour(hour: int) -> tuple[Action, ...]:
+    def at_hour(hour: int) -> tuple[PlannedAction, ...]:
         return plan(resolved(**NO_INGEST, **spec), EMPTY, observed, midnight_ms + hour * hour_ms)
 
     assert services(at_hour(3)) == services(at_hour(4)) == ["clustering"]
@@ -383,7 +390,9 @@ def test_missing_savepoints_are_made_each_at_an_instant_of_its_own(
         assert work == MakeSavepoint(expected[0], str(at(expected[1])))
 
 
-def restored(history_words: str, ingests: frozenset[Any] = frozenset()) -> tuple[Action, ...]:
+def restored(
+    history_words: str, ingests: frozenset[Any] = frozenset()
+) -> tuple[PlannedAction, ...]:
     savepoints = {"a": str(at(1))}
     known = table(history_words, savepoints=savepoints, said={"ingests": ingests})
     spec: dict[str, Any] = {"restoreTo": "a", **only("clustering", everyCommits=2)}

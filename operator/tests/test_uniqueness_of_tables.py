@@ -12,7 +12,7 @@ from tideline.hudi.index.uniqueness import described
 from tideline.ingest.execute.operation import execute_operation
 from tideline.ingest.operation.operation import Operation, Place
 from tideline.lake_table import LakeTable
-from tideline_operator.decide.operation import create_operation
+from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.decide.planner import plan
 from tideline_operator.testing.table_states import EMPTY, FILES, NOW_MS, resolved, seen, starts
 

@@ -23,13 +23,13 @@ from tideline_operator.api_objects import (
     LeadershipLostError,
     Manifest,
 )
-from tideline_operator.controller import figures
+from tideline_operator.controller import controller_metrics
 from tideline_operator.controller.budgets import Budgets
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import Connections
 from tideline_operator.controller.deletion import Deletion
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
-from tideline_operator.controller.job_starter import JobStarter, Launcher
+from tideline_operator.controller.job_starter import JobControl, JobStarter
 from tideline_operator.controller.locations import Locations
 from tideline_operator.controller.metrics import TURN_BOUNDS_S, Metrics
 from tideline_operator.controller.namespace_access import NamespaceAccess
@@ -67,14 +67,14 @@ class Controller:
         api: KubeApi,
         settings: ControllerSettings,
         *,
-        launcher: Launcher | None = None,
+        job_control: JobControl | None = None,
         metrics: Metrics | None = None,
         clock: Clock | None = None,
         allows_local: bool = False,
     ) -> None:
         self._settings = settings
         self._clock = clock = clock or SystemClock()
-        self.metrics = metrics or figures.described_metrics()
+        self.metrics = metrics or controller_metrics.described_metrics()
         self.queue = WorkQueue(clock)
         self.tables = ObjectCache()
         self._stores = ObjectCache()
@@ -87,7 +87,7 @@ class Controller:
         )
         self._events = EventRecorder(api, settings.pod_name, clock.now_ms)
         starter = JobStarter(
-            launcher or JobLauncher(api, settings.launch),
+            job_control or JobLauncher(api, settings.launch),
             NamespaceAccess(api, clock, settings.launch.service_account),
         )
         parts = self._parts(api, source, starter)
@@ -224,7 +224,7 @@ class Controller:
         A table whose status does not change is never written, so nothing else would set them.
         """
         status = parse_stored(LakeTableStatus, item.get("status") or {}) or LakeTableStatus()
-        figures.note_status(self.metrics, key_of(item), status)
+        controller_metrics.note_status(self.metrics, key_of(item), status)
         for entry in status.operations:
             if entry.phase in (OperationPhase.PENDING, OperationPhase.RUNNING):
                 self.budgets.hold(key_of(item), entry.memory_bytes)
@@ -266,8 +266,8 @@ class Controller:
             if item is not None:
                 self._record_failure(key, item, error)
         taken_s = self._clock.monotonic_s() - started_s
-        self.metrics.add(figures.RECONCILES, result=result)
-        self.metrics.observe(figures.RECONCILE_SECONDS, taken_s, bounds=TURN_BOUNDS_S)
+        self.metrics.add(controller_metrics.RECONCILES, result=result)
+        self.metrics.observe(controller_metrics.RECONCILE_SECONDS, taken_s, bounds=TURN_BOUNDS_S)
 
     def _turn(self, key: Key, item: Manifest | None) -> float | None:
         if item is None:
@@ -291,18 +291,20 @@ class Controller:
     def _collect(self) -> None:
         """Bring the figures of the process up to date."""
         metrics, state = self.metrics, self.queue.state
-        metrics.set(figures.TABLES, len(self.tables))
-        metrics.set(figures.QUEUE_READY, state.ready)
-        metrics.set(figures.QUEUE_DELAYED, state.delayed)
-        metrics.set(figures.QUEUE_OLDEST, state.oldest_ready_s)
-        metrics.set(figures.OPERATIONS_RUNNING, self.budgets.running)
-        metrics.set(figures.OPERATIONS_WAITING, self.budgets.waiting)
-        metrics.set(figures.OPERATIONS_MEMORY, self.budgets.memory_bytes)
+        metrics.set(controller_metrics.TABLES, len(self.tables))
+        metrics.set(controller_metrics.QUEUE_READY, state.ready)
+        metrics.set(controller_metrics.QUEUE_DELAYED, state.delayed)
+        metrics.set(controller_metrics.QUEUE_OLDEST, state.oldest_ready_s)
+        metrics.set(controller_metrics.OPERATIONS_RUNNING, self.budgets.running)
+        metrics.set(controller_metrics.OPERATIONS_WAITING, self.budgets.waiting)
+        metrics.set(controller_metrics.OPERATIONS_MEMORY, self.budgets.memory_bytes)
         for reflector in self._reflectors:
-            metrics.set(figures.WATCH_SILENT, reflector.silent_s, resource=str(reflector))
+            metrics.set(
+                controller_metrics.WATCH_SILENT, reflector.silent_s, resource=str(reflector)
+            )
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        metrics.set(figures.CPU, usage.ru_utime + usage.ru_stime)
-        metrics.set(figures.MEMORY, resident_bytes())
+        metrics.set(controller_metrics.CPU, usage.ru_utime + usage.ru_stime)
+        metrics.set(controller_metrics.MEMORY, resident_bytes())
 
 
 def resident_bytes() -> int:

@@ -30,7 +30,7 @@ class ClaimedPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class TableClaim:
     """The places of a table, and what orders it among those who want the same."""
 
     key: Key
@@ -59,13 +59,13 @@ class Locations:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._claims: dict[Key, Claim] = {}
+        self._claims: dict[Key, TableClaim] = {}
         self._at: dict[str, set[_Held]] = {}
         self._below: dict[str, set[_Held]] = {}
         self._arrivals: dict[tuple[Key, str], int] = {}
         self._arrived = 0
 
-    def claim(self, claim: Claim) -> tuple[Taken | None, tuple[Key, ...]]:
+    def claim(self, claim: TableClaim) -> tuple[Taken | None, tuple[Key, ...]]:
         """Register a claim: what is in its way, and whom to ask again because something moved."""
         with self._lock:
             before = self._claims.get(claim.key)
@@ -97,7 +97,7 @@ class Locations:
         created_at = self._claims[key].created_at
         return not place.has_worked_there, created_at, self._arrivals[key, place.address]
 
-    def _add(self, claim: Claim) -> None:
+    def _add(self, claim: TableClaim) -> None:
         self._claims[claim.key] = claim
         for place in claim.places:
             if (claim.key, place.address) not in self._arrivals:
@@ -127,7 +127,7 @@ class Locations:
             if known[1] not in kept:
                 del self._arrivals[known]
 
-    def _rivals(self, claim: Claim) -> tuple[list[Taken], set[Key]]:
+    def _rivals(self, claim: TableClaim) -> tuple[list[Taken], set[Key]]:
         """What is in the right against `claim`, and who has to give way to it."""
         elders: list[Taken] = []
         juniors: set[Key] = set()

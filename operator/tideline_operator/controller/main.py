@@ -17,7 +17,7 @@ import threading
 from pathlib import Path
 
 from tideline.clock import SystemClock
-from tideline_operator.controller import figures
+from tideline_operator.controller import controller_metrics
 from tideline_operator.controller.controller import Controller
 from tideline_operator.controller.election import Election
 from tideline_operator.controller.health import HttpServer, verdict
@@ -40,10 +40,10 @@ class ControllerProcess:
         self._settings = settings
         self._clock = SystemClock()
         self._stop = threading.Event()
-        metrics = figures.described_metrics()
+        metrics = controller_metrics.described_metrics()
         self._metrics = metrics
         api.on_request = lambda verb, resource, code: metrics.add(
-            figures.API_REQUESTS, verb=verb, resource=resource, code=str(code)
+            controller_metrics.API_REQUESTS, verb=verb, resource=resource, code=str(code)
         )
         self._election = Election(
             api,
@@ -106,7 +106,7 @@ class ControllerProcess:
         if self._controller is not None and not self._controller.is_ready:
             # Without the gauges of all tables an alert that is firing would end.
             return verdict(["the caches are being filled"])
-        self._metrics.set(figures.LEADER, float(self._election.is_leader))
+        self._metrics.set(controller_metrics.LEADER, float(self._election.is_leader))
         return 200, self._metrics.text()
 
 

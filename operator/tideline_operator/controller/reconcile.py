@@ -20,13 +20,13 @@ from tideline.clock import Clock
 from tideline.ingest.operation.result import OperationResult
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.budgets import Admitted, Budgets, Full, TooLarge
-from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
-from tideline_operator.controller.figures import (
+from tideline_operator.controller.controller_metrics import (
     OPERATION_SECONDS,
     OPERATIONS,
     forget_table,
     note_status,
 )
+from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.job_starter import JobStarter
 from tideline_operator.controller.metrics import Metrics
 from tideline_operator.controller.object_cache import ObjectCache
@@ -43,11 +43,11 @@ from tideline_operator.controller.table_source import (
 from tideline_operator.controller.troubles import Troubles
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.controller.writer_fate import WriterFates
-from tideline_operator.decide.actions import Action, Blocked, Start, Wait, WaitKind
+from tideline_operator.decide.actions import Blocked, PlannedAction, Start, Wait, WaitKind
 from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.planner import plan
 from tideline_operator.launch.driver_job import job_name
-from tideline_operator.launch.job_launcher import Refused
+from tideline_operator.launch.job_launcher import StartRefused
 from tideline_operator.observe.observation import Observer
 from tideline_operator.report.status import (
     not_looked_at,
@@ -304,7 +304,7 @@ class TableReconciler:
         self._publish(turn)
         _log.info("starts: %s", start.reason, extra=_about(turn, turn.status.operations[-1]))
         outcome = parts.starter.start(operation, table, start.attempt, turn.item)
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, StartRefused):
             parts.budgets.release(turn.key)
             result = refused(operation.id, outcome.message)
             turn.status = operation_finished(turn.status, result, turn.now_ms)
@@ -414,7 +414,7 @@ class TableReconciler:
         turn: _Turn,
         settled: Settlement,
         observed: Observed,
-        actions: tuple[Action, ...],
+        actions: tuple[PlannedAction, ...],
     ) -> float:
         """When to look again if nothing is heard: the first wait that ends, and at the latest the
         resync."""
@@ -448,7 +448,7 @@ class TableReconciler:
         return _jittered(min(LOOK_AGAIN_LAST_S, delay_s))
 
 
-def _chosen(actions: tuple[Action, ...], settled: Settlement) -> Start | None:
+def _chosen(actions: tuple[PlannedAction, ...], settled: Settlement) -> Start | None:
     """What to start: what was noted before but not started if it is still in the plan, or else
     what comes first. Its attempt is one that has no Job yet."""
     starts = [action for action in actions if isinstance(action, Start)]

@@ -96,7 +96,7 @@ class Settler:
         }
         found = Settlement(status)
         for job in jobs.values():
-            operation_id, attempt = identity_of(job)
+            operation_id, attempt = attempt_of(job)
             found.attempts[operation_id] = max(attempt, found.attempts.get(operation_id, 0))
         named = set()
         for entry in status.operations:
@@ -162,7 +162,7 @@ class Settler:
         _note_running(found, entry, replace(outcome, message=message, is_stuck=True))
 
     def _adopt(self, key: Key, job: Manifest, found: Settlement, now_ms: int) -> None:
-        operation_id, attempt = identity_of(job)
+        operation_id, attempt = attempt_of(job)
         kind = str(job["metadata"].get("labels", {}).get(KIND_LABEL, ""))
         is_known = any(item.id == operation_id for item in found.status.operations)
         if is_known or not operation_id or kind not in _KINDS:
@@ -209,7 +209,7 @@ class Settler:
         )
 
 
-def identity_of(job: Manifest) -> tuple[str, int]:
+def attempt_of(job: Manifest) -> tuple[str, int]:
     """Operation and attempt of a Job, from its label and its name."""
     operation_id = _operation_of(job)
     number = re.search(r"-([0-9]+)$", str(job["metadata"]["name"]))

@@ -29,7 +29,7 @@ from tideline.storage.object_store import ObjectStore
 from tideline.storage.probe.race import QUICK
 from tideline.storage.probe.run import QUICK_PROMISES, check_store
 from tideline_operator.api_objects import LAKE_STORES, ApiRefusedError, Manifest
-from tideline_operator.controller import figures
+from tideline_operator.controller import controller_metrics
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.metrics import Metrics
 from tideline_operator.controller.object_cache import ObjectCache
@@ -211,9 +211,11 @@ class StoreWatch:
         labels = {"namespace": key[0], "store": key[1]}
         (ready,) = status.conditions
         if ready.status is Truth.UNKNOWN:
-            self._metrics.unset(figures.STORE_READY, **labels)
+            self._metrics.unset(controller_metrics.STORE_READY, **labels)
         else:
-            self._metrics.set(figures.STORE_READY, float(ready.status is Truth.TRUE), **labels)
+            self._metrics.set(
+                controller_metrics.STORE_READY, float(ready.status is Truth.TRUE), **labels
+            )
 
 
 def _uses_of(namespace: str, table: ResolvedTable) -> dict[_Bucket, _Use]:

@@ -18,7 +18,7 @@ from tideline.storage.object_store import ObjectStore
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import Connections, SecretProblemError
-from tideline_operator.controller.locations import Claim, ClaimedPlace, Locations, Taken
+from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim, Taken
 from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.addresses import address_of
@@ -202,7 +202,7 @@ class TableSource:
 
     def _claim(self, item: Manifest, table: ResolvedTable) -> Unresolved | None:
         created_at = str(item["metadata"].get("creationTimestamp", ""))
-        claim = Claim(key_of(item), claimed_places(item, table), created_at)
+        claim = TableClaim(key_of(item), claimed_places(item, table), created_at)
         taken, moved = self._locations.claim(claim)
         for other in moved:
             self._wake(other)

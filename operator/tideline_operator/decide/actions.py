@@ -84,4 +84,4 @@ class Advise:
         return f"{self.subject} is due: {self.reason}"
 
 
-Action = Start | Wait | Blocked | Advise
+PlannedAction = Start | Wait | Blocked | Advise

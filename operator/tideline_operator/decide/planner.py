@@ -33,9 +33,9 @@ from tideline.ingest.landing.continuation import (
 from tideline.ingest.landing.plan import Batch, plan_batch
 from tideline.ingest.operation.operation import Operation
 from tideline_operator.decide.actions import (
-    Action,
     Advise,
     Blocked,
+    PlannedAction,
     Priority,
     Start,
     Wait,
@@ -43,7 +43,7 @@ from tideline_operator.decide.actions import (
 )
 from tideline_operator.decide.due_services import basis_of, needs_of
 from tideline_operator.decide.observed import Observed, ObservedLanding, ObservedTable, WriterFate
-from tideline_operator.decide.operation import (
+from tideline_operator.decide.planned_operation import (
     create_operation,
     ingest_operation,
     restore_operation,
@@ -69,7 +69,7 @@ CHANGED_PAUSE_MS = 10_000
 
 def plan(
     table: ResolvedTable, status: LakeTableStatus, observed: Observed, now_ms: int
-) -> tuple[Action, ...]:
+) -> tuple[PlannedAction, ...]:
     """Actions in the order in which they matter: what to start, what to wait for, what is stuck."""
     spec = table.spec
     blocked = _standstill(spec, observed)
@@ -113,7 +113,7 @@ def batch_of(table: ResolvedTable, ingest: Ingest, observed: Observed, now_ms: i
     )
 
 
-def _order(action: Action) -> tuple[int, int]:
+def _order(action: PlannedAction) -> tuple[int, int]:
     match action:
         case Start():
             return 0, action.priority
@@ -184,7 +184,7 @@ class _Planner:
         self._observed = observed
         self._now_ms = now_ms
 
-    def plan(self) -> list[Action]:
+    def plan(self) -> list[PlannedAction]:
         if self._spec.format is TableFormat.ICEBERG:
             return self._maintain()
         if self._observed.lacks_bucket:
@@ -205,7 +205,7 @@ class _Planner:
             return first + restore + ([] if _has_start(restore) else self._ingests())
         return first + self._savepoints() + self._ingests() + self._services()
 
-    def _maintain(self) -> list[Action]:
+    def _maintain(self) -> list[PlannedAction]:
         """An Iceberg table is only looked after; others create and write it."""
         table = self._observed.iceberg
         if table is None:
@@ -226,11 +226,11 @@ class _Planner:
             return f"catalog {catalog.name} has no table {catalog.table} yet; others create it"
         return f"there is no Iceberg table at {self._table.location.uri} yet; others create it"
 
-    def _roll_back(self) -> list[Action]:
+    def _roll_back(self) -> list[PlannedAction]:
         pending = self._observed.table.pending if self._observed.table is not None else ()
         dead = tuple(instant.time for instant in pending if instant.is_dead)
         gone = tuple(one.writer for one in pending if one.fate is WriterFate.GONE)
-        actions: list[Action] = []
+        actions: list[PlannedAction] = []
         for instant in pending:
             if not instant.is_dead and instant.dead_at_ms is not None:
                 reason = f"see whether the writer of {instant.time} ({instant.action}) still lives"
@@ -247,7 +247,7 @@ class _Planner:
         pending = self._observed.table.pending if self._observed.table is not None else ()
         return any(instant.fate is WriterFate.ENDING for instant in pending)
 
-    def _restore(self) -> list[Action]:
+    def _restore(self) -> list[PlannedAction]:
         wanted, table = self._spec.restore_to, self._observed.table
         if wanted is None or table is None:
             return []
@@ -262,7 +262,7 @@ class _Planner:
         operation = restore_operation(self._table, target, basis=basis)
         return self._admit(operation, Priority.RESTORE, f"spec.restoreTo is {wanted}")
 
-    def _savepoints(self) -> list[Action]:
+    def _savepoints(self) -> list[PlannedAction]:
         """Make the first one missing; an instant has one savepoint, so a second one waits."""
         table = self._observed.table
         if table is None:
@@ -277,11 +277,11 @@ class _Planner:
                 return self._admit(operation, Priority.SAVEPOINT, "it is declared and missing")
         return []
 
-    def _services(self) -> list[Action]:
+    def _services(self) -> list[PlannedAction]:
         needs = needs_of(self._spec, self._status, self._observed, self._now_ms)
         return [action for need in needs for action in self._service(need)]
 
-    def _service(self, need: ServiceNeed) -> list[Action]:
+    def _service(self, need: ServiceNeed) -> list[PlannedAction]:
         if need.problem is not None:
             exit_code = need.problem.exit_code
             return [Blocked(need.problem.kind, need.reason, need.name, exit_code)]
@@ -304,7 +304,7 @@ class _Planner:
         runs = [item for item in self._status.operations if item.kind == operation.kind.value]
         return runs[-1] if runs and runs[-1].phase is OperationPhase.FAILED else None
 
-    def _ingests(self) -> list[Action]:
+    def _ingests(self) -> list[PlannedAction]:
         if self._spec.restore_to is not None:
             message = "spec.restoreTo is set: nothing is taken in until it is removed"
             return [Blocked("Fenced", message)]
@@ -312,7 +312,7 @@ class _Planner:
             return [Blocked("Fenced", "spec.fenced is set: nothing is written")]
         return [action for ingest in self._spec.ingest for action in self._ingest(ingest)]
 
-    def _ingest(self, ingest: Ingest) -> list[Action]:
+    def _ingest(self, ingest: Ingest) -> list[PlannedAction]:
         going_on = continuation_of(self._table, ingest, self._observed)
         if isinstance(going_on, Refused):
             return [Blocked(going_on.reason, going_on.message, ingest.name, exit_code=2)]
@@ -340,7 +340,7 @@ class _Planner:
         reason = f"{len(batch.files)}{waiting} new files"
         return self._admit(operation, Priority.INGEST, reason)
 
-    def _next_look(self, ingest: Ingest, seen: ObservedLanding | None) -> list[Action]:
+    def _next_look(self, ingest: Ingest, seen: ObservedLanding | None) -> list[PlannedAction]:
         """Wait for the trigger. A prefix that was looked at just now counts as polled now."""
         status = self._status.ingest.get(ingest.name)
         table = self._observed.table
@@ -363,7 +363,7 @@ class _Planner:
         priority: Priority,
         reason: str,
         failed: OperationStatus | None = None,
-    ) -> list[Action]:
+    ) -> list[PlannedAction]:
         """Start it, unless one is running or it has to wait after what happened last.
 
         `failed` is a failure that counts for it although it was another operation's.
@@ -395,5 +395,5 @@ class _Planner:
         return None
 
 
-def _has_start(actions: list[Action]) -> bool:
+def _has_start(actions: list[PlannedAction]) -> bool:
     return any(isinstance(action, Start) for action in actions)

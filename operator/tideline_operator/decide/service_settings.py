@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tideline.hudi.services.cleaning.config import CleaningPolicy
 from tideline.hudi.services.registry import ROLLBACK, TableService, all_services
-from tideline.hudi.table.table_config import TIMEZONE
+from tideline.hudi.table.table_config import TIMEZONE, TableType
 from tideline.iceberg.service import IcebergService
 from tideline_operator.decide.iceberg_settings import ICEBERG_SPEC_NAMES
-from tideline_operator.resources.lake_table import LakeTableSpec, TableType
-from tideline_operator.resources.services import CleaningPolicy, ServiceMode, Services
+from tideline_operator.resources.lake_table import LakeTableSpec
+from tideline_operator.resources.services import ServiceMode, Services
 
 INLINE_SERVICES_OFF: Mapping[str, str] = {
     name: "false" for service in all_services() for name in service.inline_settings

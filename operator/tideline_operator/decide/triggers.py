@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tideline.ingest.landing.continuation import newest_of
 from tideline_operator.decide.observed import ObservedTable
-from tideline_operator.decide.operation import once_number
+from tideline_operator.decide.planned_operation import once_number
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.lake_table import LakeTableSpec
 from tideline_operator.resources.schedule import Duration

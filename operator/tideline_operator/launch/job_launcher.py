@@ -33,7 +33,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class StartRefused:
     """The operation cannot be started as things are: the message says what to change."""
 
     message: str
@@ -55,7 +55,7 @@ class JobLauncher:
 
     def ensure_started(
         self, operation: Operation, table: ResolvedTable, attempt: int, owner: Manifest
-    ) -> Started | Refused:
+    ) -> Started | StartRefused:
         """Start an attempt at `operation` unless it was started before.
 
         `owner` is the LakeTable as the API server has it.
@@ -68,12 +68,12 @@ class JobLauncher:
             )
             job = driver_job(operation, table, attempt, owner=owner, settings=settings)
         except ConfigError as error:
-            return Refused(str(error))
+            return StartRefused(str(error))
         name = job_name(operation.id, attempt)
         try:
             made = self._api.create(JOBS, job, namespace)
         except ApiRefusedError as error:
-            return Refused(error.message)
+            return StartRefused(error.message)
         started = made.object if isinstance(made, Created) else self._api.get(JOBS, name, namespace)
         if started is None:
             # Deleted just now: whoever looks at it next finds that out.
@@ -82,7 +82,7 @@ class JobLauncher:
             self._api.create(CONFIG_MAPS, _owned_by(content, started), namespace)
         except ApiRefusedError as error:
             self._api.delete(JOBS, name, namespace)
-            return Refused(error.message)
+            return StartRefused(error.message)
         return Started(is_new=isinstance(made, Created))
 
     def stop(self, namespace: str, name: str) -> bool:

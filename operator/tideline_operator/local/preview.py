@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tideline.clock import Clock
-from tideline_operator.decide.actions import Action, Blocked, Start
+from tideline_operator.decide.actions import Blocked, PlannedAction, Start
 from tideline_operator.decide.planner import plan
 from tideline_operator.local.status_file import read_status
 from tideline_operator.observe.observation import Observer
@@ -25,7 +25,7 @@ class TablePreview:
     """What a run would do first with one table, and what it would wait for."""
 
     table: str
-    actions: tuple[Action, ...]
+    actions: tuple[PlannedAction, ...]
     now_ms: int
 
     @property

@@ -19,7 +19,7 @@ from types import FrameType
 from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
-from tideline_operator.decide.actions import Action, Blocked, Start, Wait, WaitKind
+from tideline_operator.decide.actions import Blocked, PlannedAction, Start, Wait, WaitKind
 from tideline_operator.decide.planner import plan
 from tideline_operator.launch.launcher import Died, Finished, Launcher, Progressed
 from tideline_operator.local.run_lock import RunLock
@@ -129,7 +129,7 @@ class Reconciler:
                 break
         return found
 
-    def _look(self, table: ResolvedTable) -> tuple[Action, ...]:
+    def _look(self, table: ResolvedTable) -> tuple[PlannedAction, ...]:
         """Observe and plan; the status is kept."""
         status = self._statuses.get(table.name)
         if status is None:

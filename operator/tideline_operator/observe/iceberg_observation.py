@@ -79,7 +79,7 @@ def observe_iceberg(
         return replace(seen, files=memory.files)
     if started_ms < memory.count_again_ms:
         return replace(seen, count_at_ms=memory.count_again_ms)
-    memory.files = count_files(source.io, loaded.metadata, settings)
+    memory.files = count_snapshot_files(source.io, loaded.metadata, settings)
     memory.counted = key
     took_ms = clock.now_ms() - started_ms
     pause_ms = _COUNTING_SHARE * took_ms if took_ms > COUNTING_FREE_MS else 0
@@ -87,7 +87,7 @@ def observe_iceberg(
     return replace(seen, files=memory.files)
 
 
-def count_files(io: FileIO, metadata: TableMetadata, settings: _Settings) -> IcebergFiles:
+def count_snapshot_files(io: FileIO, metadata: TableMetadata, settings: _Settings) -> IcebergFiles:
     """The files of the newest snapshot, and what a rewrite would make of them.
 
     Raises CorruptTableError and StorageUnavailableError.

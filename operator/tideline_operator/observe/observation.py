@@ -4,7 +4,7 @@ A look at a Hudi table costs one request for the properties, one listing of the 
 per commit not seen before (usually one), up to three per pending instant, and one listing per
 landing prefix that is due. The table's files are counted only after something completed, and never
 more often than makes counting a small part of the time; markers and heartbeats are listed only
-while archival seems due. What is read besides, to know what the table is, says table_dossier.py.
+while archival seems due. What is read besides, to know what the table is, says known_nature.py.
 For Iceberg see iceberg_observation.py.
 """
 
@@ -39,7 +39,7 @@ from tideline.ingest.landing.checkpoint import (
     read_checkpoints,
     read_newest_checkpoints,
 )
-from tideline.ingest.landing.landed_file import FileFormat, list_landing
+from tideline.ingest.landing.landed_file import list_landing
 from tideline.ingest.landing.plan import LOCAL_SETTLE_MS
 from tideline.ingest.operation.operation import Place
 from tideline.read_limits import reading_in_turn
@@ -63,7 +63,7 @@ from tideline_operator.decide.service_settings import service_settings, wanted_s
 from tideline_operator.decide.triggers import due_ingests
 from tideline_operator.observe.iceberg_observation import IcebergMemory, observe_iceberg
 from tideline_operator.observe.iceberg_source import IcebergSource, open_source
-from tideline_operator.observe.table_dossier import Dossier
+from tideline_operator.observe.known_nature import KnownNature
 from tideline_operator.observe.table_identity import identity_of
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.lake_table import TableFormat
@@ -98,7 +98,7 @@ class _Memory:
     counted: ActiveTimeline | None = None
     count_again_ms: int = 0
     characters: int = 0
-    dossier: Dossier = field(default_factory=Dossier)
+    nature: KnownNature = field(default_factory=KnownNature)
 
     def remember(self, time: InstantTime, said: _Said) -> None:
         """Keep what a commit said; all before it is dropped when it grows large."""
@@ -230,7 +230,7 @@ class Observer:
         memory = self._memories.setdefault(table.location, _Memory())
         config = hoodie.config
         timeline = hoodie.timeline()
-        adoption = memory.dossier.decide(hoodie, timeline, table.spec, status)
+        adoption = memory.nature.decide(hoodie, timeline, table.spec, status)
         if adoption.is_refused:
             return adoption
         completed = timeline.completed()
@@ -263,7 +263,7 @@ class Observer:
             store = self._open_store(table, table.landings[ingest.name])
             root = store.local_path("")
             return ObservedLanding(
-                list_landing(store, FileFormat(ingest.source.format.value)),
+                list_landing(store, ingest.source.format),
                 settle_ms=LOCAL_SETTLE_MS if root is not None else 0,
                 exists=root is None or Path(root).is_dir(),
             )

@@ -19,10 +19,10 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from tideline.ingest.operation.operation import MaintainIceberg, Operation, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.wording import counted, size_text
-from tideline_operator.decide.actions import Action, Advise, Blocked, Start, Wait
+from tideline_operator.decide.actions import Advise, Blocked, PlannedAction, Start, Wait
 from tideline_operator.resources.status import ServiceStatus
 
-Services = Mapping[str, ServiceStatus]
+ServiceStatuses = Mapping[str, ServiceStatus]
 _NOTES_SHOWN = 5
 
 
@@ -46,7 +46,7 @@ class Reporter(Protocol):
         ...
 
     def resting(
-        self, table: str, actions: tuple[Action, ...], services: Services, now_ms: int
+        self, table: str, actions: tuple[PlannedAction, ...], services: ServiceStatuses, now_ms: int
     ) -> None:
         """There is nothing to start for this table; said when it changes."""
         ...
@@ -102,7 +102,7 @@ class LineReporter:
                 self._print(f"{table}    {line}", is_problem=True)
 
     def resting(
-        self, table: str, actions: tuple[Action, ...], services: Services, now_ms: int
+        self, table: str, actions: tuple[PlannedAction, ...], services: ServiceStatuses, now_ms: int
     ) -> None:
         # The moments move with every look; what is waited for does not.
         told = (*(str(action) for action in actions), *describe_services(services))
@@ -174,7 +174,7 @@ class TerminalReporter(LineReporter):
             self._progress.update(self._current, advance=files, doing="")
 
     def resting(
-        self, table: str, actions: tuple[Action, ...], services: Services, now_ms: int
+        self, table: str, actions: tuple[PlannedAction, ...], services: ServiceStatuses, now_ms: int
     ) -> None:
         for key in [key for key in self._bars if key[0] == table]:
             self._progress.remove_task(self._bars.pop(key))
@@ -210,7 +210,7 @@ def describe_result(operation: Operation, result: OperationResult) -> str:
     )
 
 
-def rest_event(action: Action, now_ms: int) -> dict[str, Any]:
+def rest_event(action: PlannedAction, now_ms: int) -> dict[str, Any]:
     """An action of a table at rest, for machines."""
     match action:
         case Wait():
@@ -267,7 +267,7 @@ def describe_details(result: OperationResult) -> list[str]:
     return [*lines, *result.notes]
 
 
-def describe_rest(actions: tuple[Action, ...], now_ms: int) -> list[str]:
+def describe_rest(actions: tuple[PlannedAction, ...], now_ms: int) -> list[str]:
     """What stands in the way and what comes next, when there is nothing to start."""
     lines = [f"stopped: {action}" for action in actions if isinstance(action, Blocked)]
     lines += [f"advice: {action}" for action in actions if isinstance(action, Advise)]
@@ -277,7 +277,7 @@ def describe_rest(actions: tuple[Action, ...], now_ms: int) -> list[str]:
     return lines or ["nothing to do"]
 
 
-def describe_services(services: Services) -> list[str]:
+def describe_services(services: ServiceStatuses) -> list[str]:
     """What the services that are not due wait for."""
     return [
         f"not due: {name}: {service.reason}"

@@ -14,7 +14,7 @@ from tideline.ingest.operation.operation import (
     RunService,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline_operator.decide.actions import Action, Blocked, Wait
+from tideline_operator.decide.actions import Blocked, PlannedAction, Wait
 from tideline_operator.decide.addresses import address_of
 from tideline_operator.decide.adoption import AdoptionReason
 from tideline_operator.decide.due_services import needs_of
@@ -40,7 +40,7 @@ from tideline_operator.resources.status import (
     OperationStatus,
     OwnedTable,
     PendingInstant,
-    RunFigures,
+    RunCounts,
     ServiceStatus,
     TableStatus,
     TimelineStatus,
@@ -138,7 +138,7 @@ def observed_status(
     table: ResolvedTable,
     status: LakeTableStatus,
     observed: Observed,
-    actions: tuple[Action, ...],
+    actions: tuple[PlannedAction, ...],
     now_ms: int,
 ) -> LakeTableStatus:
     """The status after a look at the table and a plan."""
@@ -262,8 +262,8 @@ def _with_service_run(
     return replace(status, services={**status.services, name: now})
 
 
-def _figures(result: OperationResult) -> RunFigures | None:
-    figures = RunFigures(
+def _figures(result: OperationResult) -> RunCounts | None:
+    figures = RunCounts(
         files_before=result.files_read,
         bytes_before=result.bytes_read,
         files_after=result.files_written,
@@ -271,11 +271,11 @@ def _figures(result: OperationResult) -> RunFigures | None:
         files_deleted=result.files_deleted,
         bytes_deleted=result.bytes_deleted,
     )
-    return None if figures == RunFigures() else figures
+    return None if figures == RunCounts() else figures
 
 
 def _service_statuses(
-    status: LakeTableStatus, needs: tuple[ServiceNeed, ...], actions: tuple[Action, ...]
+    status: LakeTableStatus, needs: tuple[ServiceNeed, ...], actions: tuple[PlannedAction, ...]
 ) -> dict[str, ServiceStatus]:
     """Whether each service is due, why, and when it is tried next; past runs are kept."""
     waits = {action.subject: action.until_ms for action in actions if isinstance(action, Wait)}
@@ -306,7 +306,10 @@ def _table_status(status: LakeTableStatus, counts: FileCounts | None) -> TableSt
 
 
 def _owned(
-    table: ResolvedTable, status: LakeTableStatus, observed: Observed, actions: tuple[Action, ...]
+    table: ResolvedTable,
+    status: LakeTableStatus,
+    observed: Observed,
+    actions: tuple[PlannedAction, ...],
 ) -> OwnedTable | None:
     """The table at the place, once it was found to be as declared; what was known stays known."""
     differs = any(isinstance(one, Blocked) and one.reason == TABLE_MISMATCH for one in actions)
@@ -344,7 +347,7 @@ def _conditions(
     table: ResolvedTable,
     status: LakeTableStatus,
     observed: Observed,
-    actions: tuple[Action, ...],
+    actions: tuple[PlannedAction, ...],
     needs: tuple[ServiceNeed, ...],
     now_ms: int,
 ) -> tuple[Condition, ...]:

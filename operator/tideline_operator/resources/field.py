@@ -2,7 +2,7 @@
 
 Every field of a resource is declared with `described(...)`. The strict parser checks the same
 constraints that the CustomResourceDefinition is generated from, so there is one definition. What
-no single field can say is a method `problems()` of its class for the parser, and `RULES` beside it
+no single field can say is a method `faults()` of its class for the parser, and `RULES` beside it
 for the Kubernetes API server.
 """
 

@@ -88,7 +88,7 @@ def format_rules(spec: type, services: type) -> tuple[CelRule, ...]:
     return tuple(rules)
 
 
-def format_problems(spec: Any, *, is_iceberg: bool) -> Iterator[tuple[str, str]]:
+def format_faults(spec: Any, *, is_iceberg: bool) -> Iterator[tuple[str, str]]:
     """The same for a parsed spec."""
     services = spec.services
     if not is_iceberg:

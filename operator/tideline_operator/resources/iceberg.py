@@ -92,7 +92,7 @@ class Catalog:
         ),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """No password in the address."""
         if self.uri is not None and re.fullmatch(_HOLDS_PASSWORD, self.uri):
             yield "uri", "credentials belong in the environment or in a Secret"
@@ -169,7 +169,7 @@ class RewriteDataFiles:
         no_credentials_in("options"),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """Each strategy has its columns."""
         is_zorder = self.strategy is RewriteStrategy.ZORDER
         if is_zorder and len(self.sort_by) < 2:
@@ -220,7 +220,7 @@ class RemoveOrphanFiles:
         length_max=16,
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """Files of writers under way are told from orphans by nothing but their age."""
         if self.older_than.ms < ORPHAN_AGE_MS_MIN:
             yield "olderThan", f"'{self.older_than}'; allowed: at least 24h"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
+from tideline.ingest.landing.landed_file import FileFormat
 from tideline.ingest.operation.column_type import ColumnType
 from tideline_operator.resources.field import CelRule, described, no_credentials_in
 from tideline_operator.resources.metadata import NAME_MEANING, NAME_PATTERN
@@ -23,14 +24,6 @@ _TYPE_PATTERN = (
     r"(?i:\s*(boolean|bool|int|integer|long|bigint|float|double|string|binary|date|timestamp|"
     r"timestamp_ntz|decimal\s*\(.+|(array|map|struct)\s*<.+)\s*)"
 )
-
-
-class SourceFormat(Enum):
-    """File formats that can land."""
-
-    PARQUET = "parquet"
-    CSV = "csv"
-    JSON = "json"
 
 
 class IngestOperation(Enum):
@@ -85,7 +78,7 @@ class ColumnSpec:
 class Source:
     """Where files land and how they are read."""
 
-    format: SourceFormat = described("parquet, csv (with a header line) or json (one per line).")
+    format: FileFormat = described("parquet, csv (with a header line) or json (one per line).")
     path: str = described(
         "Landing prefix: s3://bucket/prefix/, or a folder, relative to the YAML file.",
         length_max=LOCATION_LENGTH_MAX,
@@ -136,7 +129,7 @@ class Trigger:
         ),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """Exactly one of every, cron and once is set."""
         chosen = [self.every is not None, self.cron is not None, self.once]
         if sum(chosen) != 1:
@@ -218,7 +211,7 @@ class Ingest:
         ),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """A delete batch deletes all its keys already."""
         if self.delete_when is not None and self.operation is not IngestOperation.UPSERT:
             yield "deleteWhen", "only the operation upsert can delete some of its rows"

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import ClassVar
 
 from tideline.errors import ConfigError
+from tideline.hudi.table.table_config import KeyGeneratorKind, TableType
 from tideline.hudi.timeline.zone import TimelineZone
 from tideline.settings.gate import problem_of
 from tideline.settings.setting import Place
@@ -17,7 +18,7 @@ from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.format_rules import (
     ICEBERG_SERVICE_NAMES,
     SERVICE_NAMES,
-    format_problems,
+    format_faults,
     format_rules,
 )
 from tideline_operator.resources.iceberg import Catalog
@@ -40,7 +41,7 @@ from tideline_operator.resources.table_rules import EVENT_TIME, TABLE_RULES
 from tideline_operator.resources.uniqueness import (
     UNIQUENESS_RULES,
     Uniqueness,
-    uniqueness_problems,
+    uniqueness_faults,
 )
 
 INGESTS_MAX = 32
@@ -56,13 +57,6 @@ class TableFormat(Enum):
     ICEBERG = "Iceberg"
 
 
-class TableType(Enum):
-    """Hudi's table types."""
-
-    COPY_ON_WRITE = "COPY_ON_WRITE"
-    MERGE_ON_READ = "MERGE_ON_READ"
-
-
 class IndexKind(Enum):
     """Indexes that find a key's file group."""
 
@@ -71,16 +65,6 @@ class IndexKind(Enum):
     GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
     GLOBAL_BLOOM = "GLOBAL_BLOOM"
     BUCKET = "BUCKET"
-
-
-class KeyGenerator(Enum):
-    """How record keys and partition paths are made; chosen from the key and partition columns."""
-
-    SIMPLE = "SIMPLE"
-    COMPLEX = "COMPLEX"
-    NON_PARTITION = "NON_PARTITION"
-    TIMESTAMP = "TIMESTAMP"
-    CUSTOM = "CUSTOM"
 
 
 class TimestampInput(Enum):
@@ -129,7 +113,7 @@ class Index:
         ),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """Each option belongs to the kinds that have it."""
         if self.buckets is not None and self.type is not IndexKind.BUCKET:
             yield "buckets", f"only a BUCKET index has buckets, not {self.type.value}"
@@ -171,7 +155,7 @@ class TimestampPartitioning:
         ),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """Strings need their format, scalars their unit."""
         reads_strings = self.type in (TimestampInput.DATE_STRING, TimestampInput.MIXED)
         if reads_strings and self.input_format is None:
@@ -184,7 +168,7 @@ class TimestampPartitioning:
 class KeyGeneration:
     """How record keys and partition paths are written."""
 
-    type: KeyGenerator | None = described(
+    type: KeyGeneratorKind | None = described(
         "Key generator; without it the one Hudi chooses from the columns.", default=None
     )
     hive_style: bool = described("Partition paths as column=value.", default=False)
@@ -206,12 +190,12 @@ class KeyGeneration:
         ),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """Timestamp options and the generators that read them come together."""
-        takes = self.type in (KeyGenerator.TIMESTAMP, KeyGenerator.CUSTOM)
+        takes = self.type in (KeyGeneratorKind.TIMESTAMP, KeyGeneratorKind.CUSTOM)
         if self.timestamp is not None and not takes:
             yield "timestamp", "needs type TIMESTAMP or CUSTOM beside it"
-        if self.timestamp is None and self.type is KeyGenerator.TIMESTAMP:
+        if self.timestamp is None and self.type is KeyGeneratorKind.TIMESTAMP:
             yield "timestamp", "is needed for type TIMESTAMP"
 
 
@@ -272,7 +256,7 @@ class ExecutorResources:
         CelRule("self.min <= self.max", "must not be greater than max", field="min"),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """min <= max."""
         if self.min > self.max:
             yield "min", f"must not be greater than max ({self.max})"
@@ -401,17 +385,17 @@ class LakeTableSpec:
 
     RULES: ClassVar[tuple[CelRule, ...]]
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """What no single field can say."""
         is_iceberg = self.format is TableFormat.ICEBERG
-        yield from format_problems(self, is_iceberg=is_iceberg)
+        yield from format_faults(self, is_iceberg=is_iceberg)
         if not is_iceberg and not self.record_key:
             yield "recordKey", "is needed: the columns that identify a row"
         if self.location.startswith(("s3://", "s3a://")) and self.store_ref is None:
             yield "storeRef", "is needed for an s3:// location: name a LakeStore"
         yield from self._unknown_zone()
         kind = None if self.index is None else self.index.type.value
-        yield from uniqueness_problems(self.uniqueness, kind, self.properties)
+        yield from uniqueness_faults(self.uniqueness, kind, self.properties)
         mode, event_time = EVENT_TIME
         if self.properties.get(mode) == event_time and not self.ordering:
             yield "ordering", f"is needed for {mode}: {event_time}"

@@ -45,7 +45,7 @@ _INVALID = _Invalid()
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FieldFault:
     """One thing wrong with a document."""
 
     path: FieldPath
@@ -63,8 +63,8 @@ def parse_resource(kind: type[Resource], document: Document) -> Resource:
     for header in ("apiVersion", "kind"):
         value.pop(header, None)
     parsed = parser.read(kind, value, ())
-    if parser.problems:
-        raise ConfigError("\n".join(_describe(document, item) for item in parser.problems))
+    if parser.faults:
+        raise ConfigError("\n".join(_describe(document, item) for item in parser.faults))
     return cast("Resource", parsed)
 
 
@@ -77,8 +77,8 @@ def parse_object(kind: type[Resource], value: Mapping[str, object]) -> Resource:
     passed_over = ("apiVersion", "kind", "status")
     members = {name: item for name, item in value.items() if name not in passed_over}
     parsed = parser.read(kind, members, ())
-    if parser.problems:
-        found = (f"{path_text(item.path)}: {item.message}" for item in parser.problems)
+    if parser.faults:
+        found = (f"{path_text(item.path)}: {item.message}" for item in parser.faults)
         raise ConfigError("; ".join(found))
     return cast("Resource", parsed)
 
@@ -90,7 +90,7 @@ def parse_stored(kind: type[Resource], value: object) -> Resource | None:
     """
     parser = _Parser(Document("", 0, value, {}), ignore_unknown=True)
     parsed = parser.read(kind, value, ())
-    return None if parser.problems else cast("Resource", parsed)
+    return None if parser.faults else cast("Resource", parsed)
 
 
 def to_json_object(value: object) -> Any:
@@ -135,12 +135,12 @@ def _members_of(kind: type) -> tuple[dict[str, Any], dict[str, dataclasses.Field
     return typing.get_type_hints(kind), fields
 
 
-def _describe(document: Document, problem: Problem) -> str:
+def _describe(document: Document, fault: FieldFault) -> str:
     place = f"{document.file}, document {document.number}"
-    line = document.line_of(problem.path)
+    line = document.line_of(fault.path)
     if line is not None:
         place += f", line {line}"
-    return f"{place}: {path_text(problem.path) or 'document'}: {problem.message}"
+    return f"{place}: {path_text(fault.path) or 'document'}: {fault.message}"
 
 
 class _Parser:
@@ -149,7 +149,7 @@ class _Parser:
     def __init__(self, document: Document, *, ignore_unknown: bool) -> None:
         self._document = document
         self._ignore_unknown = ignore_unknown
-        self.problems: list[Problem] = []
+        self.faults: list[FieldFault] = []
 
     def read(self, hint: Any, value: object, path: FieldPath) -> Any:
         """`value` as `hint`, or `_INVALID` with its problem noted."""
@@ -158,7 +158,7 @@ class _Parser:
         return self._read_member(hint, FieldRule(""), value, path)
 
     def _note(self, path: FieldPath, message: str) -> _Invalid:
-        self.problems.append(Problem(path, message))
+        self.faults.append(FieldFault(path, message))
         return _INVALID
 
     def _read_object(self, kind: type, value: object, path: FieldPath) -> Any:
@@ -184,9 +184,9 @@ class _Parser:
         return self._checked(built, path)
 
     def _checked(self, built: Any, path: FieldPath) -> Any:
-        if not hasattr(built, "problems"):
+        if not hasattr(built, "faults"):
             return built
-        found = list(built.problems())
+        found = list(built.faults())
         for where, message in found:
             self._note((*path, *_split_path(where)), message)
         return _INVALID if found else built

@@ -98,7 +98,7 @@ class TableStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunFigures:
+class RunCounts:
     """What a run did, in figures; sizes in bytes."""
 
     files_before: int = described("Files that were rewritten.", default=0)
@@ -117,7 +117,7 @@ class ServiceStatus:
     reason: str = described("Why it is due or not.", default="", length_max=1024)
     last_run: Timestamp | None = described("Last run.", default=None, length_max=40)
     last_result: str = described("Its result.", default="", length_max=1024)
-    last_figures: RunFigures | None = described(
+    last_figures: RunCounts | None = described(
         "Figures of the last run that ended well.", default=None
     )
     next_run: Timestamp | None = described("Next run, if known.", default=None, length_max=40)

@@ -1,6 +1,6 @@
 """What the Kubernetes API server refuses in the spec of a LakeTable, in CEL.
 
-The same as `LakeTableSpec.problems()` and the checks of resources/loading.py as far as CEL can say
+The same as `LakeTableSpec.faults()` and the checks of resources/loading.py as far as CEL can say
 it. Every list and string in these rules is bounded, which keeps them inside the server's budget.
 """
 

@@ -48,7 +48,7 @@ UNIQUENESS_RULES = (
 )
 
 
-def uniqueness_problems(
+def uniqueness_faults(
     uniqueness: Uniqueness | None, index: str | None, properties: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """The same for a parsed spec; `index` is the word of its index."""

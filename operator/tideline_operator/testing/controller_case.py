@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from tideline_operator.api_objects import EVENTS, LAKE_TABLES, Manifest
-from tideline_operator.controller import figures
+from tideline_operator.controller import controller_metrics
 from tideline_operator.controller.budgets import Limits
 from tideline_operator.controller.controller import Controller
-from tideline_operator.controller.job_starter import Launcher
+from tideline_operator.controller.job_starter import JobControl
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.launch.driver_job import LaunchSettings
 from tideline_operator.testing.api_server import OPERATOR, ApiServer
@@ -53,16 +53,16 @@ class ControllerCase:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def start(self, *, launcher: Launcher | None = None, **settings: Any) -> Controller:
+    def start(self, *, job_control: JobControl | None = None, **settings: Any) -> Controller:
         """Start a controller, with its caches filled."""
         controller = Controller(
             self.operator_api,
             controller_settings(self.namespace, **settings),
-            launcher=launcher,
+            job_control=job_control,
             allows_local=True,
         )
         self.operator_api.on_request = lambda verb, resource, code: controller.metrics.add(
-            figures.API_REQUESTS, verb=verb, resource=resource, code=str(code)
+            controller_metrics.API_REQUESTS, verb=verb, resource=resource, code=str(code)
         )
         assert controller.start(timeout_s=30.0)
         self.controller = controller
@@ -195,7 +195,7 @@ class ControllerCase:
         assert self.controller is not None
         return sum(
             self.controller.metrics.value(
-                figures.API_REQUESTS, verb=verb, resource=resource, code=code
+                controller_metrics.API_REQUESTS, verb=verb, resource=resource, code=code
             )
             for code in ("200", "201", "403", "404", "409", "422")
         )
@@ -204,6 +204,6 @@ class ControllerCase:
         """Turns the controller has taken, whatever came of them."""
         assert self.controller is not None
         return sum(
-            self.controller.metrics.value(figures.RECONCILES, result=result)
+            self.controller.metrics.value(controller_metrics.RECONCILES, result=result)
             for result in ("done", "stale", "unavailable", "refused", "error")
         )

@@ -7,12 +7,11 @@ from typing import Any
 from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.services.registry import TableService
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.instant import Action as TimelineAction
-from tideline.hudi.timeline.instant import Instant, State
+from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.landing.landed_file import Landing, LandingFile
 from tideline.ingest.operation.operation import Place
-from tideline_operator.decide.actions import Action, Start
+from tideline_operator.decide.actions import PlannedAction, Start
 from tideline_operator.decide.observed import (
     Observed,
     ObservedLanding,
@@ -100,7 +99,7 @@ def history(words: str, **said: Any) -> TableHistory:
         time = at(number - 1 if word == "savepoint" else number)
         action = _ACTIONS[word]
         if is_pending:
-            action = {"compaction": TimelineAction.COMPACTION}.get(word, action)
+            action = {"compaction": Action.COMPACTION}.get(word, action)
         state = State.REQUESTED if is_pending else State.COMPLETED
         instants.append(Instant(time, action, state))
         if word == "cluster":
@@ -121,19 +120,19 @@ def cleaned(number: int, *, earliest: int, last: int) -> LastClean:
 
 
 _ACTIONS = {
-    "commit": TimelineAction.COMMIT,
-    "delta": TimelineAction.DELTACOMMIT,
-    "compaction": TimelineAction.COMMIT,
-    "logcompact": TimelineAction.DELTACOMMIT,
-    "cluster": TimelineAction.REPLACECOMMIT,
-    "replace": TimelineAction.REPLACECOMMIT,
-    "clean": TimelineAction.CLEAN,
-    "rollback": TimelineAction.ROLLBACK,
-    "restore": TimelineAction.RESTORE,
-    "savepoint": TimelineAction.SAVEPOINT,
+    "commit": Action.COMMIT,
+    "delta": Action.DELTACOMMIT,
+    "compaction": Action.COMMIT,
+    "logcompact": Action.DELTACOMMIT,
+    "cluster": Action.REPLACECOMMIT,
+    "replace": Action.REPLACECOMMIT,
+    "clean": Action.CLEAN,
+    "rollback": Action.ROLLBACK,
+    "restore": Action.RESTORE,
+    "savepoint": Action.SAVEPOINT,
 }
 
 
-def starts(actions: tuple[Action, ...]) -> list[Start]:
+def starts(actions: tuple[PlannedAction, ...]) -> list[Start]:
     """The operations a plan starts."""
     return [action for action in actions if isinstance(action, Start)]

@@ -58,7 +58,7 @@ class SeenBuckets:
 
 
 @dataclass(slots=True)
-class Dossier:
+class KnownNature:
     """What was read of one table; all of it may be lost."""
 
     nature: TableNature | None = None

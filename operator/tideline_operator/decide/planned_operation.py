@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 
 from tideline.iceberg.service import IcebergService
-from tideline.ingest.landing.landed_file import FileFormat, LandingFile
+from tideline.ingest.landing.landed_file import LandingFile
 from tideline.ingest.operation.column_type import Column
 from tideline.ingest.operation.operation import (
     CatalogEntry,
@@ -77,7 +77,7 @@ def ingest_operation(
     work = IngestFiles(
         name=ingest.name,
         landing=table.landings[ingest.name],
-        file_format=FileFormat(source.format.value),
+        file_format=source.format,
         files=files,
         generation=generation,
         write_operation=ingest.operation.value,
