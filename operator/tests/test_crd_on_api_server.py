@@ -235,7 +235,7 @@ def test_what_the_table_was_made_with_stays(
     )
     assert answer.status == 422
     assert f"spec.{field}: Invalid value" in answer.message
-    assert "is fixed: delete this LakeTable" in answer.message or change is None
+    assert "is immutable: delete this LakeTable" in answer.message or change is None
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_an_iceberg_table_stays_the_table_it_is(
         "PATCH", path, {"spec": change}, content_type="application/merge-patch+json"
     )
     assert answer.status == 422
-    assert "is fixed: delete this LakeTable" in answer.message
+    assert "is immutable: delete this LakeTable" in answer.message
 
 
 def test_a_catalog_may_move(api_server: ApiServer, namespace: str) -> None:

@@ -108,7 +108,7 @@ def test_a_folder_gives_all_its_yaml_files_and_other_kinds_are_passed_over(tmp_p
         ((table(location="data/t", landing="data"),), "overlap; keep them apart"),
         (
             (table(location="s3://lake/t", landing="s3://lake/in", store="ceph"), STORE),
-            "spec.location: there is no LakeStore 'ceph' in namespace default; there are: minio",
+            "spec.location: there is no LakeStore 'ceph' in namespace default; existing ones: min",
         ),
         ((table(landing="s3://lake/in"),), "spec.ingest[0].source.path: an s3:// location needs a"),
         ((table(location="ftp://x/y"),), "spec.location: Unknown storage scheme"),
@@ -116,9 +116,9 @@ def test_a_folder_gives_all_its_yaml_files_and_other_kinds_are_passed_over(tmp_p
         ((table().replace("LakeTable", "LakeTabel"),), "kind: 'LakeTabel'; allowed: LakeTable, "
          "LakeStore, did you mean LakeTable?"),
         (("a: 1",), "document 1: apiVersion and kind are required, as text"),
-        (("[]",), "document 1: is no mapping"),
-        ((STORE,), "No LakeTable (apiVersion tideline.dev/v1alpha1) in"),
-        (("apiVersion: v1\nkind: Secret\n",), "No LakeTable"),
+        (("[]",), "document 1: is not a mapping"),
+        ((STORE,), "no LakeTable (apiVersion tideline.dev/v1alpha1) in"),
+        (("apiVersion: v1\nkind: Secret\n",), "no LakeTable"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_together_is_refused_with_its_place(
@@ -136,7 +136,7 @@ def test_problems_of_all_files_come_together(tmp_path: Path) -> None:
     three = tmp_path / "3.yaml"
     message = refusal(one, two, three)
     assert "1.yaml, document 1, line 6: spec.location: is empty" in message
-    assert "2.yaml: no valid YAML" in message
+    assert "2.yaml: not valid YAML" in message
     assert "3.yaml: no such file" in message
 
 

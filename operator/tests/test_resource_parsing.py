@@ -188,10 +188,10 @@ def test_credentials_are_refused_and_never_repeated() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("a: 1\nb: [", "laketable.yaml: no valid YAML: line 2"),
-        ("a: 1\na: 2", "laketable.yaml, line 2: 'a' is there twice"),
+        ("a: 1\nb: [", "laketable.yaml: not valid YAML: line 2"),
+        ("a: 1\na: 2", "laketable.yaml, line 2: 'a' appears twice"),
         ("? [a]\n: 1", "keys must be plain text"),
-        ("a: 2026-99-99", "laketable.yaml, line 1: '2026-99-99' is no valid value"),
+        ("a: 2026-99-99", "laketable.yaml, line 1: '2026-99-99' is not a valid value"),
         ("a: &x [*x]", "nested too deeply"),
         (MULTIPLYING_ALIASES, "too large"),
     ],

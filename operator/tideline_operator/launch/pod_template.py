@@ -98,4 +98,4 @@ def _check_items(items: Any, identity: str, field: str) -> None:
         if not isinstance(item, Mapping):
             raise ConfigError(f"{field}[{number}]: must be a mapping")
         if identity not in item:
-            raise ConfigError(f"{field}[{number}].{identity}: is needed")
+            raise ConfigError(f"{field}[{number}].{identity}: is required")

@@ -1,4 +1,4 @@
-"""The ingest part of a LakeTable: what lands where, when it is taken in, and how."""
+"""The ingest part of a LakeTable: what lands where, when it is ingested, and how."""
 
 # ruff: noqa: RUF009 -- described() makes a dataclass field
 from __future__ import annotations
@@ -102,8 +102,8 @@ class Source:
         item_key="name",
     )
     moved_from: str | None = described(
-        "The path before, where the files of the landing prefix were moved to a new one: the "
-        "ingest goes on from its checkpoint. Without it another path is refused.",
+        "The former path, where the files of the landing prefix were moved: the ingest goes on "
+        "from its checkpoint. Without it another path is refused.",
         default=None,
         length_max=LOCATION_LENGTH_MAX,
     )
@@ -148,7 +148,7 @@ class Ingest:
         length_max=40,
     )
     renamed_from: str | None = described(
-        "The ingest's name before: it goes on from the checkpoint kept under that name.",
+        "The ingest's former name: it goes on from the checkpoint kept under that name.",
         default=None,
         pattern=NAME_PATTERN,
         pattern_meaning=NAME_MEANING,

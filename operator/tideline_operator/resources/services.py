@@ -94,7 +94,7 @@ class Clustering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaning:
-    """Removal of file versions nobody reads any more."""
+    """Removal of file versions that no reader needs any more."""
 
     enabled: bool = described("Whether cleaning runs.", default=True)
     policy: CleaningPolicy = described("What is kept.", default=CleaningPolicy.KEEP_LATEST_COMMITS)
@@ -129,7 +129,7 @@ class Archiving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTtl:
-    """Deletion of partitions that nobody wrote to for long enough."""
+    """Deletion of partitions that were not written to for long enough."""
 
     days: int | None = described(
         "Days after its last write that a partition is deleted; never otherwise.",
@@ -144,7 +144,7 @@ class Services:
     """Table services and when they may run."""
 
     mode: ServiceMode = described(
-        "Auto runs what is due, Advise only plans and publishes, Off does neither.",
+        "Auto runs what is due, Advise only plans and reports, Off does neither.",
         default=ServiceMode.AUTO,
     )
     compaction: Compaction = described("Compaction.", default_factory=Compaction)

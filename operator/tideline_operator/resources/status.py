@@ -37,7 +37,7 @@ class Truth(Enum):
 
 
 class OperationPhase(Enum):
-    """How far an operation has come. PENDING: noted, and its Job is still to be created."""
+    """How far an operation has come. PENDING: recorded, its Job not created yet."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -99,7 +99,7 @@ class TableStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCounts:
-    """What a run did, in figures; sizes in bytes."""
+    """What a run did, in numbers; sizes in bytes."""
 
     files_before: int = described("Files that were rewritten.", default=0)
     bytes_before: int = described("Bytes that were read.", default=0)
@@ -118,7 +118,7 @@ class ServiceStatus:
     last_run: Timestamp | None = described("Last run.", default=None, length_max=40)
     last_result: str = described("Its result.", default="", length_max=1024)
     last_figures: RunCounts | None = described(
-        "Figures of the last run that ended well.", default=None
+        "Counts and sizes of the last run that succeeded.", default=None
     )
     next_run: Timestamp | None = described("Next run, if known.", default=None, length_max=40)
     rerun: int = described("The number in spec.rerun that was run last.", default=0)
@@ -159,16 +159,14 @@ class IngestStatus:
     checkpoint: str = described("Generation and watermark.", default="", length_max=2048)
     lag_files: int = described("Files that wait.", default=0)
     lag_bytes: int = described("Their size.", default=0)
-    unsettled_files: int = described(
-        "Files still being written, as far as one can tell.", default=0
-    )
+    unsettled_files: int = described("Files that may still be being written.", default=0)
     quarantined_files: int = described("Files noted in <landing>/_quarantine/.", default=0)
     quarantined_rows: int = described(
         "Rows of files that were taken in, kept in <landing>/_quarantine/.", default=0
     )
     late_files: int = described(
-        "Files that arrived with a time so old that they cannot be told from files taken in and "
-        "forgotten. Touch or copy the missing ones to have them taken in.",
+        "Files that arrived with a time so old that they look like files ingested earlier. Touch or "
+        "copy the missing ones to have them ingested.",
         default=0,
     )
 

@@ -9,7 +9,7 @@ from tideline_operator.testing.refused_specs import (
     without_from_iceberg,
 )
 
-ONLY_HUDI = "belongs to Hudi tables; an Iceberg table is only maintained, and others write it"
+ONLY_HUDI = "is for Hudi tables; an Iceberg table is only maintained, other engines write it"
 HUDI_SERVICE = "is a service of Hudi tables; Iceberg tables have rewriteDataFiles"
 ICEBERG_SERVICE = "is a service of Iceberg tables (spec.format: Iceberg)"
 ONE_PLACE = "give one of location (the folder of a table that no catalog keeps) and catalog"
@@ -53,7 +53,7 @@ ICEBERG_REFUSALS = (
     _of_hudi(
         "ingest: [{name: a, source: {format: csv, path: in}}]",
         "ingest",
-        "nothing is taken into an Iceberg table: it is only maintained, and others write it",
+        "nothing is ingested into an Iceberg table: it is only maintained, other engines write it",
     ),
     _of_hudi("catalog: {type: rest, uri: 'http://c', table: a.b}", "location", ONE_PLACE),
     RefusedSpec(
@@ -70,17 +70,17 @@ ICEBERG_REFUSALS = (
     _of_iceberg(
         "catalog: {type: rest, uri: 'http://c', table: a.b}",
         "catalog",
-        "belongs to Iceberg tables (format: Iceberg)",
+        "is for Iceberg tables (format: Iceberg)",
     ),
     RefusedSpec(
         with_iceberg("rerun: {compaction: 1}"),
-        "spec.rerun.compaction: nothing of that name; allowed: expireSnapshots, removeOrphanFiles",
+        "spec.rerun.compaction: unknown name; allowed: expireSnapshots, removeOrphanFiles",
         "spec.rerun",
         "allowed: rewriteDataFiles, rewritePositionDeletes, rewriteManifests",
     ),
     RefusedSpec(
         with_spec("rerun: {rewriteDataFiles: 1}"),
-        "spec.rerun.rewriteDataFiles: nothing of that name; allowed: archiving, cleaning",
+        "spec.rerun.rewriteDataFiles: unknown name; allowed: archiving, cleaning",
         "spec.rerun",
         "allowed: compaction, logCompaction",
     ),
@@ -105,9 +105,9 @@ ICEBERG_REFUSALS = (
     ),
     RefusedSpec(
         with_iceberg("services: {rewriteDataFiles: {strategy: ZOrder, sortBy: [a]}}"),
-        "spec.services.rewriteDataFiles.sortBy: is needed for ZOrder: at least two columns",
+        "spec.services.rewriteDataFiles.sortBy: is required for ZOrder: at least two columns",
         "spec.services.rewriteDataFiles.sortBy",
-        "is needed for ZOrder: at least two columns",
+        "is required for ZOrder: at least two columns",
     ),
     RefusedSpec(
         with_iceberg("services: {rewriteDataFiles: {strategy: ZOrder, sortBy: [a desc, b]}}"),
