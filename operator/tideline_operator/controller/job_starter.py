@@ -1,4 +1,4 @@
-"""Starting the Job of an operation: the namespace's account first, then the Job."""
+"""Starting the Job of an operation: first the namespace's service account, then the Job."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class JobStarter:
         self._access = access
 
     def memory_bytes(self, operation: Operation, table: ResolvedTable) -> int:
-        """Memory that the operation's pods may ask for together; 0 when that cannot be told."""
+        """Memory that the operation's pods may ask for together; 0 when that is unknown."""
         try:
             return memory_asked_bytes(operation, table)
         except ConfigError:
-            # Starting it says what is wrong.
+            # Starting the operation reports what is wrong.
             return 0
 
     def start(
         self, operation: Operation, table: ResolvedTable, attempt: int, owner: Manifest
     ) -> Started | StartRefused:
-        """Start an attempt. Raises ApiUnavailableError: trying again may help."""
+        """Start an attempt. Raises ApiUnavailableError: a retry may help."""
         try:
             self._access.ensure(table.resource.metadata.namespace)
         except ApiRefusedError as error:

@@ -165,8 +165,8 @@ class IngestStatus:
         "Rows of files that were taken in, kept in <landing>/_quarantine/.", default=0
     )
     late_files: int = described(
-        "Files that arrived with a time so old that they look like files ingested earlier. Touch or "
-        "copy the missing ones to have them ingested.",
+        "Files that arrived with a time so old that they look like files ingested earlier. Touch "
+        "or copy the missing ones to have them ingested.",
         default=0,
     )
 
