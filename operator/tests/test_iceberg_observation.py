@@ -144,7 +144,7 @@ def test_a_few_position_deletes_are_left_and_wrong_options_named() -> None:
 def test_manifests_are_due_when_they_are_many() -> None:
     one = onlooker(appends=4)
     need = one.needs()["rewriteManifests"]
-    assert need.reason == "4 of 4 manifests are small or overlap; 20 are worth rewriting"
+    assert need.reason == "4 of 4 manifests small or overlapping; a rewrite takes at least 20"
     one.spec = {"services": {"rewriteManifests": {"minManifests": 4}}}
     need = one.needs()["rewriteManifests"]
     assert need.is_due
@@ -187,14 +187,14 @@ def test_counting_that_takes_long_is_put_off(monkeypatch: pytest.MonkeyPatch) ->
     assert later.files is None
     assert later.count_at_ms is not None
     need = one.needs()["rewriteDataFiles"]
-    assert (need.is_due, need.reason) == (False, "the newest snapshot is still to be looked at")
+    assert (need.is_due, need.reason) == (False, "the newest snapshot is not counted yet")
     clock.sleep((later.count_at_ms - clock.now_ms()) / 1000)
     assert one.seen().files is not None
 
 
 def test_snapshots_expire_when_their_age_has_come() -> None:
     one = onlooker(appends=3)
-    assert one.needs()["expireSnapshots"].reason == "all 3 snapshots are kept"
+    assert one.needs()["expireSnapshots"].reason == "nothing to expire: 3 snapshots"
     one.model.clock.sleep(6 * 86_400)
     need = one.needs()["expireSnapshots"]
     assert (need.is_due, need.reason) == (True, "2 of 3 snapshots are past their age")

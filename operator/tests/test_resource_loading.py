@@ -89,14 +89,14 @@ def test_where_credentials_come_from_is_said_and_what_is_missing(tmp_path: Path)
     assert "not from Secret minio-credentials; missing: AWS_SECRET_ACCESS_KEY" in note
 
 
-def test_a_folder_gives_all_its_yaml_files_and_other_kinds_are_passed_over(tmp_path: Path) -> None:
+def test_a_folder_gives_all_its_yaml_files_and_other_kinds_are_skipped(tmp_path: Path) -> None:
     write(tmp_path, table("one", "a", "ia"), name="1.yaml")
     namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: lake}\n"
     write(tmp_path, namespace, table("two", "b", "ib"), name="2.yml")
     (tmp_path / "notes.txt").write_text("not: yaml: at all")
     found = load_resources([tmp_path])
     assert [item.name for item in found.tables] == ["default/one", "default/two"]
-    assert found.passed_over == (f"Namespace ({tmp_path / '2.yml'}, document 1)",)
+    assert found.skipped == (f"Namespace ({tmp_path / '2.yml'}, document 1)",)
 
 
 @pytest.mark.parametrize(

@@ -274,7 +274,7 @@ def test_an_iceberg_table_that_others_have_yet_to_create_is_said(workspace: Work
     code, out, err = workspace.run()
     assert code == 1
     assert f"there is no Iceberg table at file://{workspace.folder}/orders yet" in out + err
-    assert "see whether somebody created the table in 30 s" in out
+    assert "look for the table again in 30 s" in out
     status = json.loads((workspace.folder / ".tideline/default.orders.status.json").read_text())
     ready = next(one for one in status["status"]["conditions"] if one["type"] == "Ready")
     assert (ready["status"], ready["reason"]) == ("False", "TableMissing")

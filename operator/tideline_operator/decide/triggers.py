@@ -42,7 +42,7 @@ def next_poll_ms(
     if ingest.trigger.once and drained is not None and drained >= once_number(spec, ingest):
         return None
     if status is None or status.polled_at is None:
-        # Nothing remembered: a cron trigger waits for its next time, the others look at once.
+        # Not polled yet: a cron trigger waits for its next time, the others look at once.
         return now_ms if ingest.trigger.cron is None else ingest.trigger.cron.next_after(now_ms)
     if status.lag_files > 0 or status.unsettled_files > 0:
         return now_ms

@@ -30,12 +30,12 @@ class TablePreview:
 
     @property
     def exit_code(self) -> int:
-        """What a run would end with because of what stands in its way; 0 for nothing."""
+        """The exit code of a run because of what blocks it; 0 for nothing."""
         codes = (item.exit_code for item in self.actions if isinstance(item, Blocked))
         return max(codes, default=0)
 
     def lines(self) -> list[str]:
-        """The preview as people read it."""
+        """The preview for people."""
         starts = [item for item in self.actions if isinstance(item, Start)]
         if not starts:
             return [f"{self.table}  {line}" for line in describe_rest(self.actions, self.now_ms)]

@@ -40,9 +40,9 @@ class TableFiles:
         return True
 
     def notes(self, environment_names: Iterable[str]) -> list[str]:
-        """What people should know before the start."""
+        """What users should know before the start."""
         present = set(environment_names)
-        notes = [f"passed over {item}" for item in self.resources.passed_over]
+        notes = [f"skipped {item}: not a resource of Tideline" for item in self.resources.skipped]
         for store in self.resources.stores:
             notes += _store_notes(store, present)
         return notes
@@ -50,7 +50,7 @@ class TableFiles:
     def note_landing(
         self, table: ResolvedTable, name: str, landing: Landing, note: Callable[[str], None]
     ) -> None:
-        """Say once, and again when it changes, which files are left alone for their name and what
+        """Note once, and again when it changes, which files are ignored for their name and what
         waits in the quarantine."""
         ingest = next(item for item in table.spec.ingest if item.name == name)
         strangers = landing.describe_strangers(ingest.source.format)

@@ -26,7 +26,7 @@ class IcebergSource(Protocol):
         ...
 
     def load(self, known: Loaded | None) -> Loaded:
-        """The newest metadata; `known` itself while that is the newest.
+        """The newest metadata; `known` itself while it is the newest.
 
         Raises ObjectNotFoundError when there is no table, CorruptTableError, UnsupportedTableError
         and StorageUnavailableError.

@@ -32,7 +32,7 @@ class ResourceSet:
     tables: tuple[ResolvedTable, ...]
     stores: tuple[LakeStore, ...]
     files: tuple[Path, ...]
-    passed_over: tuple[str, ...]
+    skipped: tuple[str, ...]
 
 
 def load_resources(paths: Iterable[Path], *, ca_bundle: str | None = None) -> ResourceSet:
@@ -44,13 +44,13 @@ def load_resources(paths: Iterable[Path], *, ca_bundle: str | None = None) -> Re
     files = tuple(file for path in paths for file in _files_of(path))
     problems: list[str] = []
     parsed: list[tuple[Path, Document, LakeTable | LakeStore]] = []
-    passed_over: list[str] = []
+    skipped: list[str] = []
     for file in files:
         for document in _read(file, problems):
             try:
                 kind = _kind_of(document)
                 if kind is None:
-                    passed_over.append(_other_kind(document))
+                    skipped.append(_other_kind(document))
                     continue
                 parsed.append((file, document, parse_resource(kind, document)))
             except ConfigError as error:
@@ -62,7 +62,7 @@ def load_resources(paths: Iterable[Path], *, ca_bundle: str | None = None) -> Re
         shown = ", ".join(str(path) for path in files) or "no file"
         raise ConfigError(f"no LakeTable (apiVersion {API_VERSION}) in {shown}")
     stores = tuple(item for _, _, item in parsed if isinstance(item, LakeStore))
-    return ResourceSet(tuple(tables), stores, files, tuple(passed_over))
+    return ResourceSet(tuple(tables), stores, files, tuple(skipped))
 
 
 def _files_of(path: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""A controller beside a test, in one namespace of a real API server, on tables in a folder."""
+"""A controller within a test, in one namespace of a real API server, on tables in a folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SETTLED_AGE_S = 60.0
 
 
 def controller_settings(namespace: str, **given: Any) -> ControllerSettings:
-    """Settings of a controller that looks after one namespace only."""
+    """Settings of a controller that manages one namespace only."""
     return ControllerSettings(
         **{
             "launch": LaunchSettings(image="localhost/tideline-engine:dev"),
@@ -143,11 +143,11 @@ class ControllerCase:
         return sorted(item["reason"] for item in events if item["involvedObject"]["name"] == name)
 
     def until_event(self, reason: str, name: str = "people") -> None:
-        """Wait for an event of the table; the condition that says the same may come first."""
+        """Wait for an event of the table; the condition for the same may come first."""
         self.until(lambda: reason in self.event_reasons(name), f"an event {reason} of {name}")
 
     def event_notes(self, name: str = "people") -> str:
-        """What the table's events say, in one text."""
+        """The messages of the table's events, in one text."""
         events, _ = self.api.list(EVENTS, self.namespace)
         found = (item["message"] for item in events if item["involvedObject"]["name"] == name)
         return "\n".join(found)
@@ -201,7 +201,7 @@ class ControllerCase:
         )
 
     def turns(self) -> float:
-        """Turns the controller has taken, whatever came of them."""
+        """Turns that the controller has taken, with any result."""
         assert self.controller is not None
         return sum(
             self.controller.metrics.value(controller_metrics.RECONCILES, result=result)

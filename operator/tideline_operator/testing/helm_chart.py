@@ -22,7 +22,7 @@ import yaml
 
 RELEASE = "tideline"
 NAMESPACE = "tideline-system"
-# Helm without a cluster takes it for an ancient one unless it is told.
+# Without a cluster Helm assumes an ancient version unless it is given one.
 _KUBERNETES = "--kube-version=1.34.0"
 
 _HEADER = """\

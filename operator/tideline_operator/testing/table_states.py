@@ -76,7 +76,7 @@ def pending(time: str, *, is_dead: bool = False, dead_at_ms: int | None = None) 
 
 
 def planned(time: InstantTime, service: TableService, *, is_idle: bool) -> ObservedPending:
-    """A pending plan of a service, which nobody runs (idle) or somebody else does."""
+    """A pending plan of a service, which no process runs (idle) or another one does."""
     action = service.pending_action
     dead_at_ms = None if is_idle else NOW_MS + 1_000
     return ObservedPending(str(time), str(action), "requested", False, dead_at_ms, service, is_idle)
