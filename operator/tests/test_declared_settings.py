@@ -1,4 +1,4 @@
-"""Settings of a LakeTable: refused with their name, and what they say of a table makes it so."""
+"""Settings of a LakeTable: refused by name, or applied to the table."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ from tideline_operator.testing.table_states import resolved
         ("hoodie.keep.min.commits", "few", "an integer of at least 1"),
     ],
 )
-def test_a_property_that_means_nothing_is_a_problem_of_the_spec(
-    name: str, text: str, says: str
-) -> None:
+def test_an_unknown_property_is_a_fault_of_the_spec(name: str, text: str, says: str) -> None:
     spec = resolved().spec
     faults = dict(replace(spec, properties={name: text}).faults())
     assert says in faults[f"properties.{name}"]

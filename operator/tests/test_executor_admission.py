@@ -1,4 +1,4 @@
-"""Executors that a quota does not let in: said in the cluster's words, before Spark starts."""
+"""Executors that a quota refuses: reported with the cluster's message, before Spark starts."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def account_of(server: ApiServer, folder: Path) -> KubernetesAccount:
 
 
 @pytest.mark.api_server
-def test_a_quota_that_leaves_no_room_is_told_with_what_and_how_much(
+def test_a_quota_without_room_is_reported_with_resource_and_amount(
     case: ControllerCase, api_server: ApiServer, tmp_path: Path
 ) -> None:
     pod = ThisPod("driver", case.namespace, "10.0.0.1", api_server.url)

@@ -1,4 +1,4 @@
-"""Resource files that would take all memory, or end in an error of Python's, are refused."""
+"""Resource files that would take all memory, or raise an error in Python, are refused."""
 
 from __future__ import annotations
 

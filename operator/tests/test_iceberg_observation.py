@@ -117,7 +117,7 @@ def test_fields_of_the_spec_decide_what_a_rewrite_takes() -> None:
     assert "did you mean min-input-files?" in need.reason
 
 
-def test_files_of_other_formats_are_left_and_said() -> None:
+def test_files_of_other_formats_are_left_and_reported() -> None:
     one = onlooker(appends=5)
     operations = one.model.operations()
     written = ModelFiles.of(operations.io, one.model.metadata()).write_rows([99], 0)
@@ -164,7 +164,7 @@ def test_a_table_that_did_not_change_is_not_read_again() -> None:
     assert one.store.calls - before > LOOK_AGAIN_CALLS_MAX
 
 
-def test_another_spec_is_looked_at_anew() -> None:
+def test_another_spec_is_counted_again() -> None:
     one = onlooker(appends=2)
     assert not one.needs()["rewriteDataFiles"].is_due
     one.spec = {"services": {"rewriteDataFiles": {"minInputFiles": 2}}}
@@ -215,7 +215,7 @@ def test_a_table_that_shares_its_files_keeps_them() -> None:
 
 
 @pytest.mark.parametrize("call", [1, 4, 8, 12])
-def test_a_store_out_of_reach_is_a_problem_that_passes(call: int) -> None:
+def test_an_unreachable_store_is_a_transient_problem(call: int) -> None:
     one = onlooker(appends=6)
     one.store.plan = FaultPlan(unavailable_calls=frozenset({call}))
     problem = one.look().problem
@@ -225,7 +225,7 @@ def test_a_store_out_of_reach_is_a_problem_that_passes(call: int) -> None:
     assert one.needs()["rewriteDataFiles"].is_due
 
 
-def test_a_manifest_that_is_gone_is_named() -> None:
+def test_a_missing_manifest_is_named() -> None:
     one = onlooker(appends=2)
     (path, *_) = [
         info.path for info in one.model.location.open().list("metadata") if "-m" in info.path

@@ -1,4 +1,4 @@
-"""Starting and stopping Jobs on a real API server, whose answers no builder of ours invents."""
+"""Starting and stopping Jobs on a real API server, with its real answers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_operation_is_started_once(api: KubeApi, table: ResolvedTable, owner:
     assert launcher.ensure_started(OPERATION, table, 2, owner) == Started(is_new=True)
 
 
-def test_a_death_in_the_middle_is_made_good_by_starting_again(
+def test_a_death_in_the_middle_is_repaired_by_starting_again(
     api: KubeApi, table: ResolvedTable, owner: Manifest, namespace: str
 ) -> None:
     job = driver_job(OPERATION, table, 1, owner=owner, settings=SETTINGS)
@@ -90,7 +90,7 @@ def test_a_death_in_the_middle_is_made_good_by_starting_again(
     assert (holder["kind"], holder["uid"]) == ("Job", known["metadata"]["uid"])
 
 
-def test_a_job_whose_operation_cannot_be_stored_is_taken_back(
+def test_a_job_whose_operation_cannot_be_stored_is_deleted(
     api_server: ApiServer, table: ResolvedTable, owner: Manifest, namespace: str
 ) -> None:
     api, allowed = api_server.api(), "rbac.authorization.k8s.io"
@@ -118,7 +118,7 @@ def test_a_job_whose_operation_cannot_be_stored_is_taken_back(
     assert job is None or job["metadata"].get("deletionTimestamp")
 
 
-def test_what_the_api_server_refuses_is_told_and_leaves_nothing(
+def test_what_the_api_server_refuses_is_reported_and_leaves_nothing(
     api: KubeApi, table: ResolvedTable, owner: Manifest, namespace: str
 ) -> None:
     template = {"spec": {"nodeSelector": {"disk": "not a label!"}}}
@@ -131,7 +131,7 @@ def test_what_the_api_server_refuses_is_told_and_leaves_nothing(
     assert api.get(CONFIG_MAPS, NAME, namespace) is None
 
 
-def test_what_no_pod_can_be_made_of_is_refused_by_its_field(
+def test_an_impossible_pod_is_refused_by_its_field(
     api: KubeApi, table: ResolvedTable, owner: Manifest
 ) -> None:
     spec = replace(table.resource.spec, pod_template={"spec": {"containers": [{}]}})

@@ -80,7 +80,7 @@ def test_a_store_reference_brings_the_connection_and_no_credentials(tmp_path: Pa
     assert found.landings["landing"].options == found.location.options
 
 
-def test_where_credentials_come_from_is_said_and_what_is_missing(tmp_path: Path) -> None:
+def test_the_source_of_credentials_is_reported_and_what_is_missing(tmp_path: Path) -> None:
     path = write(
         tmp_path, table(location="s3://lake/t", landing="s3://lake/in", store="minio"), STORE
     )
@@ -130,7 +130,7 @@ def test_what_does_not_fit_together_is_refused_with_its_place(
     assert str(path) in message
 
 
-def test_problems_of_all_files_come_together(tmp_path: Path) -> None:
+def test_problems_of_all_files_are_reported_together(tmp_path: Path) -> None:
     one = write(tmp_path, table(location="''"), name="1.yaml")
     two = write(tmp_path, "a: [", name="2.yaml")
     three = tmp_path / "3.yaml"

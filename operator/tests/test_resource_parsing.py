@@ -1,4 +1,4 @@
-"""Strict reading of resources: what is accepted, and what each refusal says."""
+"""Strict reading of resources: what is accepted, and the message of each refusal."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_catalog_stands_for_a_location() -> None:
 
 
 @pytest.mark.parametrize("text", [EVERYTHING, ICEBERG, ICEBERG_CATALOG])
-def test_a_resource_survives_the_way_to_json_and_back(text: str) -> None:
+def test_a_resource_survives_a_round_trip_through_json(text: str) -> None:
     table = parse(text)
     assert parse_stored(LakeTable, to_json_object(table)) == table
 
@@ -196,7 +196,7 @@ def test_credentials_are_refused_and_never_repeated() -> None:
         (MULTIPLYING_ALIASES, "too large"),
     ],
 )
-def test_what_is_no_honest_yaml_is_refused_with_its_place(text: str, complaint: str) -> None:
+def test_invalid_yaml_is_refused_with_its_place(text: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=r"laketable\.yaml") as raised:
         read_documents(text, file="laketable.yaml")
     assert complaint in str(raised.value)
@@ -212,7 +212,7 @@ def test_keys_keep_their_spelling() -> None:
     assert document.value == {"on": 1, "1": 2, "yes": 3}
 
 
-def test_a_status_survives_the_way_to_json_and_back() -> None:
+def test_a_status_survives_a_round_trip_through_json() -> None:
     status = LakeTableStatus(
         observed_generation=3,
         conditions=(

@@ -1,4 +1,4 @@
-"""S3 connections of LakeStores: their Secrets, read by name and kept for a moment.
+"""S3 connections of LakeStores: their Secrets, read by name and cached for a short time.
 
 The operator may get Secrets but not watch them, so it keeps what it read for `FRESH_S`. A Secret
 that did not change keeps its connection, and with it the open clients. One that was deleted, or

@@ -250,7 +250,7 @@ class Deletion:
 
     def _adopt(self, case: _Case, table: ResolvedTable, hoodie: HoodieTable) -> str | None:
         """A table that was never looked at: ours if we were about to create it, and as declared."""
-        never = "this resource never found a table of its own there"
+        never = "this resource never found its own table there"
         if all(entry.kind not in _MADE_HERE for entry in case.status.operations):
             return never
         seen = self._observer.observe(table, case.status)

@@ -50,7 +50,7 @@ class HttpServer:
         return int(self._server.server_port)
 
     def start(self) -> None:
-        """Serve, in a thread of its own."""
+        """Serve, in a new thread."""
         thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
         thread.start()
 

@@ -87,7 +87,7 @@ def operation_started(
 
 
 def rerun_of(operation: Operation) -> int | None:
-    """The number of the run that a person asked for, None for all else."""
+    """The number of the run that a user asked for; None for any other operation."""
     work = operation.work
     return work.rerun if isinstance(work, RunService | MaintainIceberg) else None
 
@@ -262,7 +262,7 @@ def _with_service_run(
     return replace(status, services={**status.services, name: now})
 
 
-def _figures(result: OperationResult) -> RunCounts | None:
+def _run_counts(result: OperationResult) -> RunCounts | None:
     counts = RunCounts(
         files_before=result.files_read,
         bytes_before=result.bytes_read,

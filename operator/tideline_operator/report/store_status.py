@@ -75,7 +75,7 @@ def _judged(buckets: Mapping[str, BucketStatus]) -> tuple[Truth, str, str]:
         wrong = [one for one in bucket.checks if one.outcome != passed]
         if wrong:
             number = counted(len(wrong), "check")
-            message = f"{number} not passed: bucket {name} {wrong[0].message}"
+            message = f"bucket {name} did not pass {number}: it {wrong[0].message}"
             return Truth.FALSE, "PromisesBroken", message
     return Truth.TRUE, "Reachable", ""
 

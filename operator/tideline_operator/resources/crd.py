@@ -55,7 +55,7 @@ _TABLE_COLUMNS = (
     PrinterColumn(
         "Files", ".status.table.files", "Base or data files of the snapshot.", type="integer"
     ),
-    PrinterColumn("Lag", ".status.lagFiles", "Files that wait to be taken in.", type="integer"),
+    PrinterColumn("Lag", ".status.lagFiles", "Files that wait to be ingested.", type="integer"),
     PrinterColumn("Reason", f"{_READY}.reason", "Why it is ready or not.", priority=1),
     PrinterColumn(
         "Adopted",

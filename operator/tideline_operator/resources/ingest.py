@@ -36,19 +36,19 @@ class IngestOperation(Enum):
 
     @property
     def inserts(self) -> bool:
-        """Whether taking a file in twice doubles its rows."""
+        """Whether ingesting a file twice duplicates its rows."""
         return self in (IngestOperation.INSERT, IngestOperation.BULK_INSERT)
 
 
 class BadFilePolicy(Enum):
-    """What happens to a file that cannot be taken in."""
+    """What happens to a file that cannot be ingested."""
 
     QUARANTINE = "Quarantine"
     FAIL = "Fail"
 
 
 class BadRowPolicy(Enum):
-    """What happens to a row that cannot be taken in."""
+    """What happens to a row that cannot be ingested."""
 
     FAIL = "Fail"
     QUARANTINE = "Quarantine"
@@ -118,7 +118,7 @@ class Trigger:
     every: Duration | None = described("Interval, such as 30s.", default=None, length_max=16)
     cron: Cron | None = described("Five-field cron expression, UTC.", default=None, length_max=128)
     once: bool = described(
-        "Take in what is there, then no more; spec.rerun.<ingest name> starts it again.",
+        "Ingest the files that are there, then stop; spec.rerun.<ingest name> starts it again.",
         default=False,
     )
 
@@ -176,17 +176,17 @@ class Ingest:
         default_factory=lambda: Trigger(every=Duration(30_000)),
     )
     on_bad_file: BadFilePolicy = described(
-        "What happens to a file that cannot be taken in: unreadable, of other columns or types, or "
+        "What happens to a file that cannot be ingested: unreadable, of other columns or types, or "
         "with rows that onBadRow does not set aside. Quarantine leaves it where it is, notes the "
         "reason in <landing>/_quarantine/ and goes on; deleting the note tries the file again. "
         "Fail stops this ingest, naming the file.",
         default=BadFilePolicy.QUARANTINE,
     )
     on_bad_row: BadRowPolicy = described(
-        "What happens to a row that cannot be taken in: it does not fit its columns, or has no "
+        "What happens to a row that cannot be ingested: it does not fit its columns, or has no "
         "record key, ordering value or partition. Fail makes its file a bad one. Quarantine keeps "
-        "the row, with its place and the reason, in <landing>/_quarantine/ and takes the other "
-        "rows in.",
+        "the row, with its place and the reason, in <landing>/_quarantine/ and ingests the other "
+        "rows.",
         default=BadRowPolicy.FAIL,
     )
     max_bad_rows: int = described(

@@ -144,7 +144,7 @@ class OperationStatus:
     )
     exit_code: int = described("0, or the exit code of its failure.", default=0)
     error: str = described("The class of its failure.", default="", length_max=64)
-    is_safe_to_retry: bool = described("Whether trying again may help by itself.", default=False)
+    is_safe_to_retry: bool = described("Whether a retry may help without a change.", default=False)
     memory_bytes: int = described("Memory its pods may ask for together.", default=0)
     pod_uid: str = described("Its driver's pod.", default="", length_max=64)
     instant: str | None = described("Instant it committed.", default=None, length_max=32)
@@ -162,7 +162,7 @@ class IngestStatus:
     unsettled_files: int = described("Files that may still be being written.", default=0)
     quarantined_files: int = described("Files noted in <landing>/_quarantine/.", default=0)
     quarantined_rows: int = described(
-        "Rows of files that were taken in, kept in <landing>/_quarantine/.", default=0
+        "Rows of ingested files that were set aside, kept in <landing>/_quarantine/.", default=0
     )
     late_files: int = described(
         "Files that arrived with a time so old that they look like files ingested earlier. Touch "

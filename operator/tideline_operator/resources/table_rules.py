@@ -18,7 +18,7 @@ _LOCATION, _LANDING = _AS_FOLDER.format("self.location"), _AS_FOLDER.format("i.s
 
 
 def _distinct(field: str) -> CelRule:
-    """No column is named twice; the order of the list counts, so it is no set."""
+    """No column is named twice; the order of the list counts, so it is not a set."""
     return CelRule(
         f"!has(self.{field}) || self.{field}.all(c, self.{field}.exists_one(d, c == d))",
         "lists a column twice",

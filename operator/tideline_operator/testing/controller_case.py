@@ -17,7 +17,7 @@ from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.launch.driver_job import LaunchSettings
 from tideline_operator.testing.api_server import OPERATOR, ApiServer
 from tideline_operator.testing.eventually import eventually
-from tideline_operator.testing.pretended_cluster import PretendedCluster
+from tideline_operator.testing.simulated_cluster import SimulatedCluster
 
 _SETTLED_AGE_S = 60.0
 
@@ -44,7 +44,7 @@ class ControllerCase:
         self.operator_api = server.api(OPERATOR)
         self.namespace = namespace
         self.folder = folder
-        self.cluster = PretendedCluster(api, namespace)
+        self.cluster = SimulatedCluster(api, namespace)
         self.controller: Controller | None = None
 
     def __enter__(self) -> Self:

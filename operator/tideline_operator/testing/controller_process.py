@@ -1,4 +1,4 @@
-"""`tideline-operator controller` as a process of its own, as its image runs it."""
+"""`tideline-operator controller` in its own process, as its image runs it."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def rendered(
 ) -> str:
     """The chart's manifests without the CRDs, under `values` over its own.
 
-    Raises ChartRefusedError with Helm's own words.
+    Raises ChartRefusedError with Helm's message.
     """
     arguments = ["template", RELEASE, str(chart), "--namespace", namespace, "--skip-crds"]
     return _helm(*arguments, _KUBERNETES, "--values", "-", given=json.dumps(values or {}))

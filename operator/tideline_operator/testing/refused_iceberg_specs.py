@@ -48,7 +48,7 @@ ICEBERG_REFUSALS = (
     _of_hudi(
         "deletionPolicy: Delete",
         "deletionPolicy",
-        "Delete is for Hudi tables; an Iceberg table stays with those who write it",
+        "Delete is for Hudi tables; an Iceberg table belongs to the engines that write it",
     ),
     _of_hudi(
         "ingest: [{name: a, source: {format: csv, path: in}}]",

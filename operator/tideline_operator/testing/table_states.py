@@ -87,7 +87,7 @@ def at(number: int) -> InstantTime:
     return InstantTime(f"20260101{number // 60:02d}{number % 60:02d}00000")
 
 
-def history(words: str, **said: Any) -> TableHistory:
+def history(words: str, **facts: Any) -> TableHistory:
     """A timeline, one word an instant, numbered from 1: `delta delta compaction clean`.
 
     `?` before a word leaves it pending; `commit`, `cluster`, `replace`, `logcompact`, `rollback`,
@@ -110,7 +110,7 @@ def history(words: str, **said: Any) -> TableHistory:
         timeline=ActiveTimeline(tuple(instants)),
         clusterings=frozenset(clusterings),
         log_compactions=frozenset(log_compactions),
-        **said,
+        **facts,
     )
 
 
