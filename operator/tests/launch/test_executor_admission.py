@@ -1,4 +1,4 @@
-"""Executors that a quota does not let in: said in the cluster's words, before Spark starts."""
+"""Executors that a quota refuses: reported with the cluster's message, before Spark starts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tideline.ingest.landing.landed_file import FileFormat, list_landing
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation
 from tideline_operator.api_objects import PODS, ApiResource, Manifest
-from tideline_operator.decide.operation import ingest_operation
+from tideline_operator.decide.planned_operation import ingest_operation
 from tideline_operator.decide.planner import plan
 from tideline_operator.report.status import observed_status, operation_finished, operation_started
 from tideline_operator.resources.status import ConditionType, LakeTableStatus
@@ -83,7 +83,7 @@ def account_of(server: ApiServer, folder: Path) -> KubernetesAccount:
 
 
 @pytest.mark.api_server
-def test_a_quota_that_leaves_no_room_is_told_with_what_and_how_much(
+def test_a_quota_without_room_is_reported_with_resource_and_amount(
     case: ControllerCase, api_server: ApiServer, tmp_path: Path
 ) -> None:
     pod = ThisPod("driver", case.namespace, "10.0.0.1", api_server.url)

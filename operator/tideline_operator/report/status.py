@@ -14,7 +14,7 @@ from tideline.ingest.operation.operation import (
     RunService,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline_operator.decide.actions import Action, Blocked, Wait
+from tideline_operator.decide.actions import Blocked, PlannedAction, Wait
 from tideline_operator.decide.addresses import address_of
 from tideline_operator.decide.adoption import AdoptionReason
 from tideline_operator.decide.due_services import needs_of
@@ -40,7 +40,7 @@ from tideline_operator.resources.status import (
     OperationStatus,
     OwnedTable,
     PendingInstant,
-    RunFigures,
+    RunCounts,
     ServiceStatus,
     TableStatus,
     TimelineStatus,
@@ -87,7 +87,7 @@ def operation_started(
 
 
 def rerun_of(operation: Operation) -> int | None:
-    """The number of the run that a person asked for, None for all else."""
+    """The number of the run that a user asked for; None for any other operation."""
     work = operation.work
     return work.rerun if isinstance(work, RunService | MaintainIceberg) else None
 
@@ -115,10 +115,10 @@ def operation_finished(
 
 
 def retry_delay_ms(attempt: int, *, is_safe: bool) -> int:
-    """How long to leave an operation alone after `attempt` (from 1): doubling, at most 10 min.
+    """The delay before the next attempt after `attempt` (from 1): doubling, at most 10 min.
 
-    What is safe to retry (a conflict, a store out of reach, a dead worker) starts with 2 s, what
-    waits for a person to correct something with 30 s.
+    What is safe to retry (a conflict, an unreachable store, a dead worker) starts with 2 s, what
+    needs a correction by a user with 30 s.
     """
     return int(min(_RETRY_LAST_MS, _RETRY_FIRST_MS[is_safe] * 2 ** min(attempt - 1, 20)))
 
@@ -126,8 +126,8 @@ def retry_delay_ms(attempt: int, *, is_safe: bool) -> int:
 def fresh_start(table: ResolvedTable, status: LakeTableStatus) -> LakeTableStatus:
     """A status as a new process takes it over.
 
-    Whatever failed may be tried at once, and landing prefixes are looked at, except those whose
-    cron trigger says when.
+    What failed may be retried at once, and landing prefixes are looked at, except those with a
+    cron trigger.
     """
     by_cron = {item.name for item in table.spec.ingest if item.trigger.cron is not None}
     kept = {name: item for name, item in status.ingest.items() if name in by_cron}
@@ -138,7 +138,7 @@ def observed_status(
     table: ResolvedTable,
     status: LakeTableStatus,
     observed: Observed,
-    actions: tuple[Action, ...],
+    actions: tuple[PlannedAction, ...],
     now_ms: int,
 ) -> LakeTableStatus:
     """The status after a look at the table and a plan."""
@@ -208,7 +208,7 @@ def with_condition(
 def not_looked_at(
     status: LakeTableStatus, reason: str, message: str, now_ms: int
 ) -> LakeTableStatus:
-    """`status` of a table that could not even be looked for: nothing is known of how it is."""
+    """`status` of a table that could not even be located: nothing is known of its state."""
     known = {
         ConditionType.READY: (False, message),
         ConditionType.INGESTING: (False, message),
@@ -221,7 +221,7 @@ def not_looked_at(
 
 
 def redated(status: LakeTableStatus, before: LakeTableStatus, now_ms: int) -> LakeTableStatus:
-    """`status` with the times of its conditions as they follow from the status `before`."""
+    """`status` with the transition times of its conditions that follow from `before`."""
     dated = tuple(_dated(item, before, now_ms) for item in status.conditions)
     return replace(status, conditions=dated)
 
@@ -245,7 +245,7 @@ def _with_operation(status: LakeTableStatus, entry: OperationStatus) -> LakeTabl
 def _with_service_run(
     status: LakeTableStatus, entry: OperationStatus, result: OperationResult
 ) -> LakeTableStatus:
-    """Note the end of a run in the status of its service; a failed one has yet to be run again."""
+    """Note the end of a run in the status of its service; a failed run does not answer a rerun."""
     service = OperationKind(entry.kind).service
     if service is None:
         return status
@@ -257,13 +257,13 @@ def _with_service_run(
         last_run=entry.finished_at,
         last_result=(f"failed: {entry.message}" if failed else entry.message)[:_RESULT_LENGTH_MAX],
         rerun=known.rerun if failed or entry.rerun is None else entry.rerun,
-        last_figures=known.last_figures if failed else _figures(result),
+        last_figures=known.last_figures if failed else _run_counts(result),
     )
     return replace(status, services={**status.services, name: now})
 
 
-def _figures(result: OperationResult) -> RunFigures | None:
-    figures = RunFigures(
+def _run_counts(result: OperationResult) -> RunCounts | None:
+    counts = RunCounts(
         files_before=result.files_read,
         bytes_before=result.bytes_read,
         files_after=result.files_written,
@@ -271,13 +271,13 @@ def _figures(result: OperationResult) -> RunFigures | None:
         files_deleted=result.files_deleted,
         bytes_deleted=result.bytes_deleted,
     )
-    return None if figures == RunFigures() else figures
+    return None if counts == RunCounts() else counts
 
 
 def _service_statuses(
-    status: LakeTableStatus, needs: tuple[ServiceNeed, ...], actions: tuple[Action, ...]
+    status: LakeTableStatus, needs: tuple[ServiceNeed, ...], actions: tuple[PlannedAction, ...]
 ) -> dict[str, ServiceStatus]:
-    """Whether each service is due, why, and when it is tried next; past runs are kept."""
+    """Whether each service is due, why, and when it runs next; past runs are kept."""
     waits = {action.subject: action.until_ms for action in actions if isinstance(action, Wait)}
     found = {
         name: replace(known, is_due=False, reason="", next_run=None)
@@ -306,9 +306,12 @@ def _table_status(status: LakeTableStatus, counts: FileCounts | None) -> TableSt
 
 
 def _owned(
-    table: ResolvedTable, status: LakeTableStatus, observed: Observed, actions: tuple[Action, ...]
+    table: ResolvedTable,
+    status: LakeTableStatus,
+    observed: Observed,
+    actions: tuple[PlannedAction, ...],
 ) -> OwnedTable | None:
-    """The table at the place, once it was found to be as declared; what was known stays known."""
+    """The table at the location, once it was found to be as declared; kept from then on."""
     differs = any(isinstance(one, Blocked) and one.reason == TABLE_MISMATCH for one in actions)
     if observed.table is None or differs:
         return status.owned
@@ -344,7 +347,7 @@ def _conditions(
     table: ResolvedTable,
     status: LakeTableStatus,
     observed: Observed,
-    actions: tuple[Action, ...],
+    actions: tuple[PlannedAction, ...],
     needs: tuple[ServiceNeed, ...],
     now_ms: int,
 ) -> tuple[Condition, ...]:
@@ -361,7 +364,9 @@ def _conditions(
         ),
     ]
     if table.spec.suspend:
-        ready = _condition(ConditionType.READY, None, "Paused", "nothing is looked at or run")
+        ready = _condition(
+            ConditionType.READY, None, "Paused", "the table is paused: nothing is checked or run"
+        )
     elif stuck is not None:
         ready = _condition(ConditionType.READY, False, stuck.reason, str(stuck))
     elif failing is not None:
@@ -382,7 +387,7 @@ def _conditions(
 def _adopted(
     table: ResolvedTable, status: LakeTableStatus, observed: Observed, blocked: list[Blocked]
 ) -> Condition:
-    """Whether the table is worked on, and on what grounds; as before where nobody could look."""
+    """Whether the table is worked on, and on what grounds; as before while it cannot be read."""
     kind = ConditionType.ADOPTED
     refusals = [str(one) for one in blocked if one.reason in (TABLE_MISMATCH, NOT_ADOPTED)]
     problem = observed.problem
@@ -409,15 +414,15 @@ def _healthy(table: ResolvedTable, observed: Observed) -> Condition:
     pending = observed.table.pending if observed.table else ()
     dead = [one.time for one in pending if one.is_dead or one.fate is WriterFate.ENDING]
     if dead:
-        message = f"left behind by dead writers: {', '.join(dead)}"
+        message = f"instants of dead writers, to be rolled back: {', '.join(dead)}"
         return _condition(kind, False, "DeadWriter", message)
     return _condition(kind, True, "NoStuckInstant", "")
 
 
 def _unknown(kind: ConditionType, table: ResolvedTable, observed: Observed) -> Condition | None:
-    """What is said of a table that was not looked at, or could not be."""
+    """The condition of a table that was not looked at, or could not be; None otherwise."""
     if table.spec.suspend:
-        return _condition(kind, None, "Paused", "nothing is looked at or run")
+        return _condition(kind, None, "Paused", "the table is paused: nothing is checked or run")
     problem = observed.problem
     if problem is not None:
         return _condition(kind, None, problem.reason, _not_known(problem.message))
@@ -427,7 +432,7 @@ def _unknown(kind: ConditionType, table: ResolvedTable, observed: Observed) -> C
 
 
 def _not_known(why: str) -> str:
-    return f"not known: {why}"
+    return f"unknown: {why}"
 
 
 def _ingesting(
@@ -440,7 +445,12 @@ def _ingesting(
         return _condition(kind, False, blocked[0].reason, str(blocked[0]))
     late = [name for name, item in status.ingest.items() if item.late_files]
     if late:
-        return _condition(kind, True, "LateFiles", f"files arrived too late: {', '.join(late)}")
+        return _condition(
+            kind,
+            True,
+            "LateFiles",
+            f"files arrived too late in {', '.join(late)}: touch or copy them",
+        )
     waiting = [
         f"{ingest}: {text}"
         for ingest, seen in observed.landings.items()
@@ -476,7 +486,7 @@ def _services_current(
 
 
 def _condition(kind: ConditionType, holds: bool | None, reason: str, message: str) -> Condition:
-    """`holds` None: it is not known."""
+    """`holds` None: unknown."""
     return Condition(
         type=kind,
         status=Truth.UNKNOWN if holds is None else Truth.TRUE if holds else Truth.FALSE,
