@@ -111,7 +111,7 @@ def test_a_folder_gives_all_its_yaml_files_and_other_kinds_are_skipped(tmp_path:
             "spec.location: there is no LakeStore 'ceph' in namespace default; existing ones: min",
         ),
         ((table(landing="s3://lake/in"),), "spec.ingest[0].source.path: an s3:// location needs a"),
-        ((table(location="ftp://x/y"),), "spec.location: Unknown storage scheme"),
+        ((table(location="ftp://x/y"),), "spec.location: unknown storage scheme"),
         ((table().replace("v1alpha1", "v1"),), "apiVersion: 'tideline.dev/v1'; allowed: tideline."),
         ((table().replace("LakeTable", "LakeTabel"),), "kind: 'LakeTabel'; allowed: LakeTable, "
          "LakeStore, did you mean LakeTable?"),
