@@ -55,7 +55,7 @@ def test_errors_end_with_exit_code_one_and_an_advice(
     assert run(["check", uri]) == 1
     printed = capsys.readouterr().out
     assert f"p0/{lost.name}" in printed
-    assert "mend it: put it back from a copy" in printed
+    assert "to repair: put it back from a copy" in printed
     assert printed.endswith("\n1 error\n")
 
 

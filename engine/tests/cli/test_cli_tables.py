@@ -194,7 +194,7 @@ def test_show_names_the_zone_of_the_instants(uri: str, capsys: pytest.CaptureFix
     assert zone() == "UTC: the table is UTC by its properties"
     table = HoodieTable.open(StoreLocation.of(uri))
     table.update_properties({"hoodie.table.timeline.timezone": "LOCAL"})
-    assert zone() == "UTC: nothing says whose clock its instants are"
+    assert zone() == "UTC: nothing shows the time zone of its instants"
     table.declare_zone("Asia/Kolkata")
     instant = table.timelines.create_requested(table.next_time(), Action.COMMIT)
     table.timelines.complete(table.timelines.to_inflight(instant), CommitMetadata({}).encode())

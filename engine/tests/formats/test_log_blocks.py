@@ -137,7 +137,7 @@ def test_other_format_versions_and_kinds_are_refused() -> None:
     body = block(b"one")
     with pytest.raises(UnsupportedTableError, match="format version"):
         frames_of(body[:14] + (2).to_bytes(4, "big") + body[18:])
-    with pytest.raises(CorruptTableError, match="no known kind"):
+    with pytest.raises(CorruptTableError, match="an unknown kind"):
         frames_of(body[:18] + (9).to_bytes(4, "big") + body[22:])
 
 

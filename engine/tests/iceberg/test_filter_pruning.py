@@ -245,7 +245,7 @@ def test_constants_are_bound_to_all_and_nothing() -> None:
         ("id = DATE '2026-11-01'", "column id of type int with a date"),
         ("day = '2026-02-30'", "column day of type date with a string"),
         ("day = 5", "column day of type date with a number"),
-        ("id like '1%'", "LIKE is for texts"),
+        ("id like '1%'", "LIKE compares strings"),
         ("place is null", "whole struct"),
         ("tags.element = 'x'", "list or map"),
     ],

@@ -70,8 +70,8 @@ def test_the_column_at_fault_in_a_line_of_csv(
     [
         ('{"id": "x"}', {"id": True}, ("id", '"x" is no bigint')),
         ('{"id": 1, "n": {"x": "y"}}', {}, ("", "a value inside it does not fit its type")),
-        ("[1]", {}, ("", "it is no JSON object")),
-        ("{", {}, ("", "it is no JSON: Expecting property name enclosed in double quotes")),
+        ("[1]", {}, ("", "it is not a JSON object")),
+        ("{", {}, ("", "it is not JSON: Expecting property name enclosed in double quotes")),
         ("[" * 100_000, {}, ("", "it is no JSON: ")),
     ],
 )

@@ -27,7 +27,7 @@ _SWITCHES = {
 @table_options
 @click.pass_context
 def adopt_command(context: click.Context, uri: str, storage: dict[str, str], as_json: bool) -> None:
-    """Say what the Hudi or Iceberg table at URI is, and what may be done with it.
+    """Show what the Hudi or Iceberg table at URI is, and what may be done with it.
 
     Changes nothing: not one object is written or deleted. Exit code 1 for a table that is refused
     altogether, such as one of another version; the dossier is printed all the same.

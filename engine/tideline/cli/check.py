@@ -1,4 +1,4 @@
-"""`tideline check`: is the table sound, and what mends it if not?"""
+"""`tideline check`: is the table sound, and what remedy it if not?"""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _REPAIR = "tideline check --repair --apply"
     help="With --keys: a key in two partitions is a finding in any table, not only in one whose "
     "keys are unique as a whole.",
 )
-@click.option("--repair", is_flag=True, help="Say what would be mended; with --apply, mend it.")
+@click.option("--repair", is_flag=True, help="Show what would be repaired; --apply repairs it.")
 @click.option("--apply", "applies", is_flag=True, help="With --repair: do it.")
-@dry_run_option("With --repair: say what would be mended, as without --apply.")
+@dry_run_option("With --repair: show what would be repaired, as without --apply.")
 @yes_option
 def check_command(
     uri: str,
@@ -105,10 +105,10 @@ def _print(
     for finding in findings:
         place = f" [{finding.path}]" if finding.path else ""
         print_line(f"{finding.severity}: {finding.message}{place}")
-        mends = _REPAIR if finding.repair else finding.advice
-        if mends:
-            target = f" {shlex.quote(uri)}" if mends.startswith(_COMMAND) else ""
-            print_line(f"  mend it: {mends}{target}")
+        remedy = _REPAIR if finding.repair else finding.advice
+        if remedy:
+            target = f" {shlex.quote(uri)}" if remedy.startswith(_COMMAND) else ""
+            print_line(f"  to repair: {remedy}{target}")
     counts = Counter(finding.severity for finding in findings)
     found = ", ".join(counted(count, str(kind)) for kind in Severity if (count := counts[kind]))
     print_line(found or "No findings: the table is sound.")

@@ -22,7 +22,7 @@ class Declined(click.Abort):
 
 
 def dry_run_option(
-    help: str = "Say what would be done; change nothing.",
+    help: str = "Show what would be done; change nothing.",
 ) -> Callable[[_Function], _Function]:
     """Add `--dry-run`, the argument `dry_run`."""
     return click.option("--dry-run", is_flag=True, help=help)

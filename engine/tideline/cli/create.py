@@ -81,9 +81,9 @@ class _NameChoice(click.Choice[str]):
     metavar="NAME=VALUE",
     multiple=True,
     shell_complete=complete_settings(Place.TABLE),
-    help="A Hudi setting that every later writer shall find (hoodie.*); may be repeated.",
+    help="A Hudi setting to store in the table for all writers (hoodie.*); may be repeated.",
 )
-@dry_run_option("Say what would be created; change nothing.")
+@dry_run_option("Show what would be created; change nothing.")
 def create_command(
     uri: str,
     storage: dict[str, str],

@@ -28,7 +28,7 @@ _INDEXES = [kind.value for kind in IndexType if not kind.places_by_hash]
 @click.option(
     "--timezone",
     metavar="ZONE",
-    help="Whose clock the instants of a table of others are, such as America/Los_Angeles or UTC.",
+    help="The time zone in which other writers make instants, such as America/Los_Angeles or UTC.",
 )
 @click.option(
     "--index",
@@ -36,7 +36,7 @@ _INDEXES = [kind.value for kind in IndexType if not kind.places_by_hash]
     help="The index that every writer uses; a global one says that keys are unique in the whole "
     "table.",
 )
-@dry_run_option("Say what would be declared, or why it cannot be; change nothing.")
+@dry_run_option("Show what would be declared, or why it cannot be; change nothing.")
 def declare_command(
     uri: str,
     storage: dict[str, str],

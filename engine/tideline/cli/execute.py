@@ -52,7 +52,7 @@ def complete_service(_: click.Context, __: click.Parameter, incomplete: str) -> 
 def plan_command(
     target: tuple[str, ...], options: tuple[str, ...], storage: dict[str, str], as_json: bool
 ) -> None:
-    """Say what SERVICE, or every service, would do to the table at URI, and why; change nothing."""
+    """Show what SERVICE, or every service, would do to the table at URI, and why."""
     name, uri = _target(target)
     wanted = all_services() if name is None else (service_named(name),)
     settings = parse_pairs(options, option="--option")
@@ -190,7 +190,7 @@ def _cost(plan: Explanation) -> str:
     ]
     parts.append(counted(len(plan.paths), "file"))
     if plan.estimated_s is not None:
-        parts.append(f"about {plan.estimated_s:.1f} s, going by past runs")
+        parts.append(f"about {plan.estimated_s:.1f} s, judging by past runs")
     return ", ".join(parts)
 
 

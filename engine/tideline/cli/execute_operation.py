@@ -46,6 +46,7 @@ from tideline.ingest.executors.kubernetes_pods import (
 from tideline.ingest.operation.operation import Operation, writer_name
 from tideline.ingest.operation.result import STOPPED, WORKER_DIED, OperationResult, Outcome
 from tideline.storage.location import StoreLocation
+from tideline.wording import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,7 +124,7 @@ class _Run:
         if result.outcome is Outcome.FAILED:
             result = self._with_refusal(result)
         if result.outcome is Outcome.FAILED and self._has_lost_java():
-            reason = "Java ended, most likely for lack of memory (spec.resources.driver.memory)"
+            reason = "Java exited, most likely for lack of memory (spec.resources.driver.memory)"
             return replace(result, error=WORKER_DIED, message=f"{reason}; {result.message}")
         return result
 
@@ -155,7 +156,8 @@ class _Run:
         name = f"tideline {self._operation.id}"
         if self.is_on_kubernetes:
             pods, pod = self._check_executors()
-            _print_progress(f"starting Spark with at most {pods.executors_max} executors")
+            executors = counted(pods.executors_max, "executor")
+            _print_progress(f"starting Spark with at most {executors}")
             settings = spark_settings(pods, pod)
             session = spark_session(
                 name, master=pod.master, locations=locations, extra_conf=settings

@@ -14,7 +14,7 @@ _COMMANDS = {
     "show": ("tideline.cli.iceberg_show:show_command", "Describe a table: schema, counts."),
     "plan": (
         "tideline.cli.iceberg_plan:plan_command",
-        "Say what a rewrite of data files would do.",
+        "Show what a rewrite of data files would do.",
     ),
     "rewrite": (
         "tideline.cli.iceberg_rewrite:rewrite_command",
@@ -22,19 +22,19 @@ _COMMANDS = {
     ),
     "expire": (
         "tideline.cli.iceberg_expire:expire_command",
-        "Forget old snapshots and delete their files.",
+        "Expire old snapshots and delete their files.",
     ),
     "remove-orphans": (
         "tideline.cli.iceberg_orphans:remove_orphans_command",
-        "Delete files that the table does not know.",
+        "Delete files that the table does not reference.",
     ),
     "rewrite-manifests": (
         "tideline.cli.iceberg_manifests:rewrite_manifests_command",
-        "Put partitions together in few manifests.",
+        "Regroup manifests by partition.",
     ),
     "rewrite-deletes": (
         "tideline.cli.iceberg_deletes:rewrite_deletes_command",
-        "Make few position delete files of many.",
+        "Merge position delete files into fewer.",
     ),
 }
 

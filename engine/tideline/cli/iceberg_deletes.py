@@ -18,7 +18,7 @@ from tideline.iceberg.maintenance.rewrite_position_deletes import (
     execute_position_deletes,
 )
 from tideline.iceberg.table.table_operations import Unknown, unknown_error
-from tideline.wording import size_text
+from tideline.wording import counted, size_text
 
 
 @command("rewrite-deletes")
@@ -30,7 +30,7 @@ from tideline.wording import size_text
     multiple=True,
     help="An option of Iceberg's rewrite_position_delete_files; may be repeated.",
 )
-@dry_run_option("Say what would be rewritten; change nothing.")
+@dry_run_option("Show what would be rewritten; change nothing.")
 def rewrite_deletes_command(
     source: TableSource, as_json: bool, options: tuple[str, ...], dry_run: bool
 ) -> None:
@@ -61,8 +61,8 @@ def rewrite_deletes_command(
         print_line("Nothing to rewrite.")
     else:
         print_line(
-            f"Rewrote {run.files_removed} delete files into {run.files_added}, "
-            f"{run.positions_removed} positions into {run.positions_added}."
+            f"Rewrote {counted(run.files_removed, 'delete file')} into {run.files_added:,}, "
+            f"{counted(run.positions_removed, 'position')} into {run.positions_added:,}."
         )
         for reason in run.failures:
             print_line(f"Failed: {reason}")
@@ -98,8 +98,9 @@ def _print_plan(plan: DeletePlan, *, as_json: bool) -> None:
         )
         return
     print_line(
-        f"Would rewrite {files} delete files, {size_text(size_bytes)}, in {len(plan.groups)} "
-        f"groups, and remove {len(plan.dangling)} that delete nothing."
+        f"Would rewrite {counted(files, 'delete file')}, {size_text(size_bytes)}, in "
+        f"{counted(len(plan.groups), 'group')}, and remove {len(plan.dangling)} that delete "
+        "nothing."
     )
     for reason, count in plan.skipped.items():
         print_line(f"Left alone: {count} {reason}")

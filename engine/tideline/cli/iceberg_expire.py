@@ -29,10 +29,10 @@ from tideline.wording import counted, size_text
     "--snapshot-id", "snapshot_ids", type=int, multiple=True, help="One more; may be repeated."
 )
 @click.option(
-    "--clean-expired-metadata", is_flag=True, help="Also forget specs and schemas nothing uses."
+    "--clean-expired-metadata", is_flag=True, help="Also remove unused specs and schemas."
 )
 @click.option("--keep-files", is_flag=True, help="Change metadata only; files become orphans.")
-@dry_run_option("Say what would be expired and deleted; change nothing.")
+@dry_run_option("Show what would be expired and deleted; change nothing.")
 @yes_option
 def expire_command(
     source: TableSource,

@@ -15,7 +15,7 @@ from tideline.cli.progress import progress
 from tideline.iceberg.maintenance.manifest_plan import ManifestGroup, ManifestOptions
 from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests, preview_manifests
 from tideline.iceberg.table.table_operations import committed_location
-from tideline.wording import size_text
+from tideline.wording import counted, size_text
 
 
 @command("rewrite-manifests")
@@ -23,7 +23,7 @@ from tideline.wording import size_text
 @click.option("--spec-id", type=int, help="The partition spec; else the current one.")
 @click.option("--sort-by", metavar="FIELDS", help="Partition fields, most important first.")
 @click.option("--rewrite-all", is_flag=True, help="Also manifests that are well clustered.")
-@dry_run_option("Say what would be rewritten; change nothing.")
+@dry_run_option("Show what would be rewritten; change nothing.")
 def rewrite_manifests_command(
     source: TableSource,
     as_json: bool,
@@ -60,7 +60,8 @@ def rewrite_manifests_command(
     else:
         verb = "Would rewrite" if dry_run else "Rewrote"
         size_bytes = sum(group.size_bytes for group in groups)
-        print_line(f"{verb} {replaced} manifests, {size_text(size_bytes)}, into {created}.")
+        rewritten = counted(replaced, "manifest")
+        print_line(f"{verb} {rewritten}, {size_text(size_bytes)}, into {created:,}.")
 
 
 def _group_json(group: ManifestGroup) -> dict[str, object]:

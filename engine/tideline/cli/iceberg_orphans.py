@@ -52,7 +52,7 @@ _PATHS_SHOWN_MAX = 50
     help="ERROR, IGNORE or DELETE for files named with another scheme or bucket.",
 )
 @click.option("--force", is_flag=True, help="Allow less than 24 hours: nothing else may write.")
-@dry_run_option("Say what would be deleted; change nothing.")
+@dry_run_option("Show what would be deleted; change nothing.")
 @yes_option
 def remove_orphans_command(
     source: TableSource,

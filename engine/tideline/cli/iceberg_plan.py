@@ -19,7 +19,7 @@ from tideline.iceberg.rewrite.table_plan import group_partition, plan_json, plan
 from tideline.iceberg.scan.filter import ALL_ROWS, Filter
 from tideline.iceberg.scan.filter_parser import parse_filter
 from tideline.iceberg.table.open_table import IcebergTable
-from tideline.wording import size_text
+from tideline.wording import counted, size_text
 
 _GROUPS_SHOWN_MAX = 20
 
@@ -104,8 +104,8 @@ def print_plan(plan: RewritePlan, metadata: TableMetadata) -> None:
     """A plan as people read it."""
     if plan.groups:
         print_line(
-            f"{plan.files_before} files, {size_text(plan.bytes_before)}, would become about "
-            f"{plan.files_after} files, {size_text(plan.bytes_after)}."
+            f"{counted(plan.files_before, 'file')}, {size_text(plan.bytes_before)}, would become "
+            f"about {counted(plan.files_after, 'file')}, {size_text(plan.bytes_after)}."
         )
         print_line()
         print_table(
@@ -123,10 +123,12 @@ def print_plan(plan: RewritePlan, metadata: TableMetadata) -> None:
             ],
         )
         if len(plan.groups) > _GROUPS_SHOWN_MAX:
-            print_line(f"... and {len(plan.groups) - _GROUPS_SHOWN_MAX} more groups")
+            print_line(f"... and {counted(len(plan.groups) - _GROUPS_SHOWN_MAX, 'more group')}")
     else:
         print_line("Nothing to rewrite.")
     if plan.skipped:
         print_line()
         for one in plan.skipped:
-            print_line(f"{one.files} files, {size_text(one.size_bytes)}, stay: {one.reason.value}.")
+            left = counted(one.files, "file")
+            stays = "stays" if one.files == 1 else "stay"
+            print_line(f"{left}, {size_text(one.size_bytes)}, {stays}: {one.reason.value}.")

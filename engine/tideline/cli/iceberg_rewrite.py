@@ -24,7 +24,7 @@ from tideline.wording import counted, size_text
 @command("rewrite")
 @iceberg_table_options
 @rewrite_options
-@dry_run_option("Say what would be rewritten, as `plan` does; change nothing.")
+@dry_run_option("Show what would be rewritten, as `plan` does; change nothing.")
 @click.option("--local", is_flag=True, help="Work in this process, without Spark.")
 def rewrite_command(
     source: TableSource, as_json: bool, dry_run: bool, local: bool, **asked: Any

@@ -24,7 +24,7 @@ _TERM_LISTS = ("partition_by", "sort_by")
 @command("show")
 @iceberg_table_options
 @click.option(
-    "--snapshot", "snapshot_id", type=int, help="Only say whether this snapshot is part of it."
+    "--snapshot", "snapshot_id", type=int, help="Only show whether this snapshot is part of it."
 )
 def show_command(source: TableSource, as_json: bool, snapshot_id: int | None) -> None:
     """Describe TABLE: what it is, its columns, how much there is."""

@@ -21,7 +21,7 @@ from tideline.spark.session.s3a_jars import find_s3a_jars, install_s3a_jars, s3a
     type=click.Path(file_okay=False, path_type=Path),
     help="The cache folder; otherwise that of the user.",
 )
-@dry_run_option("Say where they are or would be; download nothing.")
+@dry_run_option("Show where they are or would be; download nothing.")
 @json_option
 def install_jars_command(cache: Path | None, dry_run: bool, as_json: bool) -> None:
     """Download the jars that Spark needs for s3:// tables (13 MB), and print their folder.

@@ -32,14 +32,14 @@ _COMMANDS = {
     "create": ("tideline.cli.create:create_command", "Create an empty table."),
     "adopt": (
         "tideline.cli.adopt:adopt_command",
-        "Report what a table of others is, and what may be done.",
+        "Report what another engine's table is, and what may be done with it.",
     ),
     "show": ("tideline.cli.show:show_command", "Describe a table: keys, schema, counts."),
     "list-instants": (
         "tideline.cli.timeline:list_instants_command",
         "List what was done to a table.",
     ),
-    "check": ("tideline.cli.check:check_command", "Find what is wrong with a table, and mend it."),
+    "check": ("tideline.cli.check:check_command", "Find and repair what is wrong with a table."),
     "check-store": (
         "tideline.cli.check_store:check_store_command",
         "Find out whether concurrent writers are safe on a store.",
@@ -47,16 +47,16 @@ _COMMANDS = {
     "list-files": ("tideline.cli.files:list_files_command", "List the files a reader sees."),
     "write": ("tideline.cli.write:write_command", "Write source files into a table."),
     "read": ("tideline.cli.read:read_command", "Print rows, or the answer to a query."),
-    "plan": ("tideline.cli.execute:plan_command", "Say what a service would do, and why."),
+    "plan": ("tideline.cli.execute:plan_command", "Show what a service would do, and why."),
     "declare": (
         "tideline.cli.declare:declare_command",
-        "Keep in a table what its files do not say.",
+        "Store in a table what its files do not say.",
     ),
     "savepoint": (
         "tideline.cli.savepoint:savepoint_command",
-        "Keep a state of a table to go back to.",
+        "Keep a state of a table to restore later.",
     ),
-    "restore": ("tideline.cli.restore:restore_command", "Take a table back to a savepoint."),
+    "restore": ("tideline.cli.restore:restore_command", "Restore a table to a savepoint."),
     "iceberg": (
         "tideline.cli.iceberg:iceberg_command",
         "Inspect and maintain Apache Iceberg tables.",

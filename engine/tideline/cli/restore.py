@@ -17,7 +17,7 @@ from tideline.wording import counted, size_text
 @command("restore")
 @table_options
 @click.option("--to", "instant", required=True, metavar="INSTANT", help="The savepoint.")
-@dry_run_option("Say what would be undone and deleted; change nothing.")
+@dry_run_option("Show what would be undone and deleted; change nothing.")
 @yes_option
 def restore_command(
     uri: str, storage: dict[str, str], as_json: bool, instant: str, dry_run: bool, yes: bool

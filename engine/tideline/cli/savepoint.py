@@ -27,9 +27,9 @@ savepoint_command.context_class = WholeWordContext
 @savepoint_command.command("create", cls=TidelineCommand)
 @table_options
 @click.argument("instant", required=False)
-@click.option("--by", envvar="USER", default="", help="Who wants it; otherwise USER.")
+@click.option("--by", envvar="USER", default="", help="Who creates it; otherwise USER.")
 @click.option("--comment", default="", help="What it is for.")
-@dry_run_option("Say what would be kept; change nothing.")
+@dry_run_option("Show what would be kept; change nothing.")
 def create_command(
     uri: str,
     storage: dict[str, str],
@@ -69,7 +69,7 @@ def list_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
 @savepoint_command.command("delete", cls=TidelineCommand)
 @table_options
 @click.argument("instant")
-@dry_run_option("Say what would be given up; change nothing.")
+@dry_run_option("Show what would be given up; change nothing.")
 @yes_option
 def delete_command(
     uri: str, storage: dict[str, str], as_json: bool, instant: str, dry_run: bool, yes: bool

@@ -44,7 +44,7 @@ def looks_first(plan: click.Command) -> Callable[[_Command], _Command]:
             with progress(f"running {service}"):
                 execute(**given)
 
-        return dry_run_option("Say what would be done, as `plan` does; change nothing.")(
+        return dry_run_option("Show what would be done, as `plan` does; change nothing.")(
             yes_option(checked)
         )
 

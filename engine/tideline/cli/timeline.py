@@ -30,7 +30,7 @@ _COLUMNS = ("instant", "age", "action", "state", "operation", "files", "inserted
 @click.option("--pending", is_flag=True, help="Only what has not completed.")
 @click.option("--archived", is_flag=True, help="What left the active timeline as well.")
 @click.option("--action", help="Only one action, such as commit or rollback.")
-@click.option("--instant", metavar="INSTANT", help="Only say what became of this instant.")
+@click.option("--instant", metavar="INSTANT", help="Only show what became of this instant.")
 @limit_option("The newest N instants, or all.")
 def list_instants_command(
     uri: str,
@@ -85,7 +85,7 @@ def list_instants_command(
 def _print_fate(table: HoodieTable, text: str, *, as_json: bool) -> None:
     """What became of one instant, after an unknown outcome."""
     if not is_instant_time(text):
-        raise ConfigError("this is no instant", value=text)
+        raise ConfigError("this is not an instant", value=text)
     time = InstantTime(text)
     found = table.timeline().find(time)
     if found is None:

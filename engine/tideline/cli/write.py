@@ -88,7 +88,7 @@ _UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}
     metavar="TEXT",
     help="Names this write: repeated with the same token it is never written twice.",
 )
-@dry_run_option("Say what would be written, without reading rows; change nothing.")
+@dry_run_option("Show what would be written, without reading rows; change nothing.")
 @yes_option
 def write_command(
     uri: str,
@@ -142,7 +142,7 @@ def write_command(
     else:
         print_report(written.report)
         for path, reason in written.skipped.items():
-            print_line(f"Passed over {path}: {reason}.")
+            print_line(f"Skipped {path}: {reason}.")
         for path, rows in written.rows.items():
             print_line(
                 f"Set aside {counted(len(rows), 'row')} of {path} in _quarantine/: {rows[0]}."

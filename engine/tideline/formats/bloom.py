@@ -90,7 +90,7 @@ class BloomFilter:
         try:
             reader = _Reader(base64.b64decode(text, validate=True))
         except (binascii.Error, ValueError) as error:
-            raise CorruptTableError("bloom filter is no base64", value=text[:40]) from error
+            raise CorruptTableError("bloom filter is not base64", value=text[:40]) from error
         hash_count, bit_count = reader.header()
         if kind is None and reader.remaining == (bit_count + 7) // 8:
             kind = BloomFilterType.SIMPLE

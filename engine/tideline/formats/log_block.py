@@ -233,7 +233,7 @@ def _read_frame(source: _Source, offset: int) -> BlockFrame:
     try:
         block_kind = BlockKind(kind)
     except ValueError as error:
-        raise source.corrupt("log block of no known kind", kind) from error
+        raise source.corrupt("log block of an unknown kind", kind) from error
     headers, position = _read_headers(source, position + 2 * _INT.size, offset + size)
     length = source.long_at(position)
     position += _SIZE.size
@@ -295,10 +295,10 @@ def _read_headers(source: _Source, position: int, end: int) -> tuple[dict[Header
         try:
             headers[HeaderKey(number)] = text.decode()
         except UnicodeDecodeError as error:
-            raise source.corrupt("header of a log block is no text", number) from error
+            raise source.corrupt("header of a log block is not text", number) from error
         except ValueError as error:
             raise UnsupportedTableError(
-                "log block with a header of no known kind", path=source.path, value=number
+                "log block with a header of an unknown kind", path=source.path, value=number
             ) from error
         position += length
     return headers, position

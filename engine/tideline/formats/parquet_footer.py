@@ -79,7 +79,9 @@ def read_footer(source: str | BinaryIO | pq.FileMetaData, *, path: object = None
     except (ValueError, OSError) as error:
         if not is_broken_footer(error):
             raise
-        raise CorruptTableError("base file is no parquet file", path=named, value=error) from error
+        raise CorruptTableError(
+            "base file is not a parquet file", path=named, value=error
+        ) from error
     return BaseFileFooter.from_metadata(metadata, path=named)
 
 
@@ -117,7 +119,7 @@ def _texts(metadata: Mapping[bytes, bytes], path: object) -> dict[str, str]:
     try:
         return {key: metadata[key.encode()].decode() for key in ours if key.encode() in metadata}
     except UnicodeDecodeError as error:
-        raise CorruptTableError("footer entry is no UTF-8", path=path, value=error) from error
+        raise CorruptTableError("footer entry is not UTF-8", path=path, value=error) from error
 
 
 def _bloom(texts: Mapping[str, Any], path: object) -> BloomFilter | None:

@@ -131,7 +131,7 @@ def _local_part(text: str, rest: str) -> str:
 def _bucket_uri(scheme: str, rest: str) -> str:
     bucket, _, prefix = rest.removeprefix("//").partition("/")
     if "@" in bucket:
-        raise ConfigError(f"credentials do not belong into a {scheme}:// URI: use the environment")
+        raise ConfigError(f"credentials do not belong in a {scheme}:// URI: use the environment")
     if not rest.startswith("//") or not bucket:
         raise ConfigError(f"Write {scheme}://name/path", value=f"{scheme}:{rest}")
     path = "/".join(segment for segment in prefix.split("/") if segment)

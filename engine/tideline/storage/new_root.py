@@ -29,7 +29,7 @@ def prepared_root(location: StoreLocation) -> Iterator[None]:
 
 def _check_root(location: StoreLocation) -> None:
     if location.uri == "file:///":
-        raise ConfigError("the root of the file system is no place for a table: name a folder")
+        raise ConfigError("a table cannot be at the root of the file system: name a folder")
     if any(not _is_ordinary(character) for character in location.uri):
         message = "a location with a control character, or one that is not valid Unicode"
         raise ConfigError(message, value=ascii(location.uri))

@@ -356,7 +356,9 @@ class _RangeReader(io.RawIOBase):
         client = self._store._client(data=True)
         piece = self._store._range(client, self._path, self._position, length)
         if len(piece) < length:
-            raise StorageUnavailableError("object became shorter while read", path=self._path)
+            raise StorageUnavailableError(
+                "object became shorter while it was read", path=self._path
+            )
         self._position += length
         return piece
 

@@ -78,8 +78,8 @@ def run_services_until(
 ) -> None:
     """Run the services in turn, again and again, until the file `stop` exists.
 
-    Each finished run is a line of the file `diary`: its name, or `conflict` after it when somebody
-    got in the way. `only_pending` executes what others scheduled and plans nothing.
+    Each finished run is a line of the file `diary`: its name, or `conflict` after it when another
+    writer got in the way. `only_pending` executes what others scheduled and plans nothing.
     """
     table = SmallTable(location)
     with Path(diary).open("a") as lines:

@@ -52,7 +52,7 @@ def batch(keys: Iterable[int], v: int, *, partitions: int = 2) -> pa.Table:
 
 
 @dataclass(slots=True)
-class MeanwhileEngine(LocalEngine):
+class InterruptedEngine(LocalEngine):
     """A `LocalEngine` that lets others act before or after it has written its files."""
 
     before_files: Callable[[], object] | None = None
@@ -162,7 +162,7 @@ class SmallTable:
         if wanted is WriteOperation.DELETE_PARTITION:
             partitions = sorted(set(rows.column("part").to_pylist()))
             return lake.delete_partitions(partitions, options=options, token=token)
-        engine = MeanwhileEngine(
+        engine = InterruptedEngine(
             lake.hoodie_table.store,
             rows,
             "id",

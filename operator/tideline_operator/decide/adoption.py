@@ -64,7 +64,7 @@ def adoption_of(nature: TableNature, spec: LakeTableSpec, *, is_ours: bool) -> A
         if (refusal := nature.may(service.permission)) is not None
     }
     message = "; ".join((*nature.warnings, *_left_out_messages(left_out)))
-    is_unsure = nature.zone is not None and not nature.zone.tells_age
+    is_unsure = nature.zone is not None and not nature.zone.knows_age
     reason = AdoptionReason.TABLE_MADE if is_ours else AdoptionReason.VERIFIED
     if is_unsure or nature.unreadable:
         reason = AdoptionReason.UNSURE

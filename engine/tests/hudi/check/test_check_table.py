@@ -427,7 +427,7 @@ def test_a_name_that_is_no_instants_is_reported(table: SmallTable, store: Object
     assert findings(table) == [
         (
             "warning",
-            "no instant is spelled like this; every reader passes over it",
+            "no instant is spelled like this; every reader skips it",
             f".hoodie/{LATER}.comit",
         )
     ]

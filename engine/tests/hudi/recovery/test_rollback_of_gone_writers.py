@@ -12,7 +12,7 @@ from tideline.storage.heartbeat import heartbeat_writer
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.local_engine import LocalEngine
-from tideline.testing.small_table import MeanwhileEngine, SmallTable, batch
+from tideline.testing.small_table import InterruptedEngine, SmallTable, batch
 from tideline.testing.stepping_store import Step, SteppingStore
 from tideline.testing.table_audit import traces_of, unexplained_objects
 from tideline.testing.write_batch import write_batch
@@ -81,7 +81,7 @@ def test_a_writer_declared_gone_that_lives_commits_nothing(table: SmallTable) ->
     lake = table.lake()
     lake.hoodie_table.writer = ME
     store, rows = lake.hoodie_table.store, batch(range(4), 2)
-    engine = MeanwhileEngine(store, rows, "id", "part", after_files=declare_gone)
+    engine = InterruptedEngine(store, rows, "id", "part", after_files=declare_gone)
     with pytest.raises(ConflictError):
         write_batch(lake, engine, WriteOperation.UPSERT)
     assert table.values() == BEFORE

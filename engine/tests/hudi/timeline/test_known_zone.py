@@ -44,7 +44,7 @@ def objects(
 def test_writers_in_utc_are_seen_to_be(begun: list[int]) -> None:
     found = known("UTC", begun)
     assert (found.basis, found.zone) == (ZoneBasis.SEEN, UTC_ZONE)
-    assert found.tells_age
+    assert found.knows_age
     assert found.refusal is None
     assert found.warning is None
 
@@ -66,7 +66,7 @@ def test_writers_elsewhere_are_refused_with_both_numbers(
 ) -> None:
     found = known(zone, begun)
     assert found.basis is ZoneBasis.NOT_UTC
-    assert not found.tells_age
+    assert not found.knows_age
     assert found.reading_zone.name == ahead
     refusal = found.refusal or ""
     assert str(TimelineZone.parse(zone).instant_at(begun[-1])) in refusal
@@ -106,7 +106,7 @@ def test_copied_objects_say_nothing(zone: str, after_ms: int) -> None:
     assert found.basis is ZoneBasis.UNSURE
     assert found.refusal is None
     assert "taken for UTC" in (found.warning or "")
-    assert not found.tells_age
+    assert not found.knows_age
     assert found.zone == UTC_ZONE
 
 

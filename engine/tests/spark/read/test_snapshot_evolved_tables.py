@@ -213,6 +213,6 @@ def test_a_missing_base_file_is_named(spark: SparkSession, tmp_path: Path) -> No
     table.commit("2", {("", "f2-0"): rows_of(new, (2, 0.5))}, schema=new)
     table.archive("1")
     table.path(path).write_bytes(b"half-written")
-    with pytest.raises(CorruptTableError, match="no Parquet file") as refused:
+    with pytest.raises(CorruptTableError, match="not a parquet file") as refused:
         snapshot(spark, table.open())
     assert path in str(refused.value)

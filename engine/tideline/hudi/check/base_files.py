@@ -15,6 +15,7 @@ from tideline.hudi.check.files import stats_by_path
 from tideline.hudi.check.finding import Finding, error, note
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.table.file_group import PARQUET
+from tideline.wording import counted
 
 NAME = "base files"
 _ADVICE = "put it back from a copy, or restore to a savepoint from before"
@@ -46,7 +47,7 @@ def check_base_files(seen: Inspection) -> Iterator[Finding]:
         if stat is not None and stat.num_writes != metadata.num_rows:
             yield error(
                 NAME,
-                f"holds {metadata.num_rows} rows, its commit says {stat.num_writes}",
+                f"holds {counted(metadata.num_rows, 'row')}, its commit says {stat.num_writes:,}",
                 path=file.path,
                 instant=file.instant,
                 advice=_ADVICE,

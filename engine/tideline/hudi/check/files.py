@@ -18,6 +18,7 @@ from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.nested_tables import root_around
+from tideline.wording import counted
 
 NAME = "files"
 
@@ -76,7 +77,7 @@ def _sizes(seen: Inspection) -> Iterator[Finding]:
             continue  # appended to later, by what did not commit
         yield error(
             NAME,
-            f"has {info.size_bytes} bytes, its commit says {stated}",
+            f"has {counted(info.size_bytes, 'byte')}, its commit says {stated:,}",
             path=path,
             advice="put it back from a copy, or restore to a savepoint from before",
         )

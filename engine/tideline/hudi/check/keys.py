@@ -101,7 +101,7 @@ def _unmerged(seen: Inspection, slices: Mapping[str, Sequence[FileSlice]]) -> It
         said = "their keys were not looked into"
     yield note(
         NAME,
-        f"{counted(count, 'file group')} with logs: rows are merged in a way of their own "
+        f"{counted(count, 'file group')} with logs: rows are merged in a custom way "
         f"({custom_merging(config)}), so which keys they still have is not known; {said}",
     )
 
@@ -190,7 +190,7 @@ def _named(
         )
     rest = doubled.num_rows - _SAMPLES_MAX
     if rest > 0:
-        message = f"{rest} more keys are stored several times in {scope}{because}"
+        message = f"stored several times in {scope}{because}: {counted(rest, 'more key')}"
         yield finding(NAME, message, path=scope.partition)
 
 

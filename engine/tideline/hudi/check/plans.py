@@ -58,8 +58,7 @@ def _cleans(seen: Inspection) -> Iterator[Finding]:
             untouched = clean.state is State.REQUESTED and isinstance(broken, CorruptTableError)
             yield error(
                 NAME,
-                f"the plan of {clean} cannot be read, which keeps all cleaning from going on: "
-                f"{broken.message}",
+                f"the plan of {clean} cannot be read, which blocks all cleaning: {broken.message}",
                 path=path,
                 instant=clean.time,
                 repair=Repair(RepairKind.DELETE_FILE, path) if untouched else None,

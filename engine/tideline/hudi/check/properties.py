@@ -55,7 +55,7 @@ def check_properties(seen: Inspection) -> Iterator[Finding]:
             NAME,
             f"a setting {what}: {problem.message}",
             path=PROPERTIES_PATH,
-            advice="take it out there, or write the table with what understands it",
+            advice="remove it there, or write the table with an engine that understands it",
         )
     yield from _refused_by_hudi(seen.table.config)
     try:
@@ -70,7 +70,7 @@ def check_properties(seen: Inspection) -> Iterator[Finding]:
 
 
 def _refused_by_hudi(config: TableConfig) -> Iterator[Finding]:
-    """A table that Hudi 1.1 and later write only if a setting says all keys are spelled alike."""
+    """A table that Hudi 1.1 and later write only if a setting says that keys are spelled alike."""
     named = config.properties.keys() & {KEY_GENERATOR_CLASS, KEY_GENERATOR_TYPE}
     is_doubted = config.properties.get(KEY_SPELLING_CHECKED, "true").lower() != "false"
     try:

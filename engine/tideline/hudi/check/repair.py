@@ -86,7 +86,7 @@ def _deletion_scope(table: HoodieTable, paths: Iterable[str]) -> DeleteScope:
         is_sidecar = name.startswith(".") and name.endswith(".crc")
         file = parse_data_file(partition, name[1:-4] if is_sidecar else name, 0)
         if file is None:
-            return "it is no data file"
+            return "it is not a data file"
         if is_sidecar:
             return None
         if name in kept.get(partition, ()):

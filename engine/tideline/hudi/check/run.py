@@ -60,7 +60,7 @@ def _as_far_as_possible(check: Check, seen: Inspection) -> Iterator[Finding]:
         yield from check(seen)
     except (CorruptTableError, UnsupportedTableError, InvalidDataError) as broken:
         name = check.__name__.removeprefix("check_").replace("_", " ")
-        yield error(name, f"this check could not go on: {broken}")
+        yield error(name, f"this check could not finish: {broken}")
 
 
 def _arrow_checks(keys: bool, across_partitions: bool) -> tuple[Check, ...]:

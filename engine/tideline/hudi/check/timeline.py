@@ -63,7 +63,7 @@ def _names(seen: Inspection) -> Iterator[Finding]:
         if looks_like_one and layout.parse(name) is None:
             yield warning(
                 NAME,
-                "no instant is spelled like this; every reader passes over it",
+                "no instant is spelled like this; every reader skips it",
                 path=path,
                 advice="remove it, once it is known who put it there",
             )
@@ -122,7 +122,7 @@ def _times(seen: Inspection) -> Iterator[Finding]:
     is_ahead = newest is not None and known.zone.earliest_ms(newest) > now_ms + _CLOCK_SKEW_MS
     if known.refusal is not None:
         yield warning(NAME, known.refusal, advice="tideline declare --timezone")
-    if is_ahead and known.tells_age:
+    if is_ahead and known.knows_age:
         yield warning(
             NAME,
             "the newest instant is in the future; new ones follow it until the clock is past it",

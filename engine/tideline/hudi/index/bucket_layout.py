@@ -15,6 +15,7 @@ from enum import Enum
 from tideline.hudi.index.bucket import small_bucket_number
 from tideline.hudi.index.partition_rules import PartitionRules
 from tideline.hudi.table.file_group import FileGroupId
+from tideline.wording import counted
 
 BUCKET_INDEX_FOLDER = ".hoodie/.bucket_index"
 HASHING_METADATA_FOLDER = f"{BUCKET_INDEX_FOLDER}/consistent_hashing_metadata"
@@ -68,7 +69,7 @@ class BucketLayout:
     def __str__(self) -> str:
         parts = [self.engine.value]
         if self.num_buckets is not None:
-            parts.append(f"{self.num_buckets} buckets")
+            parts.append(counted(self.num_buckets, "bucket"))
         if self.rules.rules:
             parts.append(str(self.rules))
         parts.append(f"known by {self.known_from.value}")

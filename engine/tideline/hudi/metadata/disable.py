@@ -53,7 +53,7 @@ def _kept_index(table: HoodieTable) -> dict[str, str]:
     """The property that keeps what a record index says of the keys.
 
     A table that names a bucket index or a global one keeps that: a bucket is found in its partition
-    whatever other indexes exist, and a global index says the same.
+    regardless of other indexes, and a global index says the same.
     """
     declared = (table.config.index_type or "").upper()
     if declared not in _NOT_GLOBAL or not has_global_record_index(table):

@@ -192,7 +192,7 @@ def zone_json(config: TableConfig, known: KnownZone | None) -> dict[str, Any]:
         "declared": config.properties.get(TIMEZONE) or None,
         "name": None if known is None else known.zone.name,
         "basis": None if known is None else known.basis.name.lower(),
-        "tells_age": known is not None and known.tells_age,
+        "tells_age": known is not None and known.knows_age,
         "minutes_from_utc_seen": None if example is None or known is None else known.ahead_minutes,
         "example": None if example is None else str(example.time),
     }

@@ -98,7 +98,7 @@ def deletion_scope(table: HoodieTable, plan: RollbackPlan) -> DeleteScope:
     def objection(path: str) -> str | None:
         file = parse_data_file(*split_path(path), 0)
         if file is None:
-            return "it is no data file"
+            return "it is not a data file"
         if file.instant != plan.instant:
             return f"instant {file.instant} wrote it, not {plan.instant}"
         return None

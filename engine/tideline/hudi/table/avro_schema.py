@@ -54,7 +54,7 @@ def avro_to_arrow(schema: str | Mapping[str, Any]) -> pa.Schema:
     """
     parsed = parse_json(schema, what="Avro schema") if isinstance(schema, str) else schema
     if not isinstance(parsed, Mapping) or parsed.get("type") != "record":
-        raise CorruptTableError("schema is no Avro record", value=shortened(schema))
+        raise CorruptTableError("schema is not an Avro record", value=shortened(schema))
     with faults_named("schema is not understood"):
         return pa.schema(list(_Reader().read_record(parsed, "", "")))
 

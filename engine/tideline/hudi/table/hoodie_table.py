@@ -166,7 +166,7 @@ class HoodieTable:
         return self.config
 
     def declare_zone(self, name: str | None) -> None:
-        """Say whose clock the table's instants are, over its own property; no name says nothing.
+        """Set the time zone of the table's instants, over its own property; no name sets none.
 
         Holds for as long as the table is open. Raises ConfigError for an unknown zone, and for any
         but UTC where the table is UTC by its properties.
@@ -177,7 +177,7 @@ class HoodieTable:
 
     @property
     def zone_is_declared(self) -> bool:
-        """Whether properties or the caller say whose clock the instants are."""
+        """Whether properties or the caller say the time zone of the instants."""
         return self._declared_zone is not None
 
     @property

@@ -103,7 +103,7 @@ class InternalSchema:
         """
         root = _type_of(content)
         if not isinstance(root, InternalStruct):
-            raise CorruptTableError("schema history: a version is no record")
+            raise CorruptTableError("schema history: a version is not a record")
         highest = max((item for item, _ in ids_of(root)), default=-1)
         return cls(
             int(content.get("version_id", 0)), int(content.get("max_column_id", highest)), root
@@ -171,7 +171,7 @@ def _type_of(content: Any) -> InternalType:
 def _field_of(content: Mapping[str, Any]) -> InternalField:
     name, doc = content["name"], content.get("doc")
     if not isinstance(name, str) or not isinstance(doc, str | None):
-        raise CorruptTableError("schema history: a column's name is no string", value=name)
+        raise CorruptTableError("schema history: a column's name is not a string", value=name)
     kind = _type_of(content["type"])
     return InternalField(int(content["id"]), name, kind, bool(content["optional"]), doc)
 

@@ -56,7 +56,7 @@ def refuse_table_conflict(location: StoreLocation) -> None:
     """Raise ConfigError when another table is at, above or below the location."""
     conflict = find_table_conflict(location)
     if conflict is not None:
-        raise ConfigError(f"the location is {conflict}; choose one of its own", table=location.uri)
+        raise ConfigError(f"the location is {conflict}; choose another one", table=location.uri)
 
 
 def _table_at(store: ObjectStore, folder: str) -> str | None:

@@ -37,7 +37,7 @@ def decimals(array: pa.Array, wanted: pa.Decimal128Type) -> pa.Array:
         try:
             return Decimal(str(value)).quantize(last_digit, context=_ROUNDING)
         except InvalidOperation as error:
-            raise pa.ArrowInvalid(f"{value} is no {wanted}") from error
+            raise pa.ArrowInvalid(f"{value} is not of type {wanted}") from error
 
     return _of_distinct(array, rounded, wanted)
 

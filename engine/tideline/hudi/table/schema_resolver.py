@@ -47,7 +47,7 @@ def read_footer_schema(
             if not is_broken_footer(error):
                 raise
             raise CorruptTableError(
-                "base file is no Parquet file", table=store.uri, path=path
+                "base file is not a parquet file", table=store.uri, path=path
             ) from error
         columns = [
             pa.field(item.name, stored_type(item.type, item.name, keep_millis=True), item.nullable)

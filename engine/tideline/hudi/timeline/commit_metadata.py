@@ -170,7 +170,7 @@ class CommitMetadata:
         with _naming(path, instant):
             content = parse_json(body, path=path, what="commit metadata")
             if not isinstance(content, dict):
-                raise CorruptTableError("commit metadata is no JSON object")
+                raise CorruptTableError("commit metadata is not a JSON object")
             with faults_named("commit metadata is not understood"):
                 return _from_content(content)
 
@@ -234,25 +234,25 @@ def _mapping(key: str, value: Any) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise CorruptTableError(f"commit metadata: {key} is no JSON object", value=value)
+        raise CorruptTableError(f"commit metadata: {key} is not a JSON object", value=value)
     return value
 
 
 def _sequence(key: str, value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise CorruptTableError(f"commit metadata: {key!r} is no JSON array", value=value)
+        raise CorruptTableError(f"commit metadata: {key} is not a JSON array", value=value)
     return value
 
 
 def _text(key: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise CorruptTableError(f"commit metadata: {key} is no string", value=value)
+        raise CorruptTableError(f"commit metadata: {key} is not a string", value=value)
     return value
 
 
 def _integer(key: str, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise CorruptTableError(f"commit metadata: {key} is no integer", value=value)
+        raise CorruptTableError(f"commit metadata: {key} is not an integer", value=value)
     return value
 
 

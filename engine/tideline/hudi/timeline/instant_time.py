@@ -75,7 +75,7 @@ class InstantTime:
                 tzinfo=UTC,
             )
         except ValueError as error:
-            raise CorruptTableError("instant time is no date", instant=self.value) from error
+            raise CorruptTableError("instant time is not a date", instant=self.value) from error
         return int(moment.timestamp()) * 1000 + int(digits[14:17])
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
 """How well the zone of a table's instants is known, and what follows from it. Pure.
 
-`hoodie.table.timeline.timezone` is UTC, or LOCAL without a word on whose clock that is. Then the
+`hoodie.table.timeline.timezone` is UTC, or LOCAL without saying which zone that is. Then the
 zone is declared (`tideline.timezone`), or inferred from when the objects of the timeline were made:
 the `.requested` object of a write is made within moments of its instant, so that its time by the
 store less its digits read as UTC is how far UTC is ahead of the writers, in multiples of 15
@@ -71,7 +71,7 @@ class ZoneBasis(Enum):
     DECLARED = "declared"
     SEEN = "its objects were made at their instants"
     NOT_UTC = "its objects were made at other times than their instants read as UTC"
-    UNSURE = "nothing says whose clock its instants are"
+    UNSURE = "nothing shows the time zone of its instants"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class KnownZone:
         return -self.example.steps * 15 if self.example else 0
 
     @property
-    def tells_age(self) -> bool:
+    def knows_age(self) -> bool:
         """Whether the age of an instant is known."""
         return self.basis not in (ZoneBasis.NOT_UTC, ZoneBasis.UNSURE)
 
@@ -123,8 +123,8 @@ class KnownZone:
         if self.basis is not ZoneBasis.UNSURE:
             return None
         return (
-            "nothing says whose clock the table's instants are (hoodie.table.timeline.timezone is "
-            "LOCAL, and the times of its objects do not show it), so they are taken for UTC; "
+            "nothing shows the time zone of the table's instants (hoodie.table.timeline.timezone "
+            "is LOCAL, and the times of its objects do not show it), so they are taken for UTC; "
             "declare it as tideline.timezone"
         )
 

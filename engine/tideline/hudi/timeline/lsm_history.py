@@ -133,7 +133,7 @@ class LsmHistory(ArchivedTimeline):
             return max((int(name[1]) for name in names if name is not None), default=None)
         if not re.fullmatch(rb"[0-9]{1,18}", text):
             raise CorruptTableError(
-                "version of the archived timeline is no number",
+                "version of the archived timeline is not a number",
                 table=self.store.uri,
                 path=path,
                 value=text[:40],

@@ -92,7 +92,7 @@ class TimelineZone:
                 for fold in (0, 1)
             )
         except OverflowError as error:
-            raise CorruptTableError("instant time is no date", instant=time) from error
+            raise CorruptTableError("instant time is not a date", instant=time) from error
 
     def __str__(self) -> str:
         return self.name

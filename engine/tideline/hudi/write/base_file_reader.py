@@ -83,7 +83,7 @@ def open_stored_file(
             if not is_broken_footer(error):
                 raise
             raise CorruptTableError(
-                "base file is no parquet file",
+                "base file is not a parquet file",
                 table=ctx.table,
                 instant=base.instant,
                 path=base.path,

@@ -35,8 +35,8 @@ def checked_buckets(
         count, bucket = declared.count_in(piece.partition), bucket_of_file_id(piece.file_id)
         if bucket >= count:
             raise ConfigError(
-                f"the table is said to have {count} buckets here, but there is bucket {bucket}; "
-                f"correct {BUCKET_COUNT} or {EXPRESSIONS}",
+                f"the table is declared to have {count} buckets here, but there is bucket "
+                f"{bucket}; correct {BUCKET_COUNT} or {EXPRESSIONS}",
                 table=table.location.uri,
                 path=piece.group,
             )
@@ -48,7 +48,7 @@ def checked_buckets(
     if stranger is not None:
         count = declared.count_in(stranger.partition)
         raise ConfigError(
-            f"key {stranger.record_key!r} is not where {count} buckets would have it; correct "
+            f"key {stranger.record_key!r} is not where {count} buckets would place it; correct "
             f"{BUCKET_COUNT}, {BUCKET_HASH_FIELD} or {EXPRESSIONS}",
             table=table.location.uri,
             path=stranger.path,
@@ -81,7 +81,7 @@ def inferred_buckets(
         numbers = "any number" if found is None else _some(found)
         raise ConfigError(
             "the table has a bucket index of Hudi's, and its keys do not say how many buckets it "
-            f"has ({numbers} would do): declare {BUCKET_COUNT}",
+            f"has ({numbers} would fit): declare {BUCKET_COUNT}",
             table=table.location.uri,
             path=files[0].path if files else None,
         )

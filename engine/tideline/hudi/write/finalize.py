@@ -45,7 +45,7 @@ def delete_unreported_files(
 def _objection(instant: InstantTime, path: str) -> str | None:
     file = parse_data_file(*split_path(path), 0)
     if file is None:
-        return "it is no data file"
+        return "it is not a data file"
     if isinstance(file, BaseFile) and file.instant != instant:
         return f"instant {file.instant} wrote it"
     return None

@@ -41,8 +41,8 @@ def key_hash_of(transaction: WriteTransaction, view: FileSystemView) -> KeyHash:
         highest = max(live_buckets(view, partition), default=0)
         if highest >= buckets.count_in(partition):
             raise ConfigError(
-                f"the partition has bucket {highest}, so it has other than "
-                f"{buckets.count_in(partition)} buckets; declare {EXPRESSIONS}",
+                f"the partition has bucket {highest}, so its number of buckets is not "
+                f"{buckets.count_in(partition)}; declare {EXPRESSIONS}",
                 table=transaction.table.location.uri,
                 path=partition or ".",
             )

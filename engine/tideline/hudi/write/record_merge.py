@@ -27,6 +27,7 @@ from tideline.hudi.table.ordering_value import is_lower
 from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.hudi.write.virtual_key import column_at
+from tideline.wording import counted
 
 Positions = npt.NDArray[np.int64]
 
@@ -47,7 +48,9 @@ class IncomingRows:
         """
         keys = _single(incoming.column(RECORD_KEY), pa.string())
         if keys.null_count:
-            raise InvalidDataError(f"{keys.null_count} incoming rows have no record key")
+            raise InvalidDataError(
+                f"{counted(keys.null_count, 'incoming row')} without a record key"
+            )
         columns = [_single(incoming.column(field.name), field.type) for field in schema]
         deletes = np.zeros(incoming.num_rows, dtype=np.bool_)
         if IS_DELETE in incoming.schema.names:

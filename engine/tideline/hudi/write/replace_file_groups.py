@@ -28,6 +28,7 @@ from tideline.hudi.write.workload_profile import inflight_metadata
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WrittenFiles
 from tideline.hudi.write.write_step import combines, handle_context, record_bytes
+from tideline.wording import counted
 
 PartitionChoice = Callable[[ActiveTimeline], Sequence[str]]
 """Which partitions go; called inside the transaction with the timeline as it is then."""
@@ -43,7 +44,7 @@ def execute_delete_partition(
     unknown = sorted(set(partitions) - known)
     if unknown:
         raise InvalidDataError(
-            f"{len(unknown)} of the partitions to delete do not exist",
+            f"{counted(len(unknown), 'partition')} to delete not found",
             table=table.location.uri,
             value=unknown[0],
         )

@@ -134,8 +134,8 @@ def with_room_for_inserts(
 ) -> BucketPlan:
     """`plan` with an insert bucket in every one of `partitions` that has no place for inserts.
 
-    A profile that overlooked a new key would send it nowhere, or to the log of a file group, where
-    no index finds it again. A bucket that receives no row writes no file.
+    A profile that overlooked a new key would send it to no bucket, or to the log of a file group,
+    where no index finds it again. A bucket that receives no row writes no file.
     """
     buckets = list(plan.buckets)
     weights, totals = dict(plan.insert_weights), dict(plan.total_inserts)

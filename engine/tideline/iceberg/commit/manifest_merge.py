@@ -49,7 +49,7 @@ class MergePolicy:
                 int(properties.get("commit.manifest.min-count-to-merge", cls().count_min)),
             )
         except ValueError as error:
-            message = f"a table property commit.manifest.* is no whole number: {error}"
+            message = f"a table property commit.manifest.* is not a whole number: {error}"
             raise ConfigError(message) from error
 
 

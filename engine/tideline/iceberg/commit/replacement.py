@@ -45,7 +45,7 @@ class RewriteFiles:
             raise InvalidDataError("a rewrite that replaces no delete file cannot add one")
         for file in (*self.removed_data, *self.added_data):
             if file.content is not FileContent.DATA:
-                raise InvalidDataError("a delete file is no data file", path=file.file_path)
+                raise InvalidDataError("a delete file is not a data file", path=file.file_path)
         added = {file.file_path for file in self.added_data}
         clash = next((one for one in self.removed_data if one.file_path in added), None)
         if clash is not None:

@@ -93,7 +93,7 @@ def _check_fits(rewrite: RewriteFiles, metadata: TableMetadata) -> None:
     """Refuses what the table's format version has no place for."""
     ref = metadata.refs.get(rewrite.branch)
     if ref is not None and ref.type != "branch":
-        raise ConfigError("a snapshot goes on a branch, this is a tag", value=rewrite.branch)
+        raise ConfigError("snapshots go on branches, and this is a tag", value=rewrite.branch)
     for added in rewrite.added_deletes:
         file, version = added.file, metadata.format_version
         is_position_file = file.content.name == "POSITION_DELETES" and not file.is_deletion_vector

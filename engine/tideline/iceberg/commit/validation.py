@@ -40,11 +40,11 @@ def find_conflict(io: FileIO, metadata: TableMetadata, rewrite: RewriteFiles) ->
     """Why `rewrite` must not be committed on top of `metadata`, None when nothing is against it."""
     head = metadata.ref_snapshot(rewrite.branch)
     if head is None:
-        return f"branch {rewrite.branch} does not exist any more"
+        return f"branch {rewrite.branch} no longer exists"
     since = snapshots_since(metadata, head, rewrite.starting_snapshot_id)
     if since is None:
         return (
-            f"snapshot {rewrite.starting_snapshot_id}, which was rewritten, is no ancestor of "
+            f"snapshot {rewrite.starting_snapshot_id}, which was rewritten, is not an ancestor of "
             f"snapshot {head.snapshot_id} that branch {rewrite.branch} leads to now"
         )
     if metadata.format_version < 2 or not rewrite.removed_data:

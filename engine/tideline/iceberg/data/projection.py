@@ -156,7 +156,7 @@ def _default(field: NestedField) -> pa.Scalar:
             return pa.scalar(value).cast(kind)
         return pa.scalar(value, kind)
     except (ValueError, TypeError) as error:
-        message = f"the default of column {field.name!r} is no {field.type}"
+        message = f"the default of column {field.name!r} is not of type {field.type}"
         raise CorruptTableError(message, value=value) from error
 
 

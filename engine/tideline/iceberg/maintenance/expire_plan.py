@@ -7,7 +7,7 @@
    `max-snapshot-age-ms` (property `history.expire.max-snapshot-age-ms`, 5 days), up to the first
    that is neither. A tag keeps its snapshot.
 3. A snapshot that no remaining branch or tag leads to goes when it is older than `older_than_ms`.
-4. Snapshots named by id go besides, unless a branch or tag leads to one.
+4. Snapshots named by id are expired too, unless a branch or tag leads to one.
 
 Source: Iceberg's `ExpireSnapshots` and the specification, "Snapshot Retention Policy".
 """
@@ -61,7 +61,7 @@ class ExpireOptions:
 
 @dataclass(frozen=True, slots=True)
 class UsedMetadata:
-    """What manifest lists of the snapshots that stay tell: which specs their manifests have, and
+    """What manifest lists of the snapshots that stay say: which specs their manifests have, and
     whether there are delete files, which may need columns that were dropped."""
 
     spec_ids: frozenset[int]
@@ -193,11 +193,11 @@ class _Retention:
 def _named(
     snapshot_ids: Iterable[int], refs: dict[str, SnapshotRef], metadata: TableMetadata
 ) -> set[int]:
-    """Snapshots that shall go by their ids; those that are gone already are no mistake."""
+    """Snapshots to expire by their ids; those that are gone already are no mistake."""
     named = set(snapshot_ids)
     for name, ref in refs.items():
         if ref.snapshot_id in named:
-            message = f"A snapshot that {name} leads to cannot be expired"
+            message = f"a snapshot that {name} leads to cannot be expired"
             raise ConfigError(message, table=metadata.location, value=ref.snapshot_id)
     return named
 

@@ -5,7 +5,7 @@
 2. After a commit that certainly took place, read the table again and delete the files that the
    expired snapshots led to and no snapshot leads to now (expired_files.py).
 
-Whoever dies in between leaves orphans, never a snapshot without its files. After an unknown outcome
+A death in between leaves orphans, never a snapshot without its files. After an unknown outcome
 nothing is deleted.
 """
 

@@ -3,8 +3,8 @@
 1. Manifests of expired snapshots that no remaining snapshot lists are candidates. So are the live
    files in them: a file that such a manifest lists as deleted is live in another one, or was
    expired before.
-2. The remaining snapshots' manifests are read, and whatever is live in them is no candidate. When
-   one cannot be read, the search fails: nothing is known to be unreachable then.
+2. The remaining snapshots' manifests are read, and what is live in them is no candidate. When one
+   cannot be read, the search fails: nothing is known to be unreachable then.
 3. What is left goes in the order data and delete files, manifests, lists, statistics, so that a
    list is there as long as something is to be found through it.
 

@@ -193,7 +193,7 @@ def _spec(metadata: TableMetadata, spec_id: int | None) -> PartitionSpec:
     wanted = metadata.default_spec_id if spec_id is None else spec_id
     by_id: Mapping[int, PartitionSpec] = {one.spec_id: one for one in metadata.partition_specs}
     if wanted not in by_id:
-        message = "The table has no partition spec of this id"
+        message = "the table has no partition spec of this id"
         raise ConfigError(message, table=metadata.location, value=wanted)
     return by_id[wanted]
 
@@ -202,7 +202,7 @@ def _positions(spec: PartitionSpec, sort_by: Sequence[str]) -> tuple[int, ...]:
     at = {field.name: position for position, field in enumerate(spec.fields)}
     unknown = [name for name in sort_by if name not in at]
     if unknown:
-        message = f"Manifests of spec {spec.spec_id} are sorted by its fields: {', '.join(at)}"
+        message = f"manifests of spec {spec.spec_id} are sorted by its fields: {', '.join(at)}"
         raise ConfigError(message, value=", ".join(unknown))
     if sort_by:
         return tuple(at[name] for name in sort_by)

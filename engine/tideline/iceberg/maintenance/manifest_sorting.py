@@ -19,7 +19,7 @@ from tideline.iceberg.scan.manifests import read_ahead
 from tideline.iceberg.table.file_io import FileIO
 
 ENTRIES_MAX = 100_000
-"""Entries that are held at the same time; with column metrics each takes some kilobytes."""
+"""Entries that are held at once; with column metrics each takes some kilobytes."""
 
 _Key = tuple[SortValue, ...]
 

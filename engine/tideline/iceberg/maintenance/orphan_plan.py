@@ -1,4 +1,4 @@
-"""What counts as an orphan, and what is left alone whatever metadata says; pure.
+"""What counts as an orphan, and what is left alone regardless of metadata; pure.
 
 1. Files are the same when their paths are, and their schemes and authorities (buckets) are equal or
    declared equal: `s3a` and `s3n` are `s3` anyway, and a location without a scheme matches any.
@@ -65,7 +65,7 @@ class OrphanOptions:
             return now_ms - AGE_MS_DEFAULT
         if not self.is_forced and now_ms - self.older_than_ms < AGE_MS_MIN:
             message = (
-                "Orphan files younger than 24 hours may belong to a commit under way: choose an "
+                "orphan files younger than 24 hours may belong to a commit under way: choose an "
                 "earlier older_than, or force it when nothing else writes"
             )
             raise ConfigError(message, value=self.older_than_ms)
@@ -128,7 +128,7 @@ class ReachablePaths:
         self._by_hash[key] = number
 
     def is_known(self, path: str) -> bool:
-        """Whether metadata names the path, whatever the scheme."""
+        """Whether metadata names the path, with any scheme."""
         return hash(path) in self._by_hash
 
     def mismatch(self, file: FileUri) -> str | None:

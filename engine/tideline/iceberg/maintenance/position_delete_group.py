@@ -1,4 +1,4 @@
-"""One group of position delete files written anew, sorted by path and position.
+"""One group of position delete files rewritten, sorted by path and position.
 
 1. A deleted position is kept when its data file belongs to the table, in this partition, and is no
    younger than the delete file: otherwise it deletes nothing, and must not begin to when it comes
@@ -46,7 +46,7 @@ from tideline.iceberg.table.table_operations import data_location
 
 GRANULARITY_PROPERTY = "write.delete.granularity"
 POSITIONS_MAX = 8_000_000
-"""Positions that are held at the same time."""
+"""Positions that are held at once."""
 
 _BATCH_ROWS = 8192
 
@@ -180,7 +180,7 @@ class _Output:
         group = self._rewrite.group
         file = self._writer.finish(spec_id=group.spec_id, partition=group.partition)
         self._writer = None
-        # Whole paths, whatever the footer has: readers go by bounds that are equal.
+        # Whole paths, regardless of the footer: readers rely on bounds that are equal.
         yield replace(
             file,
             content=FileContent.POSITION_DELETES,

@@ -53,7 +53,7 @@ def delete_rewrite_options(
     """Iceberg's options of `rewrite_position_delete_files`. Raises ConfigError."""
     unknown = sorted(set(options) - _OPTIONS)
     if unknown:
-        message = "There is no such option of a rewrite of position deletes"
+        message = "there is no such option of a rewrite of position deletes"
         raise ConfigError(message, value=", ".join(unknown))
     target = properties.get(DELETE_TARGET_PROPERTY, str(TARGET_SIZE_BYTES_DEFAULT))
     return RewriteOptions.parse(options, properties={TARGET_SIZE_PROPERTY: target})
@@ -112,7 +112,7 @@ def plan_position_deletes(
         if file.content is not FileContent.POSITION_DELETES or file.is_deletion_vector:
             continue
         if metadata.format_version > 2:
-            message = "Position delete files of a version 3 table must become deletion vectors"
+            message = "position delete files of a version 3 table must become deletion vectors"
             raise UnsupportedTableError(message, table=metadata.location, path=file.file_path)
         path = referenced_data_file(file)
         reason = _unreadable(entry)

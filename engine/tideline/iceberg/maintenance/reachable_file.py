@@ -53,7 +53,7 @@ class ReachableFile:
 
 @dataclass(slots=True)
 class FileTally:
-    """How many files of each kind, and their bytes as far as metadata tells."""
+    """How many files of each kind, and their bytes as far as metadata says."""
 
     counts: Counter[FileKind] = field(default_factory=Counter)
     size_bytes: int = 0
@@ -75,7 +75,7 @@ def live_files(body: bytes, *, path: str) -> Iterator[ReachableFile]:
     Raises CorruptTableError.
     """
     container = open_container(body, path=path)
-    message = "A manifest lacks fields that the specification requires"
+    message = "a manifest lacks fields that the specification requires"
     with faults_named(message, path=path):
         entry = {field["field-id"]: field for field in container.schema["fields"]}
         file = {one["field-id"]: one for one in not_null(entry[_DATA_FILE]["type"])["fields"]}

@@ -52,7 +52,7 @@ _CONTROL = f"/{CONTROL_FOLDER}/"
 
 @dataclass(frozen=True, slots=True)
 class OrphanRun:
-    """What was deleted; `saved` are planned files that a commit had taken in meanwhile."""
+    """What was deleted; `saved` are planned files that a commit has taken in since."""
 
     deleted: tuple[OrphanFile, ...]
     saved: tuple[OrphanFile, ...]
@@ -93,7 +93,7 @@ def execute_orphans(operations: TableOperations, plan: OrphanPlan) -> OrphanRun:
     loaded = operations.load()
     refuse_without_gc(loaded.metadata)
     if loaded.metadata.table_uuid != plan.table_uuid:
-        message = "The orphans were planned for another table at this place"
+        message = "the orphans were planned for another table at this place"
         raise ConflictError(
             message, table=loaded.metadata.location, value=loaded.metadata.table_uuid
         )
@@ -169,8 +169,8 @@ class _Search:
                     self.left_alone[reason] += 1
         if conflicts and self.mode is PrefixMismatch.ERROR:
             message = (
-                "Metadata names listed files with another scheme or authority; say which are equal "
-                "with equal_schemes and equal_authorities, or choose a prefix_mismatch_mode"
+                "metadata names listed files with another scheme or authority; name those that are "
+                "equal with equal_schemes and equal_authorities, or choose a prefix_mismatch_mode"
             )
             named = "; ".join(sorted(conflicts)[:_CONFLICTS_NAMED_MAX])
             raise ConfigError(message, table=self.metadata.location, value=named)
@@ -248,7 +248,7 @@ def _locations(
     for location in dict.fromkeys(one.rstrip("/") for one in wanted):
         place = f"{places.of(location)}/"
         if table.startswith(place) and table != place:
-            message = "A folder around the table's own may hold other tables: name one below it"
+            message = "a folder around the table's own may hold other tables: name one below it"
             raise ConfigError(message, table=metadata.location, path=location)
         if not places.is_own(place):
             continue

@@ -3,9 +3,9 @@
 1. Plan on the branch's manifests (manifest_plan.py), sort the entries of each group and write them
    to new manifests as existing files, with the sequence numbers, snapshot and row ids they have.
 2. Publish a snapshot of operation `replace` with the new manifests in place of the old ones.
-3. When the table changed meanwhile, what was written still fits as long as all manifests of its
-   group are still there; manifests that came stay as they are. Groups that lost one are planned
-   again from what is there now.
+3. When the table has changed, what was written still fits as long as all manifests of its group are
+   still there; manifests that came stay as they are. Groups that lost one are planned again from
+   what is there now.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.retry import RetryPolicy
 from tideline.iceberg.table.table_operations import CommitOutcome, Conflicted, TableOperations
+from tideline.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,9 @@ class _Reclustering:
             )
         written = sum(one.existing_files_count or 0 for one in created)
         if written != entries.total:
-            message = f"Manifests of {entries.total} files became manifests of {written}"
+            message = (
+                f"manifests of {counted(entries.total, 'file')} became manifests of {written:,}"
+            )
             raise CorruptTableError(message, table=metadata.location)
         self.entries_by_group[group] = entries.total
         return created

@@ -1,7 +1,7 @@
 """Rewrite position delete files (version 2): fewer and larger ones, without what deletes nothing.
 
 1. Plan on the newest snapshot (position_delete_search.py).
-2. Write each group anew (position_delete_group.py).
+2. Rewrite each group (position_delete_group.py).
 3. Replace the files in one commit, or in at most `partial-progress.max-commits`. New files carry
    the highest sequence number of those they replace: they must not apply to younger data.
 

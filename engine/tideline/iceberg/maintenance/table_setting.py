@@ -1,4 +1,4 @@
-"""Table properties that maintenance goes by, as typed values."""
+"""Table properties that maintenance uses, as typed values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def whole_property(properties: Mapping[str, str], name: str, default: int) -> in
     try:
         return default if text is None else int(text)
     except ValueError:
-        raise ConfigError(f"The table property {name} must be a whole number", value=text) from None
+        raise ConfigError(f"the table property {name} must be a whole number", value=text) from None
 
 
 def refuse_without_gc(metadata: TableMetadata) -> None:

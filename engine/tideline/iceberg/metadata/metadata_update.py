@@ -98,7 +98,7 @@ def unmet(metadata: TableMetadata, requirements: Iterable[Requirement]) -> str |
         match requirement:
             case AssertTableUuid(table_uuid):
                 if table_uuid != metadata.table_uuid:
-                    return f"the table is another one: {metadata.table_uuid}, not {table_uuid}"
+                    return f"this is another table: {metadata.table_uuid}, not {table_uuid}"
             case AssertRefSnapshotId(name, snapshot_id):
                 ref = metadata.refs.get(name)
                 found = None if ref is None else ref.snapshot_id

@@ -69,7 +69,7 @@ def decode_value(type_: FieldType, body: bytes) -> Any:
             return body.decode()
         return uuid.UUID(bytes=bytes(body)) if name == "uuid" else bytes(body)
     except (struct.error, ValueError) as error:
-        message = f"a bound is no {type_}: {error}"
+        message = f"a bound is not of type {type_}: {error}"
         raise CorruptTableError(message, value=body.hex()) from error
 
 

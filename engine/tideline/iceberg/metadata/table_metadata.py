@@ -205,7 +205,7 @@ class TableMetadata:
         try:
             return None if text is None else parse_json(text)
         except CorruptTableError as error:
-            message = "the property schema.name-mapping.default is no JSON"
+            message = "the property schema.name-mapping.default is not JSON"
             raise CorruptTableError(message, table=self.location) from error
 
 

@@ -24,7 +24,7 @@ def row_order(options: RewriteOptions, metadata: TableMetadata) -> RowOrder | No
     fields = tuple(_field(term, metadata) for term in options.sort_terms)
     fields = fields or metadata.sort_order().fields
     if not fields:
-        message = "the table has no sort order of its own: a sort must say by what"
+        message = "the table has no sort order of its own: name the columns to sort by"
         raise ConfigError(message, table=metadata.location)
     return RowOrder(fields, is_curve=options.strategy is RewriteStrategy.ZORDER)
 

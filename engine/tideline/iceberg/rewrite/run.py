@@ -46,6 +46,7 @@ from tideline.iceberg.table.table_operations import (
     data_location,
     unknown_error,
 )
+from tideline.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,9 @@ class _Run:
             self._commit_part(written)
         if len(self.failed_commits) > self.options.failed_commits_max:
             reasons = "; ".join(failed.reason for failed in self.failed_commits)
-            message = f"{len(self.failed_commits)} commits of a rewrite failed: {reasons}"
+            message = (
+                f"{counted(len(self.failed_commits), 'commit')} of a rewrite failed: {reasons}"
+            )
             unknown = next((one.unknown for one in self.failed_commits if one.unknown), None)
             if unknown is not None:
                 raise self._unknown(replace(unknown, reason=message))
@@ -281,5 +284,5 @@ def _row_error(group: FileGroup, added: Sequence[DataFile]) -> CorruptTableError
     if rows == group.rows or (has_deletes and rows < group.rows):
         return None
     first = group.tasks[0].data_file.file_path
-    message = f"a file group has {group.rows} rows by its metadata, but {rows} were read"
+    message = f"a file group has {counted(group.rows, 'row')} by its metadata, {rows:,} as read"
     return CorruptTableError(message, path=first)

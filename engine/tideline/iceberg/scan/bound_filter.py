@@ -104,11 +104,11 @@ def _column(name: str, schema: Schema) -> tuple[NestedField, PrimitiveType]:
     field = schema.find(name) or schema.find(name, case_sensitive=False)
     if field is None:
         known = ", ".join(one.name for one in schema.fields)
-        raise ConfigError(f"the filter names a column that is not there; there are {known}",
+        raise ConfigError(f"the filter names an unknown column; the columns are {known}",
                           value=name)  # fmt: skip
     if parts_of(field.type) or not _is_single(field, schema):
         raise ConfigError(
-            "a filter cannot ask for a whole struct, nor for what is in a list or map", value=name
+            "a filter cannot compare a whole struct, or values in a list or map", value=name
         )
     return field, field.type  # type: ignore[return-value]
 
@@ -138,7 +138,9 @@ def _predicate(
             return NEVER if operator is Operator.IS_NAN else _not_null(field_id, type_)
     elif operator in (Operator.STARTS_WITH, Operator.NOT_STARTS_WITH):
         if str(type_) not in _TEXTS:
-            raise ConfigError(f"LIKE is for texts, and the column is a {type_}", value=column)
+            raise ConfigError(
+                f"LIKE compares strings, but the column is of type {type_}", value=column
+            )
     elif operator in (Operator.EQUAL, Operator.IN, Operator.NOT_EQUAL, Operator.NOT_IN):
         return _equality(field_id, type_, operator, values)
     elif values and not values[0].is_exact:

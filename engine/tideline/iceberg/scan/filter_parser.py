@@ -171,7 +171,7 @@ class _Parser:
         prefix, wildcard = _like_prefix(pattern.text)
         if prefix is None or pattern.kind is not LiteralKind.STRING:
             raise ConfigError(
-                "LIKE takes a text whose only wildcard is a % at its end", value=pattern.text
+                "LIKE takes a string whose only wildcard is a % at its end", value=pattern.text
             )
         if not wildcard:
             return Predicate(column, Operator.EQUAL, (Literal(pattern.kind, prefix),))

@@ -44,7 +44,7 @@ def partition_value(transform: Transform, type_: PrimitiveType, value: Any) -> A
             return (year - 1970) * 12 + month - 1
         case "year":
             return _year_and_month(days)[0] - 1970
-    raise ValueError(f"{transform} is no known transform")
+    raise ValueError(f"{transform} is not a known transform")
 
 
 def _hash_bytes(type_: PrimitiveType, value: Any) -> bytes:

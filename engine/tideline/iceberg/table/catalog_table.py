@@ -152,7 +152,7 @@ class CatalogTable:
         except NoSuchTableError as error:
             raise self._missing() from error
         except (ForbiddenError, UnauthorizedError) as error:
-            message = f"the catalog refuses us: {error}"
+            message = f"the catalog denies access: {error}"
             raise StorageUnavailableError(message, table=self._name) from error
         except Exception as error:  # a catalog's client raises any exception
             return self._settle(base, asked, changes, error)
@@ -182,7 +182,7 @@ class CatalogTable:
                 if now.metadata_location == base.metadata_location and not isinstance(
                     error, CommitFailedException
                 ):
-                    message = f"the catalog does not take the change: {error}"
+                    message = f"the catalog rejects the change: {error}"
                     raise UnsupportedTableError(message, table=self._name) from error
                 return Conflicted(str(error))
         return Unknown(f"the catalog may have committed: {error!r}")

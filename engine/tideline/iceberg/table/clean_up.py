@@ -14,6 +14,7 @@ from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.table_roots import TableRoots
 from tideline.storage.nested_tables import is_table_metadata_file
+from tideline.wording import counted
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ def remove_quietly(io: FileIO, locations: Iterable[str]) -> None:
     try:
         io.remove_written(listed)
     except TidelineError as error:
-        _log.warning("left %d files that nothing uses: %s", len(listed), error)
+        _log.warning("left %s that nothing uses: %s", counted(len(listed), "file"), error)
 
 
 def remove_old_metadata(io: FileIO, metadata: TableMetadata, dropped: Iterable[str]) -> None:
@@ -39,4 +40,4 @@ def remove_old_metadata(io: FileIO, metadata: TableMetadata, dropped: Iterable[s
     try:
         roots.remove_many(own, "the removal of old metadata")
     except TidelineError as error:
-        _log.warning("left %d old metadata files: %s", len(own), error)
+        _log.warning("left %s: %s", counted(len(own), "old metadata file"), error)

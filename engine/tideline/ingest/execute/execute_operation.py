@@ -26,6 +26,7 @@ from tideline.ingest.operation.operation import (
     RunService,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.wording import counted
 
 _SYSTEM_CLOCK = SystemClock()
 
@@ -124,7 +125,8 @@ def _roll_back(operation: Operation, work: RollBack) -> OperationResult:
         Outcome.SUCCEEDED,
         rolled_back=tuple(str(item.instant) for item in undone),
         notes=tuple(
-            f"rolled back {item.instant} ({item.action}): {len(item.deleted)} files deleted"
+            f"rolled back {item.instant} ({item.action}): {counted(len(item.deleted), 'file')} "
+            "deleted"
             for item in undone
         ),
     )

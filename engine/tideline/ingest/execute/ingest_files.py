@@ -154,7 +154,7 @@ def _still_there(
     files = tuple(file for file in planned if file.identity in present)
     if len(files) < len(planned):
         gathered.notes.append(
-            f"{len(planned) - len(files)} files changed or went since they were planned"
+            f"{counted(len(planned) - len(files), 'file')} changed or removed since the plan"
         )
     return tuple(file for file in files if checkpoint is None or not checkpoint.has_taken(file))
 
@@ -356,7 +356,7 @@ class _Attempt:
         kind = config.index.type
         if not keep_unique(table.hoodie_table, kind, config.lock_timing):
             return ()
-        return (f"the table says from now on that its keys are {IN_TABLE} ({kind})",)
+        return (f"the table now states that its keys are {IN_TABLE} ({kind})",)
 
     def _require_rows(self, rows: DataFrame) -> None:
         """Raise InvalidDataError where the first batch cannot decide what the table will be."""

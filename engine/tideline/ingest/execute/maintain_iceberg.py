@@ -143,7 +143,7 @@ def _expire(run: _Run) -> OperationResult:
         case None:
             return OperationResult(run.operation.id, Outcome.NOTHING, "no snapshot is old enough")
         case Conflicted(reason=reason):
-            raise ConflictError(f"other writers were faster, again and again: {reason}")
+            raise ConflictError(f"other writers always committed first: {reason}")
         case Unknown() as unknown:
             raise _unknown(run, unknown, "the snapshots are expired")
     plan = done.plan

@@ -63,7 +63,7 @@ def execute_savepoint(operation: Operation, work: MakeSavepoint) -> OperationRes
     return OperationResult(
         operation.id,
         Outcome.SUCCEEDED,
-        f"{made.file_count} files are kept as of this instant",
+        f"kept {counted(made.file_count, 'file')} as of this instant",
         instant=str(made.instant),
     )
 

@@ -68,7 +68,7 @@ class SparkPods:
                 raise ConfigError(f"is of version {version}, known is {_VERSION}", path=path)
             return cls(**content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ConfigError(f"these are no Spark pods: {error}", path=path) from error
+            raise ConfigError(f"not a description of Spark pods: {error}", path=path) from error
 
 
 @dataclass(frozen=True, slots=True)

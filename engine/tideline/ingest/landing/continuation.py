@@ -123,7 +123,7 @@ def _is_newer(other: Checkpoint, own: Checkpoint | None, claim: Claim) -> bool:
 def _moved(claim: Claim, checkpoint: Checkpoint) -> str:
     return (
         f"the checkpoint is of files in {checkpoint.prefix}, and source.path is {claim.prefix} now:"
-        " take the change back; or, if the files were moved along, say so with source.movedFrom;"
+        " revert the change; or, if the files were moved along, say so with source.movedFrom;"
         " or give the ingest a new name to have everything at the new path taken in"
     )
 

@@ -137,7 +137,8 @@ class Landing:
         shown = ", ".join(self.strangers[:_NAMES_SHOWN])
         more = ", ..." if len(self.strangers) > _NAMES_SHOWN else ""
         endings = " or ".join(file_format.endings)
-        return f"{len(self.strangers)} files are left alone, not ending in {endings}: {shown}{more}"
+        left = counted(len(self.strangers), "file")
+        return f"left alone {left} whose name does not end in {endings}: {shown}{more}"
 
 
 def list_landing(store: ObjectStore, file_format: FileFormat) -> Landing:

@@ -92,7 +92,7 @@ class _TypeReader:
             return ColumnType("struct", fields=self._read_members(depth))
         if name in ("byte", "short", "tinyint", "smallint"):
             raise ValueError(f"Hudi's Avro schemas have no {word}: use int")
-        raise ValueError(f"{word!r} is no column type; {_ALLOWED}")
+        raise ValueError(f"{word!r} is not a column type;  {_ALLOWED}")
 
     def expect_end(self) -> None:
         if self._next != len(self._tokens):
@@ -129,7 +129,7 @@ class _TypeReader:
         while True:
             name = self._take()
             if not name.isidentifier() or name in members:
-                raise ValueError(f"{name!r} is no valid or no unique member name of a struct")
+                raise ValueError(f"{name!r} is not a valid and unique member name of a struct")
             self._expect(":")
             members[name] = self.read_type(depth + 1)
             separator = self._take()

@@ -51,7 +51,7 @@ class OperationKind(Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> OperationKind | None:
-        """The kind of the table service that goes by this name today."""
+        """The kind of the table service that has this name today."""
         named = (one for one in all_services() if one.name == value and one.stored_name != value)
         return next((cls(one.stored_name) for one in named), None)
 
@@ -218,7 +218,7 @@ Work = (
 class Operation:
     """One piece of work on one table.
 
-    `writer` names the process that carries it out, where others can tell when that is gone; it is
+    `writer` names the process that carries it out, where others can know when that is gone; it is
     no part of the plan.
     """
 
@@ -262,21 +262,23 @@ class Operation:
         """Raises ConfigError when `content` is no operation of this version."""
         try:
             if content["version"] != _VERSION:
+                found = content["version"]
                 raise ConfigError(
-                    f"This operation is of version {content['version']}, known is {_VERSION}"
+                    f"this operation has version {found}, this release knows {_VERSION}"
                 )
             work = _read_work(OperationKind(content["kind"]), content["work"])
             return cls(str(content["id"]), _read_table(content["table"]), work)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(
-                f"This is no operation: {type(error).__name__} {error}", value=str(content)[:200]
+                f"this is not an operation: {type(error).__name__} {error}",
+                value=str(content)[:200],
             ) from error
 
 
 def operation_id(table_name: str, kind: OperationKind, *basis: object) -> str:
     """An id from what the operation does, fit to be the name of a Kubernetes Job.
 
-    `table_name` only makes it readable; `basis` must tell operations apart.
+    `table_name` only makes it readable; `basis` must distinguish operations.
     """
     digest = blake2b(digest_size=_DIGEST_BYTES)
     for part in (table_name, kind.value, *basis):

@@ -13,12 +13,13 @@ from enum import Enum
 from typing import Any
 
 from tideline.errors import ConfigError, ConflictError, StorageUnavailableError, UnknownOutcomeError
+from tideline.wording import counted
 
 RESULT_BYTES_MAX = 4_096
 WORKER_DIED = "WorkerDied"
-"""The `error` when whoever carried the operation out, or its Java, is gone."""
+"""The `error` when the process that carried the operation out, or its Java, is gone."""
 STOPPED = "Stopped"
-"""The `error` when whoever carried it out was told to stop."""
+"""The `error` when the process that carried it out was asked to stop."""
 
 _EXIT_CODES_SAFE_TO_RETRY = (
     ConflictError.exit_code,
@@ -52,7 +53,7 @@ class OperationResult:
 
     A rewrite reads files and writes others in their place; what is deleted is freed in the store.
     `audit` says what a service did, file by file. It is the first to go when a result has to be
-    short: the figures are in the commit's metadata as well.
+    short: the metrics are in the commit's metadata as well.
     """
 
     id: str
@@ -83,9 +84,9 @@ class OperationResult:
 
     @property
     def is_safe_to_retry(self) -> bool:
-        """Whether doing the same again may help, and nobody has to correct anything first.
+        """Whether doing the same again may help, and nothing has to be corrected first.
 
-        An unknown outcome is: an operation is bound to a checkpoint, or to a plan, that tells the
+        An unknown outcome is: an operation is bound to a checkpoint, or to a plan, that shows the
         next attempt whether the commit took place.
         """
         return self.exit_code in _EXIT_CODES_SAFE_TO_RETRY or self.error in (WORKER_DIED, STOPPED)
@@ -128,7 +129,7 @@ class OperationResult:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(
-                f"This is no result of an operation: {error}", value=str(content)[:200]
+                f"this is not the result of an operation:  {error}", value=str(content)[:200]
             ) from error
 
 
@@ -173,7 +174,7 @@ def _cut(result: OperationResult, text_max: int, items_max: int) -> OperationRes
     )
     notes = fewer(result.notes)
     if len(skipped) < len(result.skipped):
-        notes = (*notes, f"{len(result.skipped)} files skipped in all")
+        notes = (*notes, f"{counted(len(result.skipped), 'file')} skipped in all")
     return replace(
         result,
         message=shorter(result.message),

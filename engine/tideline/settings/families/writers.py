@@ -28,7 +28,7 @@ SETTINGS = (
     text(
         "tideline.timezone",
         "",
-        "whose clock the instants are, where `hoodie.table.timeline.timezone` is LOCAL: "
+        "the time zone of the instants, where `hoodie.table.timeline.timezone` is LOCAL: "
         "`America/Los_Angeles`, `+05:30`, `UTC`; as an option too",
     ),
     settles(

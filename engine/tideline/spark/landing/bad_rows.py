@@ -209,7 +209,7 @@ def explain_csv(
         return "", f"it has {has}"
     for name, value in zip(names, values, strict=True):
         if value and nulls.get(name.lower()):
-            return name, f"{shortened(value)!r} is no {kinds.get(name.lower(), 'value')}"
+            return name, f"{shortened(value)!r} is not of type {kinds.get(name.lower(), 'value')}"
     return "", "it does not fit its columns"
 
 
@@ -220,13 +220,13 @@ def explain_json(
     try:
         values = json.loads(record)
     except (ValueError, RecursionError) as error:
-        return "", f"it is no JSON: {error}"
+        return "", f"it is not JSON: {error}"
     if not isinstance(values, dict):
-        return "", "it is no JSON object"
+        return "", "it is not a JSON object"
     for name, value in values.items():
         if value is not None and nulls.get(name.lower()):
             kind = kinds.get(name.lower(), "value")
-            return name, f"{shortened(json.dumps(value))} is no {kind}"
+            return name, f"{shortened(json.dumps(value))} is not of type {kind}"
     return "", "a value inside it does not fit its type"
 
 

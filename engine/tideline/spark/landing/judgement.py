@@ -156,7 +156,7 @@ def narrow(paths: Sequence[str], failure: Failure) -> dict[str, str]:
             low = place + 1
         else:
             high = place
-    return {paths[low]: f"it does not go with the files before it: {reason}"}
+    return {paths[low]: f"it does not match the files before it: {reason}"}
 
 
 def _judge_rows(intake: Intake, paths: Sequence[str], rows_max: int | None) -> Verdict:

@@ -95,7 +95,7 @@ def cast_faults(rows: DataFrame, table_schema: pa.Schema) -> list[RowFault]:
             continue
         column = column_named(item.name)
         is_bad = column.isNotNull() & column.try_cast(wanted).isNull()
-        reason = f"is no {wanted.simpleString()}"
+        reason = f"is not of type {wanted.simpleString()}"
         faults.append(RowFault(is_bad, item.name, reason, column.cast("string")))
     return faults
 

@@ -314,7 +314,7 @@ def _union(parts: list[SourceGroup]) -> DataFrame:
             known = merged.schema if merged else schema
             merged = evolve(known, schema, null_missing_columns=True)
         except InvalidDataError as error:
-            reason = f"it does not go with the files before it: {error.message}"
+            reason = f"it does not match the files before it: {error.message}"
             clashing |= dict.fromkeys(part.paths, reason)
     if clashing or merged is None:
         raise ClashingFilesError(clashing)

@@ -37,7 +37,7 @@ def load_view(
         view = table.read_view(timeline, partitions(timeline))
         if _cleans(table.timeline()) <= _cleans(timeline):
             return timeline, view
-    raise ConflictError("cleaning goes on all the time: try again", table=table.uri)
+    raise ConflictError("new cleans keep starting: try again", table=table.uri)
 
 
 def check_files_kept(

@@ -174,7 +174,7 @@ def _kept_slices(
         version = data_file and table.layout.names.slice_instant(data_file)
         if version is None or version not in versions.get(group, ()):
             raise ConfigError(
-                f"rows up to {end} can no longer be read: their files were cleaned since; "
+                f"rows up to {end} can no longer be read: their files have been cleaned; "
                 "read up to a later instant",
                 table=table.uri,
                 instant=end,

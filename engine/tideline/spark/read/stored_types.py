@@ -170,7 +170,7 @@ def _footer_schema(table: HoodieTable, file: BaseFile) -> pa.Schema:
         ) from error
     except pa.ArrowInvalid as error:
         raise CorruptTableError(
-            "base file is no Parquet file", table=table.uri, instant=file.instant, path=file.path
+            "base file is not a parquet file", table=table.uri, instant=file.instant, path=file.path
         ) from error
 
 

@@ -91,7 +91,8 @@ def time_limit(
         if not expired.is_set():
             raise
         raise ConflictError(
-            f"the service was not done after {seconds_max:g} seconds; its plan stays to be run",
+            f"the service did not finish within {seconds_max:g} s; its plan is kept for another "
+            "run",
             instant=instant,
         ) from error
     finally:

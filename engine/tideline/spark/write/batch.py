@@ -28,6 +28,7 @@ from tideline.read_limits import too_many_columns
 from tideline.spark.quoting import column_named
 from tideline.spark.write.keys import column_of, partition_path_column, record_key_column
 from tideline.spark.write.routing_sources import RoutingSources
+from tideline.wording import counted
 
 PARTITION_PATH = "_hoodie_partition_path"
 ARRIVAL = "_tideline_sequence"
@@ -197,9 +198,9 @@ def _refuse(
         return
     names = tuple(dict.fromkeys(shown))
     sample = rows.where(bad).select(*[column_of(name).alias(name) for name in names]).first()
-    have = "row has" if count == 1 else "rows have"
+    have = "has" if count == 1 else "have"
     raise InvalidDataError(
-        f"{count:,} incoming {have} {what}; nothing was written",
+        f"{counted(count, 'incoming row')} {have} {what}; nothing was written",
         table=table,
         value=None if sample is None else dict(zip(names, sample, strict=True)),
     )

@@ -44,6 +44,7 @@ from tideline.spark.write.bulk_insert import bulk_insert
 from tideline.spark.write.key_lookup import IS_GONE, LOCATED_FILE, LookupSettings, locate_keys
 from tideline.spark.write.keys import column_of, field_type
 from tideline.spark.write.tasks import BUCKET, ROWS_READ, SPARK_STAT_SCHEMA, WriteBuckets
+from tideline.wording import counted
 
 HASH_BUCKET = "_tideline_hash_bucket"
 BROADCAST_ROWS_MAX = 2_000_000
@@ -166,7 +167,7 @@ class SparkWriteEngine:
                 "by its record index; `tideline check --keys` names all such keys. Delete them "
                 "with hoodie.index.type=GLOBAL_SIMPLE, which finds every row, and write one row of "
                 "each again. If keys are unique in their partitions only, drop the record index "
-                "with Hudi and say so by `tideline declare --index SIMPLE`",
+                "with Hudi and declare it with `tideline declare --index SIMPLE`",
                 table=self._table.location.uri,
                 value=key,
             )
@@ -417,8 +418,8 @@ class SparkWriteEngine:
         """An input that changes between two reads of it must not lose rows unnoticed."""
         if self._inserts_rows and rows_read < self._counts.rows:
             raise InvalidDataError(
-                f"the input had {self._counts.rows} rows when inspected and {rows_read} when "
-                "written; it must not change during a write",
+                f"the input had {counted(self._counts.rows, 'row')} when inspected and "
+                f"{rows_read:,} when written; it must not change during a write",
                 table=self._table.location.uri,
                 value=len(plan.buckets),
             )

@@ -73,7 +73,7 @@ def _commit(body: bytes, instant: Instant, path: str) -> dict[str, Any]:
     try:
         content = parse_json(body, path=path, what="commit metadata") if body else {}
         if not isinstance(content, dict):
-            raise CorruptTableError("commit metadata is no JSON object", path=path)
+            raise CorruptTableError("commit metadata is not a JSON object", path=path)
     except (CorruptTableError, UnsupportedTableError) as error:
         error.instant = instant.time
         raise

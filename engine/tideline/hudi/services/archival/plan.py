@@ -31,6 +31,7 @@ from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,7 @@ def _why_nothing(
     commits = timeline.of(*COMMIT_ACTIONS).completed()
     _, commits_max = _limits(commits, config, facts)
     counted_on = " while cleaning counts on them" if commits_max > config.commits_max else ""
-    return f"{len(commits)} completed commits; archived above {commits_max}{counted_on}"
+    return f"{counted(len(commits), 'completed commit')}; archived above {commits_max}{counted_on}"
 
 
 def _held(hold: Hold | None) -> dict[str, str]:

@@ -41,6 +41,7 @@ from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.wording import counted
 
 PLAN_VERSION = 2
 
@@ -95,8 +96,8 @@ class CleaningPlan:
         kept = f"from {self.earliest.time} on" if self.earliest else "the newest of each file group"
         count = len(doomed)
         return Explanation(
-            f"{count} {'file' if count == 1 else 'files'} of {len(self.files)} partitions are "
-            f"older than what {self.policy} keeps ({kept})",
+            f"{counted(count, 'file')} of {counted(len(self.files), 'partition')} older than what "
+            f"{self.policy} keeps ({kept})",
             paths=tuple(file.path for file in doomed),
             bytes_deleted=sum(file.size_bytes or 0 for file in doomed),
             details={

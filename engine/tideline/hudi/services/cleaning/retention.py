@@ -77,7 +77,7 @@ def plan_retention(
 
     `known` is the zone of the instants; retention by hours waits until it is.
     """
-    if config.policy is CleaningPolicy.KEEP_LATEST_BY_HOURS and not known.tells_age:
+    if config.policy is CleaningPolicy.KEEP_LATEST_BY_HOURS and not known.knows_age:
         return NotDue(AGE_UNKNOWN)
     blocked = _blocked(timeline, config)
     if blocked is not None:
@@ -85,7 +85,8 @@ def plan_retention(
     completed = timeline.of(*COMMIT_ACTIONS).completed().instants
     since = _commits_since(completed, last)
     if since < config.trigger_commits:
-        return NotDue(f"{since} of {config.trigger_commits} commits completed since the last clean")
+        commits = counted(config.trigger_commits, "commit")
+        return NotDue(f"{since} of {commits} completed since the last clean")
     newest = completed[-1].time if completed else None
     pinned = tuple(time for time in config.pinned_instants if newest is None or time <= newest)
     earliest = earliest_retained(timeline, config, now_ms, known)
@@ -107,7 +108,7 @@ def is_empty_clean_due(
     known: KnownZone = KNOWN_UTC,
 ) -> bool:
     """Whether a clean without work is to be written down, so that others see how far it looked."""
-    if config.empty_clean_interval_hours is None or not known.tells_age:
+    if config.empty_clean_interval_hours is None or not known.knows_age:
         return False
     first = timeline.of(*COMMIT_ACTIONS).completed().first()
     since = last.time if last else first.time if first else None
@@ -210,9 +211,10 @@ def _blocked(timeline: ActiveTimeline, config: CleaningConfig) -> NotDue | None:
 def _why_all_is_kept(timeline: ActiveTimeline, config: CleaningConfig) -> str:
     completed = len(timeline.of(*COMMIT_ACTIONS).completed())
     if config.policy is CleaningPolicy.KEEP_LATEST_BY_HOURS:
-        return f"no commit completed within the {config.hours_retained} hours retained"
+        return f"no commit completed in the last {counted(config.hours_retained, 'hour')}"
     if completed <= config.commits_retained:
-        return f"all {completed} commits are retained ({config.commits_retained} are kept)"
+        kept = config.commits_retained
+        return f"{counted(completed, 'commit')} completed, the newest {kept} are kept"
     pending = timeline.of(*_CONSIDERED).pending().first()
     if pending is not None:
         return f"the pending {pending.action} {pending.time} needs what was there when it began"

@@ -55,7 +55,7 @@ class StandingFiles:
         for path in paths:
             name = split_path(path)[1]
             file = parse_data_file(partition, name, 0)
-            reason = "it is no data file" if file is None else None
+            reason = "it is not a data file" if file is None else None
             if file is not None and name in listed:
                 reason = self._reason(file, newest.get(name), is_read=name in read)
             if reason is not None:

@@ -38,6 +38,7 @@ from tideline.hudi.table.row_layout import RowLayout
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.wording import counted
 
 _NO_LOGS = (
     "no file groups to rewrite; those with logs are left alone, because records are merged in a "
@@ -197,7 +198,7 @@ def find_due(
     last = max(clusterings, default=None)
     commits = len(completed.after(last) if last else completed)
     since = f"since clustering {last}" if last else "since the table began"
-    reason = f"{commits} of {commits_max} commits {since}"
+    reason = f"{commits} of {counted(commits_max, 'commit')} {since}"
     return reason if commits >= commits_max else NotDue(reason)
 
 
@@ -305,7 +306,7 @@ def _pattern(regex: str) -> re.Pattern[str]:
         return re.compile(regex)
     except re.error as error:
         raise ConfigError(
-            "hoodie.clustering.plan.strategy.partition.regex.pattern is no regular expression: "
+            "hoodie.clustering.plan.strategy.partition.regex.pattern is not a regular expression: "
             f"{error}",
             value=regex,
         ) from error

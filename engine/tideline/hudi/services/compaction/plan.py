@@ -29,6 +29,7 @@ from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import AGE_UNKNOWN, KNOWN_UTC, KnownZone
 from tideline.hudi.timeline.zone import UTC_ZONE, TimelineZone
+from tideline.wording import counted
 
 PLAN_VERSION = 2
 CLOCK_MARGIN_MS = 10 * 60 * 1000
@@ -152,7 +153,7 @@ def find_due(
     if not deltas:
         return NotDue(f"no delta commits {_since(counted_from)}")
     seconds = None
-    if known.tells_age:
+    if known.knows_age:
         began_ms = known.zone.epoch_ms(counted_from or deltas[0].time)
         seconds = (known.zone.epoch_ms(now) - began_ms) // 1000
     return _judge(config, len(deltas), seconds, counted_from, last)
@@ -217,7 +218,7 @@ def _judge(
     enough = commits >= config.delta_commits_max
     late = seconds is not None and seconds >= config.delta_seconds_max
     by_number = f"{commits} of {config.delta_commits_max} delta commits"
-    by_time = f"{seconds} of {config.delta_seconds_max} seconds"
+    by_time = f"{seconds} of {counted(config.delta_seconds_max, 'second')}"
     if seconds is None:
         by_time = f"an unknown time ({AGE_UNKNOWN})"
     is_due, facts = {

@@ -111,7 +111,7 @@ def _pattern(regex: str) -> re.Pattern[str]:
         return re.compile(regex)
     except re.error as error:
         raise ConfigError(
-            f"hoodie.compaction.partition.path.regex is no regular expression: {error}",
+            f"hoodie.compaction.partition.path.regex is not a regular expression: {error}",
             value=regex,
         ) from error
 

@@ -24,6 +24,7 @@ from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.wording import counted
 
 PLAN_VERSION = 2
 _EXECUTION_CLASS = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
@@ -119,5 +120,5 @@ def plan_log_compaction(
         and max(len(piece.log_files), valid_blocks.get(piece.group, 0)) >= config.blocks_min
     )
     if not operations:
-        return NotDue(f"no file group has {config.blocks_min} log blocks")
+        return NotDue(f"no file group has {counted(config.blocks_min, 'log block')}")
     return LogCompactionPlan(operations, reason)

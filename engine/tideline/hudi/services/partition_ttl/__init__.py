@@ -1,1 +1,1 @@
-"""Partition TTL: dropping partitions that nobody wrote to for long enough."""
+"""Partition TTL: dropping partitions that no writer wrote to for long enough."""

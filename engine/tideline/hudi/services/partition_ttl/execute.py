@@ -126,7 +126,7 @@ def plan_table_partition_ttl(
         return NotDue(NO_PARTITIONS) if config.days_retained else outcome
     timeline = table.timeline() if timeline is None else timeline
     known = table.known_zone(timeline)
-    if not known.tells_age:
+    if not known.knows_age:
         return plan_partition_ttl((), config, table.clock.now_ms(), known)
     view = table.file_system_view(timeline, config.selected or None)
     return plan_partition_ttl(_ages(table, view, config), config, table.clock.now_ms(), known)

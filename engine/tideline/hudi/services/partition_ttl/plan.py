@@ -17,6 +17,7 @@ from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import AGE_UNKNOWN, KNOWN_UTC, KnownZone
+from tideline.wording import counted
 
 NO_PARTITIONS = "the table has no partitions"
 _KEPT_FOREVER = "partitions are kept forever (hoodie.partition.ttl.strategy.days.retain)"
@@ -54,7 +55,8 @@ class PartitionTtlPlan:
     def explain(self) -> Explanation:
         """Why, what and how much; the files themselves are deleted by a later clean."""
         return Explanation(
-            f"{len(self.expired)} partitions are older than {self.days_retained} days",
+            f"{counted(len(self.expired), 'partition')} older than "
+            f"{counted(self.days_retained, 'day')}",
             paths=tuple(path for age in self.expired for path in age.paths),
             bytes_deleted=sum(age.size_bytes for age in self.expired),
             details={
@@ -70,11 +72,11 @@ def find_due(facts: DueFacts, config: PartitionTtlConfig) -> Due | NotDue:
         return NotDue(_KEPT_FOREVER)
     if not facts.is_partitioned:
         return NotDue(NO_PARTITIONS)
-    if not facts.zone.tells_age:
+    if not facts.zone.knows_age:
         return NotDue(AGE_UNKNOWN)
     if not len(facts.timeline.of(*COMMIT_ACTIONS).completed()):
         return NotDue("nothing has been written yet")
-    return Due("partitions are looked over once a day")
+    return Due("partitions are checked once a day")
 
 
 def plan_partition_ttl(
@@ -86,7 +88,7 @@ def plan_partition_ttl(
     """The partitions to drop now, or why there are none; `known` is the zone of the instants."""
     if config.days_retained is None:
         return NotDue(_KEPT_FOREVER)
-    if not known.tells_age:
+    if not known.knows_age:
         return NotDue(AGE_UNKNOWN)
     oldest_ms = now_ms - config.days_retained * _DAY_MS
     dated = [(known.zone.epoch_ms(age.since), age) for age in ages if age.since is not None]
@@ -96,8 +98,10 @@ def plan_partition_ttl(
     )
     free = [age for _, age in expired if not age.is_busy]
     if expired and not free:
-        return NotDue(f"all {len(expired)} expired partitions are under a pending service")
+        partitions = counted(len(expired), "expired partition")
+        return NotDue(f"{partitions} under a pending service")
     if not free:
-        return NotDue(f"none of {len(dated)} partitions is older than {config.days_retained} days")
+        age = counted(config.days_retained, "day")
+        return NotDue(f"no partition is older than {age}")
     chosen = tuple(free[: config.partitions_max])
     return PartitionTtlPlan(chosen, config.days_retained, len(free) - len(chosen))

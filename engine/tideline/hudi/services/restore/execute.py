@@ -45,6 +45,7 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.heartbeat import delete_heartbeat
+from tideline.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,7 +461,7 @@ def _require_files(table: HoodieTable, savepoint: InstantTime) -> None:
         missing = sorted(set(names) - present)
         if missing:
             raise CorruptTableError(
-                f"{len(missing)} of the files that this savepoint keeps are missing",
+                f"{counted(len(missing), 'file')} of this savepoint missing",
                 table=table.uri,
                 instant=savepoint,
                 path=join_path(partition, missing[0]),
