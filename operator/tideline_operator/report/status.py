@@ -53,6 +53,7 @@ _RESULT_LENGTH_MAX = 1_024
 _MESSAGE_LENGTH_MAX = 4_000
 _PENDING_MAX = 100
 _NO_TABLE_YET = "no table at the location yet"
+_PAUSED = "the table is paused: nothing is checked or run"
 _OWN_REASONS = (EXECUTORS_REFUSED,)
 """Failures that are reasons of `Ready` by themselves: there is one thing to do about each."""
 
@@ -245,7 +246,7 @@ def _with_operation(status: LakeTableStatus, entry: OperationStatus) -> LakeTabl
 def _with_service_run(
     status: LakeTableStatus, entry: OperationStatus, result: OperationResult
 ) -> LakeTableStatus:
-    """Note the end of a run in the status of its service; a failed run does not answer a rerun."""
+    """Note the end of a run in the status of its service; a failed rerun stays open."""
     service = OperationKind(entry.kind).service
     if service is None:
         return status
@@ -364,9 +365,7 @@ def _conditions(
         ),
     ]
     if table.spec.suspend:
-        ready = _condition(
-            ConditionType.READY, None, "Paused", "the table is paused: nothing is checked or run"
-        )
+        ready = _condition(ConditionType.READY, None, "Paused", _PAUSED)
     elif stuck is not None:
         ready = _condition(ConditionType.READY, False, stuck.reason, str(stuck))
     elif failing is not None:
@@ -422,7 +421,7 @@ def _healthy(table: ResolvedTable, observed: Observed) -> Condition:
 def _unknown(kind: ConditionType, table: ResolvedTable, observed: Observed) -> Condition | None:
     """The condition of a table that was not looked at, or could not be; None otherwise."""
     if table.spec.suspend:
-        return _condition(kind, None, "Paused", "the table is paused: nothing is checked or run")
+        return _condition(kind, None, "Paused", _PAUSED)
     problem = observed.problem
     if problem is not None:
         return _condition(kind, None, problem.reason, _not_known(problem.message))
@@ -445,12 +444,8 @@ def _ingesting(
         return _condition(kind, False, blocked[0].reason, str(blocked[0]))
     late = [name for name, item in status.ingest.items() if item.late_files]
     if late:
-        return _condition(
-            kind,
-            True,
-            "LateFiles",
-            f"files arrived too late in {', '.join(late)}: touch or copy them",
-        )
+        message = f"files arrived too late in {', '.join(late)}: touch or copy them"
+        return _condition(kind, True, "LateFiles", message)
     waiting = [
         f"{ingest}: {text}"
         for ingest, seen in observed.landings.items()
