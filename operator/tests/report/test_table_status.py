@@ -17,10 +17,10 @@ from tideline_operator.decide.adoption import Adoption, AdoptionReason
 from tideline_operator.decide.observed import Observed, ObservedLanding, Problem
 from tideline_operator.decide.planner import plan
 from tideline_operator.local.status_file import read_status, write_status
+from tideline_operator.report.conditions import not_looked_at
 from tideline_operator.report.failures import unresolved_failures
 from tideline_operator.report.status import (
     fresh_start,
-    not_looked_at,
     observed_status,
     operation_finished,
     operation_started,

@@ -50,13 +50,11 @@ from tideline_operator.decide.planner import plan
 from tideline_operator.launch.driver_job import job_name
 from tideline_operator.launch.job_launcher import StartRefused
 from tideline_operator.observe.observation import Observer
+from tideline_operator.report.conditions import not_looked_at, redated, with_condition
 from tideline_operator.report.status import (
-    not_looked_at,
     observed_status,
     operation_finished,
     operation_started,
-    redated,
-    with_condition,
     with_entry,
     without_entry,
 )
