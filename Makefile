@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --requir
 FLIGHTS := examples/flights
 WORK := out
 TESTS ?=
-# More than cores: some tests wait for a Kubernetes, not for a processor.
+# More than cores: some tests wait for Kubernetes, not for a processor.
 WORKERS ?= 3
 PARTS ?=
 PYTEST := $(BIN)/python -m pytest
@@ -60,7 +60,7 @@ interop: setup peers ## Run only the tests against Hudi's and Iceberg's own engi
 	@$(PYTEST) -m "interop and not storm" $(PARALLEL) $(TESTS)
 
 .PHONY: foreign
-foreign: setup ## Run only the tests on real tables of other makers, in ../shared/fixtures.
+foreign: setup ## Run only the tests on real tables of other engines, in ../shared/fixtures.
 	@$(PYTEST) -m "fixtures and not slow and not storm" $(PARALLEL) $(TESTS)
 
 .PHONY: e2e
@@ -80,11 +80,11 @@ mutants: setup peers ## Plant faults in the code, one after the other: a test mu
 	@$(BIN)/python -m tideline.testing.mutants $(TESTS)
 
 .PHONY: storms
-storms: setup peers ## Kill writers, movers and keepers by the hundred: nothing is lost or doubled.
+storms: setup peers ## Kill writers, movers and keepers by the hundred: nothing is lost or duplicated.
 	@$(PYTEST) -m storm $(TESTS)
 
 .PHONY: histories
-histories: setup peers ## Let Hudi and Tideline write a hundred random tables in turn (an hour).
+histories: setup peers ## Let Hudi and Tideline write a hundred random tables alternately (an hour).
 	@TIDELINE_HISTORIES=$(or $(HISTORIES),100) $(PYTEST) -n 2 --dist worksteal \
 		engine/tests/interop/test_random_histories_with_hudi.py
 
@@ -93,7 +93,7 @@ ci-slice: setup ## Run the slice of the long tests that this commit gets in CI.
 	@$(BIN)/python -m tideline.testing.ci_slice
 
 .PHONY: verify
-verify: setup ## Run everything, the README's commands on a bare clone among it (hours).
+verify: setup ## Run everything, including the README's commands on a bare clone (hours).
 	@$(BIN)/python -m tideline.testing.verify $(PARTS)
 
 .PHONY: seconds
@@ -123,7 +123,7 @@ fmt: setup ## Format the code and fix what can be fixed.
 	@$(BIN)/ruff format .
 
 .PHONY: bench
-bench: setup peers ## Measure Tideline beside Hudi (takes a while).
+bench: setup peers ## Measure Tideline against Hudi (takes a while).
 	@$(BIN)/python -m bench.run_all
 
 .PHONY: scale
@@ -133,11 +133,11 @@ scale: setup tools ## Measure the operator with a thousand tables (a quarter of 
 ##@ Tools
 
 .PHONY: minio
-minio: setup ## Build MinIO if need be and serve it on this machine for a try.
+minio: setup ## Build MinIO if need be and serve it on this machine for trials.
 	@$(BIN)/python -m tideline.testing.minio_server start
 
 .PHONY: peers
-peers: setup ## Build what tests compare with and talk to: MinIO, Hudi and its tables, Iceberg.
+peers: setup ## Build what tests compare with and connect to: MinIO, Hudi and its tables, Iceberg.
 	@$(BIN)/python -m tideline.testing.minio_server build > /dev/null & minio=$$!; \
 	 $(BIN)/python -m tideline.testing.peer_environment > /dev/null & engines=$$!; \
 	 $(BIN)/python -m tideline.spark.session.s3a_jars > /dev/null & jars=$$!; \
@@ -203,7 +203,7 @@ LOCK := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extr
 	--annotation-style line
 
 # Build backends come first, hashed like everything else, so that nothing is built in isolation
-# with whatever is newest.
+# with unlocked versions.
 $(VENV)/.packages-installed: requirements-build.lock requirements.lock
 	@echo "Setting up $(VENV): about 1.3 GB of packages, once."
 	@test -n "$(PYTHON)" || { echo "No Python found: install Python 3.11 or later."; exit 2; }

@@ -1,4 +1,4 @@
-"""Fixtures that every test folder shares: one Spark session a run, stores, the peers."""
+"""Fixtures that every test folder shares: one Spark session per run, stores, the peers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytest_plugins = [
 ]
 pytest.register_assert_rewrite("tideline.testing.store_contract")
 
-# A busy machine is slow now and then; that is no property of the code.
+# A busy machine is slow now and then; that is not a property of the code.
 settings.register_profile("tideline", deadline=None)
 settings.load_profile("tideline")
 

@@ -78,7 +78,7 @@ def operator(cluster: Cluster) -> Operator:
 
 @pytest.fixture(scope="session")
 def previous_release() -> PreviousRelease:
-    """What users upgrade from; built when it is first asked for."""
+    """The version that users upgrade from; built at first use."""
     try:
         return build_previous_release()
     except CommitMissingError as reason:
@@ -108,7 +108,7 @@ def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]
 @pytest.fixture
 def lake(
     cluster: Cluster,
-    operator: Operator,  # noqa: ARG001 -- has to be there, nothing more
+    operator: Operator,  # noqa: ARG001 -- must be installed, nothing more
     minio: ClusterMinio,
     namespace: str,
     hudi_rs: PeerEnvironment,
@@ -123,7 +123,7 @@ def lake(
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what was in the cluster when a test failed: it is gone when one comes to look."""
+    """Print the content of the cluster when a test failed: it is deleted afterwards."""
     report = yield
     found = getattr(item, "funcargs", {})
     if report.failed and "cluster" in found and "namespace" in found:
@@ -132,6 +132,6 @@ def pytest_runtest_makereport(
 
 
 def _kind() -> Path | None:
-    """kind, where there is one and a Docker to run it on."""
+    """kind, where it is installed and Docker runs."""
     kind = shutil.which("kind")
     return Path(kind) if kind is not None and docker_runs() else None

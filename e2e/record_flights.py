@@ -50,15 +50,15 @@ class Recording:
         self._cluster = cluster
         self._text = [
             "# Flights on Kubernetes\n",
-            "What a terminal showed on one node of Kubernetes "
-            f"{KUBERNETES}, written down by `python -m e2e.record_flights`. Times are UTC.\n",
+            "A terminal session on one node of Kubernetes "
+            f"{KUBERNETES}, recorded by `python -m e2e.record_flights`. Times are UTC.\n",
         ]
 
     def say(self, words: str) -> None:
         self._text.append(f"{words}\n")
 
     def kubectl(self, command: str) -> None:
-        """Run `kubectl COMMAND` and note what it prints."""
+        """Run `kubectl COMMAND` and record its output."""
         self.note(f"kubectl {command}", self._cluster.kubectl(*shlex.split(command)))
 
     def note(self, command: str, output: str) -> None:
@@ -106,13 +106,13 @@ def _record(cluster: Cluster, landing: Path, files: int, credentials: dict[str, 
         time.sleep(3)
         recording.say(f"{files} days of reports land, some twice, some late, some cancellations:")
         command = ["python", "examples/kubernetes/land.py", "LANDING", f"--limit={files}"]
-        said = _run([sys.executable, *command[1:2], str(landing), command[3]], credentials)
-        recording.note(" ".join(command), said)
+        output = _run([sys.executable, *command[1:2], str(landing), command[3]], credentials)
+        recording.note(" ".join(command), output)
         _wait(cluster, "Running")
         recording.kubectl("-n lake get laketables")
         recording.kubectl("-n lake get jobs,pods")
         _wait_until_quiet(cluster)
-        recording.say("Some minutes later everything is in:")
+        recording.say("Some minutes later all files are ingested:")
         recording.kubectl("-n lake get laketables")
         recording.note(
             "kubectl -n lake get laketable flights -o jsonpath=...   # status.operations",

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Takes out of a virtual environment what only tests, compilers and other programs read:
+# Removes from a virtual environment what only tests, compilers and other programs read:
 # slim.sh VENV [FILE WITH PATTERNS OF JARS]
 set -eu
 packages="$1/lib/python3.11/site-packages"

@@ -4,10 +4,10 @@
     tools        helm
     node         all of Kubernetes, CoreDNS, Debian's packages for a node, the pause image
     images       the project's images
-    all          everything, the images beside the rest
+    all          everything, images in parallel to the rest
 
-What is there in the right version is left alone, and an interrupted build goes on where it stopped.
-Two builders do not meet: the second one waits for the first and finds the work done.
+What exists in the right version is kept, and an interrupted build continues where it stopped. Of
+two builders the second one waits for the first and finds the work done.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _PARTS: dict[str, tuple[Callable[[], object], ...]] = {
     "images": (images.build_images,),
 }
 _COMPILED = ("api-server", "tools", "node")
-"""These compile with all cores, and so go one after the other. Images wait for packages most of the
-time, and are built beside them."""
+"""These compile with all cores, and so run one after the other. Images wait for packages most of
+the time, and are built in parallel."""
 
 
 def main() -> None:

@@ -1,8 +1,7 @@
-"""The image that ours are built on where no image registry is reachable: Debian by debootstrap.
+"""The base of our images where no image registry is reachable: Debian by debootstrap.
 
-It stands in for `python:3.11-slim-bookworm`: the same release of Debian, the same Python under the
-same names, nothing beyond what apt calls essential. Packages come from where this machine's own apt
-gets them.
+It replaces `python:3.11-slim-bookworm`: the same release of Debian, the same Python under the same
+names, and only apt's essential packages. They come from the sources of this machine's apt.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def build_base(buildah: Buildah) -> str:
         _bootstrap(archive)
     if not buildah.has(BASE_IMAGE):
         with tempfile.TemporaryDirectory(dir=images_folder()) as folder:
-            # A link, so that the archive is not copied into a context of its own.
+            # A link, so that the archive is not copied into another context.
             (Path(folder) / "base.tar").hardlink_to(archive)
             (Path(folder) / "Dockerfile").write_text(
                 'FROM scratch\nADD base.tar /\nENV LANG=C.UTF-8\nCMD ["python3"]\n'
@@ -45,7 +44,7 @@ def build_base(buildah: Buildah) -> str:
 def _bootstrap(archive: Path) -> None:
     with tempfile.TemporaryDirectory(dir=images_folder(), prefix="base-") as folder:
         root = Path(folder) / "root"
-        # debootstrap mounts in its target; the namespace takes that along when it ends.
+        # debootstrap mounts in its target; the mount ends with the namespace.
         subprocess.run(
             ["unshare", "--mount", "debootstrap", "--variant=minbase",
              f"--include={','.join(_INCLUDED)}", DEBIAN, str(root), *_mirror()],
@@ -75,8 +74,8 @@ def _slim(root: Path) -> None:
 
 
 def _mirror() -> list[str]:
-    """Where this machine's apt gets this Debian from; nothing where it does not say, for
-    debootstrap knows Debian's own."""
+    """The mirror of this machine's apt; nothing where apt names none, since debootstrap knows
+    Debian's own."""
     listing = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(SITE) $(CODENAME) $(COMPONENT)",
          "Created-By: Packages"],

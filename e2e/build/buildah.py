@@ -1,4 +1,4 @@
-"""buildah with a storage of its own in the cache, leaving no mount behind however it ends."""
+"""buildah with its own storage in the cache; it leaves no mount behind, even when killed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Buildah:
         options = [f"--build-arg={name}={value}" for name, value in (arguments or {}).items()]
         options += [f"--volume={path}:{inside}:ro" for path, inside in (volumes or {}).items()]
         options += [f"--ignorefile={ignore}"] if ignore is not None else []
-        # Chroot is enough to run package managers, and asks nothing of control groups.
+        # Chroot is enough to run package managers, and needs no control groups.
         self._run(
             ["build", "--quiet", "--layers", "--isolation=chroot", "--network=host",
              "--format=docker", "--pull-never", f"--tag={image}", f"--file={dockerfile}",
@@ -51,7 +51,7 @@ class Buildah:
         written.replace(archive)
 
     def prune(self) -> None:
-        """Forget the steps of earlier builds once they are many; the next build takes longer.
+        """Delete the steps of earlier builds once they are many; the next build takes longer.
 
         Builds that were killed leave containers, which would hold on to their steps. What can't be
         removed all the same is reported and stays: room is all that it costs.

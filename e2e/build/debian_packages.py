@@ -1,4 +1,4 @@
-"""Programs that come with Debian: apt installs what is missing and touches nothing else."""
+"""Programs that come with Debian: apt installs what is missing and changes nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ADMINISTRATOR_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 
 
 def install(packages: Mapping[str, str]) -> None:
-    """Install the packages whose program is not there."""
+    """Install the packages whose program is missing."""
     with _APT:
         missing = sorted({packages[name] for name in packages if find(name) is None})
         if missing:

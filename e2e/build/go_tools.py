@@ -1,12 +1,12 @@
 """Kubernetes, etcd, CoreDNS and Helm, compiled from their Go modules into the cache.
 
-Kubernetes and etcd come out of one module of our own (`kubernetes/go.mod`), whose go.sum pins every
+Kubernetes and etcd are built from one module of ours (`kubernetes/go.mod`), whose go.sum pins every
 dependency: `k8s.io/kubernetes` cannot be installed by name because it replaces its staging modules.
-CoreDNS is put together from its module the same way, with the plugins that a cluster needs. Helm is
-installed by name, and the checksum database vouches for it.
+CoreDNS is built from its module the same way, with the plugins that a cluster needs. Helm is
+installed by name and verified by the checksum database.
 
 A program appears under its name only when it is finished, and what was compiled stays in Go's own
-cache, so that an interrupted build goes on where it stopped. kube-apiserver and etcd come first:
+cache, so that an interrupted build continues where it stopped. kube-apiserver and etcd come first:
 tests that need an API server and nothing else wait for these two.
 """
 
@@ -71,13 +71,13 @@ def build_pause() -> Path:
 
 
 def _build_of_kubernetes(names: Iterable[str]) -> None:
-    """Those programs that are not there, together: while one is linked, others are compiled."""
+    """Build the missing programs together: while one is linked, others are compiled."""
     missing = [name for name in names if not (kubernetes_folder() / name).exists()]
     if not missing:
         return
     major, minor, _ = KUBERNETES.split(".")
     version = {"gitVersion": f"v{KUBERNETES}", "gitMajor": major, "gitMinor": minor}
-    # etcd has no such variables, and the linker does not mind.
+    # etcd has no such variables, and the linker ignores them.
     flags = " ".join(f"-X k8s.io/component-base/version.{key}={version[key]}" for key in version)
     packages = [CLUSTER_PROGRAMS[name] for name in missing]
     with _timed(", ".join(missing)), tempfile.TemporaryDirectory(dir=cache_directory()) as folder:
@@ -89,7 +89,7 @@ def _build_of_kubernetes(names: Iterable[str]) -> None:
 
 
 def _program_of(package: str) -> str:
-    """What Go calls the program of a package: its last name that is no version."""
+    """Go's name for the program of a package: its last part that is not a version."""
     *_, before, last = package.split("/")
     return before if re.fullmatch(r"v\d+", last) else last
 

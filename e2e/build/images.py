@@ -1,11 +1,11 @@
 """The images of the tests, built from the project's Dockerfiles and kept as archives.
 
-An image is built again only when something it is made of changed: its Dockerfile, what that copies,
-or the base. Beside each archive lies a note of all that.
+An image is rebuilt only when one of its inputs changed: its Dockerfile, the files that it copies,
+or the base. A file next to each archive records them.
 
-Without an image registry the base is Debian by debootstrap, and the build gets from this machine
-what a Dockerfile would fetch for itself elsewhere: pip's settings and trusted authorities, and the
-jars for S3. Where Docker is running, Docker builds, and kind takes the images from it.
+Without an image registry the base is Debian by debootstrap, and this machine provides what a
+Dockerfile would fetch elsewhere: pip's settings and trusted authorities, and the jars for S3. Where
+Docker is running, Docker builds, and kind takes the images from it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def build_pause_image() -> None:
 
 
 def build_images() -> None:
-    """The project's images, with Docker where it runs, else with buildah."""
+    """The project's images, with Docker where it runs, otherwise with buildah."""
     if not docker_runs():
         _build_program_image(MINIO_IMAGE, minio_server.build())
     build_from(ROOT, DOCKERFILES)
@@ -124,7 +124,7 @@ def _note(archive: Path) -> Path:
 
 
 def _digest(dockerfile: Path, source: Path) -> str:
-    """Of everything that the image is made of, by name and content."""
+    """A digest of everything that the image is made of, by name and content."""
     digest = hashlib.sha256(BASE_IMAGE.encode())
     for path in sorted({dockerfile, *_copied(dockerfile, source)}):
         content = hashlib.sha256(path.read_bytes()).hexdigest()

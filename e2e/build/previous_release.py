@@ -1,7 +1,7 @@
 """What users upgrade from: the images and manifests of an earlier commit of this repository.
 
-Its source comes out of the history, and is built like today's. A clone without that commit (a
-shallow one, an archive of the source) cannot build it, and says so.
+Its source comes from the history, and is built like today's. A clone without that commit (a shallow
+one, an archive of the source) cannot build it, and reports that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from e2e.build.versions import PREVIOUS_COMMIT, images_folder
 
 
 class CommitMissingError(Exception):
-    """The repository's history does not hold the commit; the message says what to do."""
+    """The repository's history does not contain the commit; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class PreviousRelease:
 
 
 def build_previous_release() -> PreviousRelease:
-    """Build what is not there yet. Raises CommitMissingError."""
+    """Build what is missing. Raises CommitMissingError."""
     source = _source()
     images = {f"tideline-{name}": f"localhost/tideline-{name}:previous"
               for name in ("operator", "engine")}  # fmt: skip
@@ -55,7 +55,7 @@ def _source() -> Path:
     archive = subprocess.run(git, capture_output=True)
     if archive.returncode != 0:
         raise CommitMissingError(
-            f"commit {PREVIOUS_COMMIT[:12]}, which upgrades begin with, is not in this clone: "
+            f"commit {PREVIOUS_COMMIT[:12]}, from which upgrades start, is not in this clone: "
             f"git fetch --unshallow ({archive.stderr.decode().strip()})"
         )
     images_folder().mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ DEBIAN = "bookworm"
 """What the images are built on, with Python 3.11."""
 
 PREVIOUS_COMMIT = "85206db908829c3f309f7b365674a564bf5fd73b"
-"""What upgrades begin with: once there are releases, the tag of the last one."""
+"""The version that upgrades start from: once there are releases, the tag of the last one."""
 
 
 def kubernetes_folder() -> Path:

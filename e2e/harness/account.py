@@ -1,4 +1,5 @@
-"""What was in a namespace, and what the operator said of it, for the report of a failed test."""
+"""What was in a namespace, and what the operator reported about it, for the report of a failed
+test."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Cluster:
         self.kubeconfig = kubeconfig
         self._kubectl = kubectl
         self._kind = kind
-        # Neither function says its types.
+        # Neither function has types.
         connect: Any = kubernetes.config.new_client_from_config
         dynamic: Any = DynamicClient
         known = kubeconfig.with_name("api-resources.json")
@@ -81,14 +81,14 @@ class Cluster:
         )
 
     def patch_status(self, kind: str, name: str, namespace: str, change: Mapping[str, Any]) -> None:
-        """A merge patch of the status, which is a resource of its own."""
+        """A merge patch of the status subresource."""
         self.kubectl(
             "patch", kind.lower(), name, "-n", namespace, "--subresource=status", "--type=merge",
             f"--patch={json.dumps(change)}",
         )  # fmt: skip
 
     def delete(self, kind: str, name: str, namespace: str | None = None, **options: Any) -> None:
-        """Nothing happens when it is not there."""
+        """Delete it; nothing happens when it does not exist."""
         try:
             self._named(kind).delete(name=name, namespace=namespace, body=options or None)
         except (NotFoundError, ConflictError):
@@ -147,7 +147,7 @@ class Cluster:
         )
 
     def audit_log(self) -> Path | None:
-        """What service accounts asked of the API server, one JSON object a line; kind's keeps no
+        """Requests of service accounts to the API server, one JSON object per line; kind has no
         such log."""
         return audit_log(self.name) if self._is_one_node else None
 

@@ -1,4 +1,4 @@
-"""Prints a table's rows as hudi-rs reads them, one JSON object a line; runs in the peers' Python.
+"""Prints a table's rows as hudi-rs reads them, one JSON object per line; runs in the peers' Python.
 
 It must not import Tideline, which that environment does not hold.
 """

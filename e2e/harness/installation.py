@@ -29,7 +29,7 @@ class Operator:
         self._cluster = cluster
 
     def install(self, path: Path = _INSTALL, images: Mapping[str, str] = IMAGES) -> None:
-        """Apply everything, with the images under test, and wait until the operator is there."""
+        """Apply everything, with the images under test, and wait until the operator is ready."""
         for image in images.values():
             self._cluster.load_image(image)
         self.apply(path, images)
@@ -50,7 +50,7 @@ class Operator:
         self._cluster.kubectl("rollout", "status", "-n", NAMESPACE, f"deploy/{DEPLOYMENT}", timeout)
 
     def pods(self) -> list[Manifest]:
-        """Its pods that are not on their way out."""
+        """Its pods that are not terminating."""
         labels = "app.kubernetes.io/name=tideline,app.kubernetes.io/component=operator"
         pods = self._cluster.list("Pod", NAMESPACE, labels=labels)
         return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]

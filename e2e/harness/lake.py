@@ -154,10 +154,10 @@ class Lake:
         return [{name: row[name] for name in row if not name.startswith("_hoodie")} for row in rows]
 
     def by_id(self, table: str) -> dict[Any, Row]:
-        """The rows by their record key. Fails when a key is there twice."""
+        """The rows by their record key. Fails when a key appears twice."""
         rows = self.rows(table)
         found = {row["id"]: row for row in rows}
-        assert len(found) == len(rows), "a record key is there twice"
+        assert len(found) == len(rows), "a record key appears twice"
         return found
 
     def wait_for(
@@ -206,8 +206,8 @@ class Lake:
         seen: dict[str, Any] = {"status": None, "rows": {}}
 
         def holds() -> bool:
-            # To read the rows takes as much of a core as Java has of it, so they are read when
-            # something has happened. Before the first commit there is nothing to be opened.
+            # Reading the rows takes as much CPU as Java, so they are read when something has
+            # happened. Before the first commit there is nothing to open.
             status = self.get(table).get("status", {})
             happened = status.get("timeline", {}), status.get("operations", [])
             if happened != seen["status"] and status.get("timeline", {}).get("latest"):
@@ -235,7 +235,7 @@ class Lake:
 
     def wait_for_inflight(self, table: str) -> str:
         """Wait until a commit has begun to write; returns its instant."""
-        # Java is not slowed down by questions while it starts.
+        # No requests while Java starts: they would slow it down.
         self.wait_for_pod(DRIVER)
         found: list[str] = []
 

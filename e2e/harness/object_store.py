@@ -42,7 +42,7 @@ class ClusterMinio:
         self._end_forward()
 
     def go_away(self) -> None:
-        """End the server, with no other in its place until `come_back`."""
+        """Stop the server, without a replacement until `come_back`."""
         self._scale(0)
         self._cluster.wait_until(
             lambda: not self._cluster.list("Pod", NAMESPACE, labels=_LABEL),
@@ -57,8 +57,8 @@ class ClusterMinio:
         self._wait_until_ready()
 
     def requests_refused(self) -> int:
-        """How many requests the server has answered with a client's error since it began: keys that
-        it does not know, objects that are not there."""
+        """How many requests the server has answered with a client error since its start: unknown
+        keys, missing objects."""
         url = f"{self.local_endpoint}/minio/v2/metrics/cluster"
         text = urllib3.request("GET", url, timeout=30).data.decode()
         counts = re.findall(r"(?m)^minio_s3_requests_4xx_errors_total{.*?} (\S+)$", text)
@@ -125,7 +125,7 @@ def _new_credentials() -> dict[str, str]:
 
 
 def _known_credentials(cluster: Cluster) -> dict[str, str]:
-    """Those of a cluster that was kept: its MinIO goes on running with them."""
+    """The credentials of a kept cluster: its MinIO still runs with them."""
     secret = cluster.get("Secret", "minio", NAMESPACE) or {}
     data = secret.get("data") or {}
     return {name: base64.b64decode(data[name]).decode() for name in SECRET_KEYS if name in data}
@@ -162,7 +162,7 @@ def _manifests(credentials: Mapping[str, str]) -> tuple[Manifest, ...]:
     pod = {
         "automountServiceAccountToken": False,
         "containers": [container],
-        # Root, because a folder of the node's belongs to it: the data outlives the pod there.
+        # Root, because it owns a folder of the node: the data outlives the pod there.
         "securityContext": {"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}},
         "volumes": [{"name": "data", "hostPath": {"path": _DATA, "type": "DirectoryOrCreate"}}],
     }

@@ -1,4 +1,4 @@
-"""What service accounts ask of the API server, as the server itself notes it: its audit log."""
+"""Requests of service accounts to the API server, from its audit log."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RequestLog:
         self._start = path.stat().st_size
 
     def requests(self) -> Iterator[Request]:
-        """What was noted since, as far as it is written to the end of a line."""
+        """The complete lines since then."""
         with self._path.open(encoding="utf-8") as log:
             log.seek(self._start)
             yield from (Request.of(line) for line in log if line.endswith("\n"))

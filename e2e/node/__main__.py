@@ -1,11 +1,11 @@
-"""A cluster of one node behind the four commands of kind that pytest-kind uses.
+"""A cluster of one node with the four commands of kind that pytest-kind uses.
 
     get clusters
     create cluster --name NAME --kubeconfig FILE
     load docker-image --name NAME IMAGE...
     delete cluster --name NAME [--kubeconfig FILE]
 
-The node is this machine: a real Kubernetes in namespaces of its own, without Docker.
+The node is this machine: a real Kubernetes in its own namespaces, without Docker.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _run(arguments: argparse.Namespace) -> int:
                   file=sys.stdout if found else sys.stderr)  # fmt: skip
         case "create", "cluster":
             if arguments.kubeconfig is None:
-                raise NodeError("--kubeconfig FILE is needed")
+                raise NodeError("--kubeconfig FILE is required")
             _refuse_a_strangers_kubeconfig(arguments.kubeconfig)
             create_cluster(arguments.name, arguments.kubeconfig)
         case "load", "docker-image":
@@ -44,14 +44,16 @@ def _run(arguments: argparse.Namespace) -> int:
         case "delete", "cluster":
             delete_cluster(arguments.name, arguments.kubeconfig)
         case verb, noun:
-            raise NodeError(f"there is no `{verb} {noun}` here, only the four of --help")
+            raise NodeError(
+                f"there is no command `{verb} {noun}`; see --help for the four there are"
+            )
     return 0
 
 
 def _refuse_a_strangers_kubeconfig(path: Path) -> None:
     """kind adds to a kubeconfig; this program writes a whole one, so there must be none."""
     if path.exists() and path.stat().st_size and "current-context: kind-" not in path.read_text():
-        raise NodeError(f"{path} is another cluster's kubeconfig: name a file of its own")
+        raise NodeError(f"{path} is another cluster's kubeconfig: name another file")
 
 
 def _parser() -> argparse.ArgumentParser:

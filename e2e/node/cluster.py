@@ -1,8 +1,8 @@
 """Create and delete a cluster of one node on this machine, and load images into it.
 
-Whatever happens on the way, `delete_cluster` finds all of it by the cluster's name: the control
-groups name every process, those processes' namespaces hold every mount, interface and rule, and one
-folder holds every file. `create_cluster` begins by deleting what an earlier attempt left.
+`delete_cluster` finds everything by the cluster's name, wherever a creation stopped: the control
+groups list every process, the namespaces of these processes hold every mount, interface and rule,
+and one folder holds every file. `create_cluster` starts by deleting what an earlier attempt left.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _REMOVE_TIMEOUT_S = 180.0
 
 
 class NodeError(Exception):
-    """The cluster cannot be made, or not be used; the message says why and what to do."""
+    """The cluster cannot be created or used; the message says why and what to do."""
 
 
 def clusters() -> tuple[str, ...]:
-    """The names of clusters that were finished and still run."""
+    """The names of clusters that were created completely and still run."""
     finished = (folder for folder in NodeFolder.all() if folder.ready_mark.exists())
     return tuple(folder.name for folder in finished if _groups(folder).daemons())
 
@@ -48,7 +48,7 @@ def create_cluster(name: str, kubeconfig: Path) -> None:
     folder = NodeFolder(name)
     with _one_at_a_time():
         if name in clusters():
-            raise NodeError(f"cluster {name} is there already")
+            raise NodeError(f"cluster {name} exists already")
         _delete(folder)
         try:
             _bring_up(folder)
@@ -78,7 +78,7 @@ def load_image(cluster: str, image: str) -> None:
         raise NodeError(f"there is no cluster {cluster}")
     archive = image_archive(image)
     if not archive.exists():
-        raise NodeError(f"image {image} was not built: make images")
+        raise NodeError(f"image {image} is not built: run `make images`")
     folder = NodeFolder(cluster)
     loaded, version = folder.loaded / archive.name, str(archive.stat().st_mtime_ns)
     if not loaded.exists() or loaded.read_text() != version:
@@ -87,7 +87,7 @@ def load_image(cluster: str, image: str) -> None:
 
 
 def tag_image(cluster: str, image: str, tagged: str) -> None:
-    """Give a loaded image one more name."""
+    """Give a loaded image another name."""
     command = ["ctr", *_containerd(NodeFolder(cluster)), "images", "tag", "--force", image, tagged]
     subprocess.run(command, check=True, capture_output=True)
 
@@ -99,7 +99,7 @@ def kill_container(cluster: str, container: str) -> None:
 
 
 def audit_log(cluster: str) -> Path:
-    """What service accounts asked of the API server: one JSON object a line."""
+    """Requests of service accounts to the API server: one JSON object per line."""
     return NodeFolder(cluster).audit_log
 
 
@@ -157,7 +157,7 @@ def _wait_until_ready(folder: NodeFolder, groups: ControlGroups) -> None:
     kubectl = [f"{kubernetes_folder()}/kubectl", f"--kubeconfig={folder.kubeconfig}"]
     questions = (
         ["wait", "--for=condition=Ready", f"node/{folder.node_name}", "--timeout=5s"],
-        # No pod can be created before there is an account for it.
+        # No pod can be created before its account exists.
         ["get", "serviceaccount", "default"],
     )
 
@@ -205,7 +205,7 @@ def _delete(folder: NodeFolder) -> None:
         network.disconnect(folder)
     deadline_s = time.monotonic() + _REMOVE_TIMEOUT_S
     while folder.path.exists():
-        # The last mounts go a moment after the last process.
+        # The last mounts disappear a moment after the last process.
         shutil.rmtree(folder.path, ignore_errors=True)
         if time.monotonic() > deadline_s:
             raise NodeError(f"{folder.path} cannot be removed")

@@ -70,14 +70,14 @@ def _kubelet(folder: NodeFolder, control_group: str) -> dict[str, Any]:
         "clusterDNS": [folder.node_address],
         "clusterDomain": "cluster.local",
         "containerRuntimeEndpoint": f"unix://{folder.containerd_socket}",
-        # Images are loaded, never pulled: one that is collected would not come back.
+        # Images are loaded, never pulled: a garbage-collected one would not come back.
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {
             "memory.available": "100Mi",
             "nodefs.available": "1%",
             "imagefs.available": "1%",
         },
-        # Kubernetes 1.35 refuses version 1 unless told; 1.34 already knows the setting.
+        # Kubernetes 1.35 refuses version 1 unless configured; 1.34 already knows the setting.
         "failCgroupV1": False,
         "failSwapOn": False,
         "resolvConf": "",
@@ -114,7 +114,7 @@ def _corefile(folder: NodeFolder) -> str:
 
 
 def _audit_policy() -> dict[str, Any]:
-    """Note each request of a service account, once it was answered, without its content."""
+    """Record each request of a service account, once it was answered, without its content."""
     return {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",

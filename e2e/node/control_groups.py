@@ -1,12 +1,12 @@
-"""The control groups of a node: who belongs to it, and the certainty that nobody of it is left.
+"""The control groups of a node: which processes belong to it, and proof that none are left.
 
 A process cannot leave a control group by itself, so the members of the node's groups are exactly
-what the node started, however it was started and whatever became of its parent.
+the processes that the node started, even those whose parents have ended.
 
 - Every hierarchy that is mounted (one with version 2, a dozen with version 1) gets a folder named
   after the node. The kubelet puts the pods' groups below it.
-- The daemons sit in a group of their own beside the pods', in one hierarchy: in version 2 a group
-  with processes in it cannot hand controllers to its children.
+- The daemons are in a separate group next to the pods', in one hierarchy: in version 2 a group with
+  processes cannot delegate controllers to its children.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ControlGroups:
             _hand_down_controllers(root / self.name)
 
     def join(self) -> None:
-        """Make the calling process a daemon of the node, and with it whatever it starts."""
+        """Make the calling process, and all it starts, a daemon of the node."""
         (self._daemons() / "cgroup.procs").write_text("0")
 
     def daemons(self) -> set[int]:
@@ -53,7 +53,7 @@ class ControlGroups:
         return any((root / self.name).exists() for root in _hierarchies())
 
     def end(self) -> None:
-        """Kill every member and remove the groups. Raises TimeoutError when one will not go."""
+        """Kill every member and remove the groups. Raises TimeoutError when one stays."""
         deadline_s = time.monotonic() + _END_TIMEOUT_S
         while members := self.members():
             for pid in members:
@@ -78,14 +78,14 @@ class ControlGroups:
 
 
 def _weigh(group: Path) -> None:
-    """Version 1: beside the machine's processes a group counts like one of them; a node is many."""
+    """Version 1: a group competes with the machine's processes like one process; a node is many."""
     shares = group / "cpu.shares"
     if shares.exists():
         shares.write_text(str(_CPU_SHARES))
 
 
 def _hand_down_controllers(group: Path) -> None:
-    """Version 2: let the group's children have the controllers that the group has."""
+    """Version 2: delegate the group's controllers to its children."""
     switch = group / "cgroup.subtree_control"
     if not switch.exists():
         return

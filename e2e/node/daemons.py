@@ -12,7 +12,7 @@ _ETCD = "http://127.0.0.1:2379"
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """One daemon; `needs_api` when it gives up where no API server answers."""
+    """One daemon; `needs_api` when it exits without an API server."""
 
     name: str
     command: tuple[str, ...]
@@ -64,7 +64,7 @@ def _etcd(folder: NodeFolder, kubernetes: Path) -> Daemon:
         f"--listen-client-urls={_ETCD}",
         f"--advertise-client-urls={_ETCD}",
         "--listen-peer-urls=http://127.0.0.1:2380",
-        # What is in it ends with the cluster.
+        # Its data is deleted with the cluster.
         "--unsafe-no-fsync",
     )
     return Daemon("etcd", command, needs_api=False)

@@ -1,16 +1,16 @@
-"""The first process of a node, in namespaces of its own: it starts the daemons and buries the dead.
+"""The first process of a node, in its own namespaces: it starts the daemons and reaps orphans.
 
     unshare --mount --net --pid --fork --kill-child --mount-proc \\
         python -m e2e.node.first_process NAME
 
-The namespaces are what makes the end clean. When this process dies, the kernel kills everything in
-its process namespace, containers included, and with the last of them go all mounts, interfaces,
-addresses and firewall rules that any of them made.
+The namespaces make the end clean. When this process dies, the kernel kills everything in its
+process namespace, containers included, and then removes all mounts, interfaces, addresses and
+firewall rules that they created.
 
 1. Folders of the machine that daemons would write to are covered with the node's own.
 2. Wait for the veth pair's end, give it its address.
 3. Start etcd, containerd and the API server, wait until it is ready, start the rest.
-4. Bury orphans. A daemon that ends ends the node: half a cluster would only make tests strange.
+4. Reap orphans. When a daemon ends, the node ends: half a cluster would only confuse tests.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _wait_for_interface(name: str) -> None:
     deadline_s = time.monotonic() + _INTERFACE_TIMEOUT_S
     while subprocess.run(["ip", "link", "show", name], capture_output=True).returncode:
         if time.monotonic() > deadline_s:
-            raise TimeoutError(f"the machine gave this node no {name}")
+            raise TimeoutError(f"this node got no interface {name}")
         time.sleep(0.05)
 
 

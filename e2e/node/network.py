@@ -1,6 +1,6 @@
-"""The veth pair between the machine and a node: the only thing that the machine's own network gets.
+"""The veth pair between the machine and a node: the only change to the machine's own network.
 
-The node's end lives in the node's network namespace, and when that goes, so does the pair. There is
+The node's end is in the node's network namespace, and the pair is removed with it. There is
 no route, no forwarding and no firewall rule on the machine: it reaches the node's address, which is
 the API server's, and nothing behind it.
 """
@@ -14,7 +14,7 @@ from e2e.node.node_folder import NodeFolder
 
 
 def connect(folder: NodeFolder, pid: int) -> None:
-    """Make the pair and hand one end to the namespace of process `pid`."""
+    """Create the pair and move one end to the namespace of process `pid`."""
     host, node = folder.host_interface, folder.node_interface
     _ip("link", "add", host, "type", "veth", "peer", "name", node)
     _ip("link", "set", node, "netns", str(pid))
@@ -30,11 +30,11 @@ def disconnect(folder: NodeFolder) -> None:
 
 
 def configure_node_end(folder: NodeFolder) -> None:
-    """Called in the node: address, loopback, and the kernel settings that kube-proxy counts on."""
+    """Called in the node: address, loopback, and the kernel settings that kube-proxy relies on."""
     _ip("link", "set", "lo", "up")
     _ip("address", "add", f"{folder.node_address}/24", "dev", folder.node_interface)
     _ip("link", "set", folder.node_interface, "up")
-    # kube-proxy and pods want a default route, even one that leads nowhere.
+    # kube-proxy and pods need a default route, even one that leads nowhere.
     _ip("route", "add", "default", "via", folder.host_address)
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     # A pod that calls a Service whose pod is on the same bridge.

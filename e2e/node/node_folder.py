@@ -1,4 +1,4 @@
-"""Where a node keeps what it has: a folder in the user's cache, gone with the cluster."""
+"""The files of a node: a folder in the user's cache, deleted with the cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tideline.cache_directory import cache_directory
 POD_NETWORK = "10.244.0.0/24"
 SERVICE_NETWORK = "10.96.0.0/16"
 COVERED_FOLDERS = {"/var/lib": "var-lib", "/var/log": "var-log", "/run": None}
-"""Folders of the machine that the node sees its own instead of; None is one in memory."""
+"""Folders of the machine that the node covers with its own; None is one in memory."""
 NODES_MAX = 16
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
@@ -25,7 +25,9 @@ class NodeFolder:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise ValueError(f"{self.name!r} is no cluster name: up to 40 of a-z, 0-9 and -")
+            raise ValueError(
+                f"{self.name!r} is not a cluster name: allowed are up to 40 of a-z, 0-9 and -"
+            )
 
     @staticmethod
     def all() -> tuple[NodeFolder, ...]:
@@ -39,7 +41,7 @@ class NodeFolder:
 
     @property
     def node_name(self) -> str:
-        """What kind would call it."""
+        """Its name as kind would form it."""
         return f"{self.name}-control-plane"
 
     @property
@@ -57,7 +59,7 @@ class NodeFolder:
 
     @property
     def audit_log(self) -> Path:
-        """What service accounts asked of the API server: one JSON object a line."""
+        """Requests of service accounts to the API server: one JSON object per line."""
         return self.logs / "audit.log"
 
     @property
@@ -71,7 +73,7 @@ class NodeFolder:
 
     @property
     def ready_mark(self) -> Path:
-        """There when the cluster was brought up to its end."""
+        """Exists when the cluster was created completely."""
         return self.path / "ready"
 
     @property

@@ -1,4 +1,4 @@
-"""Whatever dies while work is under way: no row is lost, and none is there twice.
+"""Deaths while work is under way: no row is lost, and none is duplicated.
 
 Each test makes sure that what it kills has died, and that it died in the middle of a write.
 """
@@ -49,7 +49,7 @@ def assert_each_row_once(lake: Lake) -> None:
 
 
 @pytest.mark.ci
-def test_a_driver_killed_while_it_writes_is_rolled_back_and_its_files_taken_in_once(
+def test_a_driver_killed_while_it_writes_is_rolled_back_and_its_files_ingested_once(
     lake: Lake,
 ) -> None:
     instant = begin_to_write(lake)
@@ -57,7 +57,7 @@ def test_a_driver_killed_while_it_writes_is_rolled_back_and_its_files_taken_in_o
     lost = lake.wait_for_operation("people", "ingest", "Failed", timeout_s=60)
     assert "SIGKILL" in lost["message"]
     assert instant in lake.wait_for("people", "Healthy", "False", timeout_s=30)["message"]
-    # The heartbeat would count as alive for ten minutes more.
+    # The heartbeat would count as alive for another ten minutes.
     undone = lake.wait_for_operation("people", "rollback", timeout_s=90)
     assert undone["startedAt"] > lost["finishedAt"]
     assert instant not in [path.rpartition("/")[2][:17] for path in lake.paths("people/.hoodie/2")]
@@ -94,7 +94,7 @@ def test_an_executor_killed_while_it_writes_is_replaced_and_the_write_goes_on(la
     assert_each_row_once(lake)
 
 
-def test_an_operation_written_before_its_job_was_created_is_started_by_the_next_operator(
+def test_an_operation_recorded_before_its_job_was_created_is_started_by_the_next_operator(
     lake: Lake, operator: Operator
 ) -> None:
     lake.forbid_jobs()
@@ -104,7 +104,7 @@ def test_an_operation_written_before_its_job_was_created_is_started_by_the_next_
     assert "quota" in refused["message"]
     assert lake.jobs("people") == []
     operator.scale(0)
-    # What a death between the two steps leaves: the operation is written, and there is no Job.
+    # What a death between the two steps leaves: the operation is recorded, and there is no Job.
     kept = ("id", "kind", "subject", "startedAt", "memoryBytes")
     written = {name: refused[name] for name in kept if name in refused}
     change = {"status": {"operations": [{**written, "phase": "Pending", "attempt": 1}]}}
@@ -124,7 +124,7 @@ def test_jobs_go_on_while_no_operator_runs_and_are_not_started_again(
     operator.scale(0)
     lake.cluster.wait_until(
         lambda: all(job.get("status", {}).get("succeeded") for job in lake.jobs("people")),
-        "the Job ends by itself",
+        "the Job ends without an operator",
         timeout_s=240,
     )
     assert lake.get("people")["status"]["operations"][-1]["phase"] == "Running"
@@ -147,7 +147,7 @@ def test_the_other_replica_takes_over_when_the_leader_is_killed_while_a_job_runs
         (killed,) = (pod for pod in operator.pods() if leader.startswith(pod["metadata"]["name"]))
         operator.kill(killed)
         assert lake.get("people")["status"]["operations"][-1]["phase"] == "Running"
-        # The other one, or the one that came for the killed one.
+        # The other one, or the replacement of the killed one.
         lake.cluster.wait_until(
             lambda: operator.leader() not in ("", leader), "another leads", timeout_s=60
         )
@@ -160,9 +160,7 @@ def test_the_other_replica_takes_over_when_the_leader_is_killed_while_a_job_runs
         operator.scale(1)
 
 
-def test_a_write_outlasts_an_object_store_that_goes_away_for_a_while(
-    lake: Lake, minio: ClusterMinio
-) -> None:
+def test_a_write_survives_an_outage_of_the_object_store(lake: Lake, minio: ClusterMinio) -> None:
     instant = begin_to_write(lake)
     minio.go_away()
     try:
@@ -180,7 +178,7 @@ def test_a_write_outlasts_an_object_store_that_goes_away_for_a_while(
     lake.wait_for("people", "Healthy")
 
 
-def test_a_job_that_is_deleted_by_hand_is_done_again(lake: Lake) -> None:
+def test_a_job_that_is_deleted_by_hand_is_retried(lake: Lake) -> None:
     instant = begin_to_write(lake)
     (job,) = lake.jobs("people")
     (driver,) = lake.running(DRIVER)

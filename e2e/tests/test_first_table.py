@@ -1,4 +1,4 @@
-"""What a user meets first: apply a table, land files, query it with another engine."""
+"""The first steps of a user: apply a table, land files, query it with another engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_files_that_land_become_rows_that_hudi_rs_reads_from_outside(lake: Lake)
     assert rows == {row["id"]: row for row in first + changed}
 
 
-def test_status_tells_what_was_done_and_kubectl_shows_it(lake: Lake) -> None:
+def test_status_reports_what_was_done_and_kubectl_shows_it(lake: Lake) -> None:
     lake.land("people", "first", [{"id": 1, "ts": 1, "name": "Ada"}])
     table = lake.apply_table("people")
     namespace = ["--namespace", lake.namespace]

@@ -1,4 +1,4 @@
-"""An Iceberg table that others write is looked after, and stays theirs."""
+"""An Iceberg table that others write is maintained, and stays readable to them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The node that stands in for kind: four commands, and nothing left when it is gone.
+"""The node that replaces kind: four commands, and nothing left after its deletion.
 
-These tests bring up clusters of their own, beside whichever is there. They are left out where kind
+These tests create their own clusters, in addition to any other. They are left out where kind
 provides the cluster.
 """
 
@@ -126,7 +126,7 @@ def test_a_daemon_that_dies_takes_the_node_with_it(before: Machine, kubeconfig: 
     assert_nothing_left(before)
 
 
-def test_a_stranger_s_kubeconfig_is_not_overwritten(before: Machine, kubeconfig: Path) -> None:
+def test_another_clusters_kubeconfig_is_not_overwritten(before: Machine, kubeconfig: Path) -> None:
     kubeconfig.write_text("current-context: production\n")
     refused = command("create", "cluster", f"--name={NAME}", f"--kubeconfig={kubeconfig}")
     assert refused.returncode == 1
@@ -145,7 +145,7 @@ def kubectl(kubeconfig: Path, *arguments: str, text: str | None = None) -> None:
 
 
 def assert_nothing_left(before: Machine) -> None:
-    # The kernel takes namespaces apart in the background.
+    # The kernel removes namespaces in the background.
     wait_until(lambda: Machine.look() == before)
     assert Machine.look() == before
     assert not NodeFolder(NAME).path.exists()
@@ -158,7 +158,7 @@ def wait_until(holds: object, timeout_s: float = 20.0) -> None:
 
 
 def _node_processes() -> Iterator[str]:
-    """Whatever was started on the node, by its control groups and its mount namespace."""
+    """Every process of the node, by its control groups and its mount namespace."""
     for path in Path("/proc").glob("[0-9]*"):
         try:
             mounts = (path / "mounts").read_text()

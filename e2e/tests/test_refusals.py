@@ -1,4 +1,4 @@
-"""What a user gets wrong: the API server refuses it by its path, or a condition says what to do."""
+"""Mistakes of a user: the API server refuses them by path, or a condition says what to do."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ REQUESTS_MAX = 15
 OPERATOR = f"{NAMESPACE}:tideline-operator"
 
 
-def said_by_server(refusal: DynamicApiError) -> str:
+def server_message(refusal: DynamicApiError) -> str:
     return str(json.loads(refusal.body or "{}")["message"])
 
 
 @pytest.fixture
 def bare_lake(
     cluster: Cluster,
-    operator: Operator,  # noqa: ARG001 -- has to be there, nothing more
+    operator: Operator,  # noqa: ARG001 -- must be installed, nothing more
     minio: ClusterMinio,
     namespace: str,
     hudi_rs: PeerEnvironment,
@@ -45,7 +45,7 @@ def bare_lake(
 
 
 @pytest.mark.parametrize(
-    ("change", "path", "said"),
+    ("change", "path", "expected"),
     [
         ({"type": "MERGE_SOMETIMES"}, "spec.type", "COPY_ON_WRITE"),
         ({"recordKey": ["no spaces"]}, "spec.recordKey[0]", "should match"),
@@ -56,51 +56,53 @@ def bare_lake(
     ],
 )
 def test_an_invalid_spec_is_refused_with_its_path(
-    lake: Lake, change: Mapping[str, Any], path: str, said: str
+    lake: Lake, change: Mapping[str, Any], path: str, expected: str
 ) -> None:
     with pytest.raises(DynamicApiError) as refused:
         lake.apply_table("people", **change)
-    message = said_by_server(refused.value)
+    message = server_message(refused.value)
     assert path in message or path.removeprefix("spec") in message
-    assert said in message
+    assert expected in message
 
 
 def test_what_data_is_laid_out_by_cannot_be_changed(lake: Lake) -> None:
     lake.apply_table("people", suspend=True)
     with pytest.raises(DynamicApiError) as refused:
         lake.patch("people", {"recordKey": ["name"]})
-    assert "spec.recordKey" in said_by_server(refused.value)
+    assert "spec.recordKey" in server_message(refused.value)
 
 
-def test_wrong_credentials_are_said_and_heal_when_the_secret_is_corrected(lake: Lake) -> None:
+def test_wrong_credentials_are_reported_and_the_table_recovers_when_they_are_corrected(
+    lake: Lake,
+) -> None:
     lake.apply_secret(dict.fromkeys(SECRET_KEYS, "wrong-on-purpose"))
     lake.land("people", "first", ROWS)
     lake.apply_table("people")
-    said = lake.wait_for("people", "Ready", "False")
+    ready = lake.wait_for("people", "Ready", "False")
     lake.cluster.wait_until(
         lambda: condition(lake.get("people"), "Ready").get("reason") != "NoTable",
         "Ready says why",
         timeout_s=120,
     )
-    said = condition(lake.get("people"), "Ready")
-    assert "wrong-on-purpose" not in said["message"]
-    assert said["message"]
+    ready = condition(lake.get("people"), "Ready")
+    assert "wrong-on-purpose" not in ready["message"]
+    assert ready["message"]
     lake.apply_secret(lake.minio.credentials)
     lake.wait_for_ids("people", [1], timeout_s=HEAL_TIMEOUT_S)
     lake.wait_for("people", "Ready")
 
 
-def test_a_secret_that_is_missing_is_named_and_heals_when_it_is_there(lake: Lake) -> None:
+def test_a_missing_secret_is_named_and_the_table_recovers_when_it_exists(lake: Lake) -> None:
     lake.cluster.delete("Secret", "minio-credentials", lake.namespace)
     lake.land("people", "first", ROWS)
     lake.apply_table("people")
-    said = lake.wait_for("people", "Ready", "False", timeout_s=60)
-    assert "minio-credentials" in said["message"]
+    ready = lake.wait_for("people", "Ready", "False", timeout_s=60)
+    assert "minio-credentials" in ready["message"]
     lake.apply_secret(lake.minio.credentials)
     lake.wait_for_ids("people", [1], timeout_s=HEAL_TIMEOUT_S)
 
 
-def test_a_bucket_that_is_missing_is_named_and_heals_when_it_is_there(bare_lake: Lake) -> None:
+def test_a_missing_bucket_is_named_and_the_table_recovers_when_it_exists(bare_lake: Lake) -> None:
     lake = bare_lake
     lake.apply_table("people")
     lake.cluster.wait_until(
@@ -124,8 +126,8 @@ def test_a_missing_bucket_is_created_where_the_store_allows_it(bare_lake: Lake) 
     lake.wait_for_ids("people", [1])
 
 
-def test_a_file_that_cannot_be_read_is_set_aside_and_the_others_are_taken_in(lake: Lake) -> None:
-    lake.put("landing/people/broken.parquet", b"PAR1 this is no parquet PAR1")
+def test_a_file_that_cannot_be_read_is_set_aside_and_the_others_are_ingested(lake: Lake) -> None:
+    lake.put("landing/people/broken.parquet", b"PAR1 this is not parquet PAR1")
     lake.land("people", "first", ROWS)
     lake.apply_table("people")
     lake.wait_for_ids("people", [1])
@@ -136,11 +138,11 @@ def test_a_file_that_cannot_be_read_is_set_aside_and_the_others_are_taken_in(lak
     )
 
 
-def test_nothing_is_tried_in_a_hot_loop(lake: Lake) -> None:
-    """Three tables that cannot get on: the keys are wrong, there are none, no Job may be made."""
+def test_nothing_is_retried_in_a_hot_loop(lake: Lake) -> None:
+    """Three blocked tables: with wrong keys, without keys, without the right to create Jobs."""
     path = lake.cluster.audit_log()
     if path is None:
-        pytest.skip("kind's API server notes no requests")
+        pytest.skip("kind's API server has no audit log")
     log = RequestLog(path)
     lake.apply_secret(dict.fromkeys(SECRET_KEYS, "wrong-on-purpose"), "wrong")
     lake.forbid_jobs()
@@ -160,7 +162,7 @@ def test_nothing_is_tried_in_a_hot_loop(lake: Lake) -> None:
     assert all(begun[f"patch laketables/status {table}"] for table in tables), begun
     assert any(what.startswith("create jobs ") for what in begun), begun
     refused = lake.minio.requests_refused()
-    assert refused, "the object store refused nobody"
+    assert refused, "the object store refused no request"
 
     log = RequestLog(path)
     time.sleep(WATCHED_S)

@@ -14,7 +14,7 @@ OPERATOR = f"system:serviceaccount:{NAMESPACE}:tideline-operator"
 
 
 def may(cluster: Cluster, account: str, verb: str, what: str, namespace: str) -> bool:
-    # To kubectl a slash comes before a name; `pods exec` is the subresource.
+    # In kubectl a slash precedes a name; `pods exec` is the subresource.
     resource, _, subresource = what.partition(" ")
     words = [verb, resource, f"--subresource={subresource}"]
     answer = cluster.kubectl(

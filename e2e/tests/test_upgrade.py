@@ -32,7 +32,7 @@ def test_this_release_takes_over_the_job_that_the_last_one_started(
         assert image_id(new) != image_id(old), "the last release is this one under another name"
         lake.cluster.wait_until(
             lambda: operator.leader().startswith(new["metadata"]["name"]),
-            "the new operator leads",
+            "the new operator is the leader",
             timeout_s=60,
         )
         (running,) = lake.jobs("people")
@@ -61,5 +61,5 @@ def image_of(pod: Manifest) -> Any:
 
 
 def image_id(pod: Manifest) -> Any:
-    """What was in it, by digest."""
+    """The digest of that image."""
     return pod["status"]["containerStatuses"][0]["imageID"]

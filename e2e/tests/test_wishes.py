@@ -1,4 +1,4 @@
-"""What a user can ask of a table that runs: stand still, go on, go back, run once more, go away."""
+"""What a user can ask of a running table: suspend, resume, restore, rerun, delete."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from e2e.harness.cluster import Manifest, condition
 from e2e.harness.lake import Lake
 
 QUIET_S = 6.0
-"""Three times as long as an ingest of these tests leaves its landing prefix alone."""
+"""Three times the polling interval of an ingest in these tests."""
 
 
 def row(number: int, ts: int = 1) -> Manifest:
@@ -22,12 +22,12 @@ def table_with_one_row(lake: Lake, **changes: object) -> None:
 
 
 def assert_quiet(lake: Lake) -> None:
-    """Nothing is taken in although a file waits."""
+    """Nothing is ingested although a file waits."""
     time.sleep(QUIET_S)
     assert sorted(lake.by_id("people")) == [1]
 
 
-def test_a_suspended_table_stands_still_until_it_is_told_to_go_on(lake: Lake) -> None:
+def test_a_suspended_table_stands_still_until_it_is_resumed(lake: Lake) -> None:
     table_with_one_row(lake)
     lake.patch("people", {"suspend": True})
     lake.wait_for("people", "Paused")
@@ -46,7 +46,7 @@ def test_the_annotation_pauses_like_the_field(lake: Lake) -> None:
         lake.wait_for("people", "Paused", status)
 
 
-def test_a_fenced_table_takes_nothing_in_but_its_services_run(lake: Lake) -> None:
+def test_a_fenced_table_ingests_nothing_but_its_services_run(lake: Lake) -> None:
     table_with_one_row(lake)
     lake.patch("people", {"fenced": True})
     lake.wait_for("people", "Ingesting", "False", reason="Fenced")
@@ -71,7 +71,7 @@ def test_a_table_goes_back_to_a_savepoint_and_on_from_there(lake: Lake) -> None:
     lake.wait_for_ids("people", [1, 2])
 
 
-def test_deleting_a_table_keeps_its_data_unless_told_otherwise(lake: Lake) -> None:
+def test_deleting_a_table_keeps_its_data_by_default(lake: Lake) -> None:
     table_with_one_row(lake)
     lake.cluster.delete("LakeTable", "people", lake.namespace)
     lake.cluster.wait_gone("LakeTable", "people", lake.namespace, timeout_s=60)
@@ -79,7 +79,7 @@ def test_deleting_a_table_keeps_its_data_unless_told_otherwise(lake: Lake) -> No
     lake.cluster.wait_until(lambda: not lake.jobs("people"), "its Jobs go", timeout_s=60)
 
 
-def test_deleting_a_table_deletes_its_data_when_told_so(lake: Lake) -> None:
+def test_deleting_a_table_deletes_its_data_when_the_policy_says_so(lake: Lake) -> None:
     table_with_one_row(lake, deletionPolicy="Delete")
     lake.cluster.delete("LakeTable", "people", lake.namespace)
     lake.cluster.wait_gone("LakeTable", "people", lake.namespace, timeout_s=120)
@@ -87,7 +87,7 @@ def test_deleting_a_table_deletes_its_data_when_told_so(lake: Lake) -> None:
     assert lake.paths("landing/people/") != []
 
 
-def test_a_namespace_goes_whatever_its_tables_are_doing(lake: Lake) -> None:
+def test_a_namespace_is_deleted_in_any_state_of_its_tables(lake: Lake) -> None:
     table_with_one_row(lake, deletionPolicy="Delete")
     lake.land("people", "second", [row(number) for number in range(100_000)])
     lake.cluster.delete("Namespace", lake.namespace)

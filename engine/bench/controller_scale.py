@@ -53,7 +53,7 @@ from tideline_operator.controller.reflector import Reflector
 from tideline_operator.kube import KubeApi
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.api_server_fixtures import install_definitions
-from tideline_operator.testing.pretended_cluster import PretendedCluster
+from tideline_operator.testing.simulated_cluster import SimulatedCluster
 
 NAMESPACE = "scale"
 IDLE_CPU_PERCENT_MAX = 5.0
@@ -157,7 +157,7 @@ def main() -> int:
             measure_idle(process, "soon after the start", 45.0, asked.idle, measurements)
             measure_idle(process, "idle", asked.quiet, asked.idle, measurements)
             measure_changes(api, watched, names, asked.changes, process, measurements)
-            cluster = PretendedCluster(api, NAMESPACE, open_store)
+            cluster = SimulatedCluster(api, NAMESPACE, open_store)
             landing = Place(f"s3://{bucket}/landing", options)
             measure_ingests(
                 cluster, api, watched, names[: asked.ingests], open_store(landing), measurements
@@ -335,7 +335,7 @@ def measure_changes(
 
 
 def measure_ingests(
-    cluster: PretendedCluster,
+    cluster: SimulatedCluster,
     api: KubeApi,
     watched: Watched,
     names: list[str],

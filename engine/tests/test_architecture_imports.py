@@ -71,7 +71,7 @@ def test_tideline_offers_its_names_lazily_and_no_others() -> None:
         "tideline.hudi.services.archival.execute",
         "tideline.hudi.timeline.archived",
         "tideline.cli.execute",
-        "tideline.ingest.execute.operation",
+        "tideline.ingest.execute.execute_operation",
         "tideline.lake_table",
         "tideline.cli.savepoint",
         "tideline.cli.restore",

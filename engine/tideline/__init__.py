@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tideline.hudi.services.service import ServiceRun, TableService
     from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode, TableType
     from tideline.hudi.timeline.instant_time import InstantTime
-    from tideline.hudi.write.operation import WriteOperation
+    from tideline.hudi.write.write_operation import WriteOperation
     from tideline.iceberg.maintenance.expire_snapshots import ExpireRun
     from tideline.iceberg.maintenance.remove_orphan_files import OrphanRun
     from tideline.iceberg.rewrite.run import RewriteReport
@@ -97,7 +97,7 @@ _LOADED_ON_FIRST_USE = {
     "TableNature": ("tideline.hudi.nature.table_nature", "TableNature"),
     "TableService": ("tideline.hudi.services.service", "TableService"),
     "TableType": ("tideline.hudi.table.table_config", "TableType"),
-    "WriteOperation": ("tideline.hudi.write.operation", "WriteOperation"),
+    "WriteOperation": ("tideline.hudi.write.write_operation", "WriteOperation"),
     "create": ("tideline.lake_table", "LakeTable.create"),
     "open": ("tideline.lake_table", "LakeTable.open"),
     "open_iceberg": ("tideline.iceberg_lake_table", "open_iceberg"),

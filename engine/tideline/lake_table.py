@@ -38,8 +38,8 @@ from tideline.hudi.table.names import column_names, member_named, one_or_several
 from tideline.hudi.table.table_config import TABLE_VERSION, KeyGeneratorKind, MergeMode, TableType
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.table_writer import TableWriter
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement
 from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation

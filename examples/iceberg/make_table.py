@@ -1,8 +1,8 @@
-"""Make an Iceberg table as a stream of small appends leaves it, in a SQL catalog of its own.
+"""Create an Iceberg table as a stream of small appends leaves it, in its own SQL catalog.
 
-PyIceberg writes the orders of some shops, one small file per shop and append, and takes a few of
-them back, so that the table has what maintenance is for: small files, many snapshots, many
-manifests. Nothing is random, so every run makes the same rows.
+PyIceberg writes the orders of some shops, one small file per shop and append, and deletes a few of
+them, so that the table needs maintenance: small files, many snapshots, many manifests. Nothing is
+random, so every run writes the same rows.
 
     python examples/iceberg/make_table.py out/iceberg
 """
@@ -26,7 +26,7 @@ ROWS_PER_APPEND = 2_000
 
 
 def main() -> None:
-    """Make the table below the folder that is named on the command line."""
+    """Create the table below the folder that is named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="folder for the catalog and the table")
     folder: Path = parser.parse_args().folder.absolute()

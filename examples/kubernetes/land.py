@@ -4,8 +4,8 @@
     set -a; . examples/kubernetes/credentials.env; set +a
     python examples/kubernetes/land.py out/flights/landing
 
-Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. What has landed is left alone;
-`--limit` and a second run land a folder in parts.
+Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Files that have landed are
+skipped; `--limit` and a second run land a folder in parts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--endpoint", default="127.0.0.1:9000")
     parser.add_argument("--bucket", default="lake")
     parser.add_argument("--prefix", default="landing/flights/")
-    parser.add_argument("--limit", type=int, help="at most so many files")
+    parser.add_argument("--limit", type=int, help="largest number of files")
     arguments = parser.parse_args()
     client = Minio(
         endpoint=arguments.endpoint,
@@ -48,7 +48,7 @@ def main() -> None:
         client.fput_object(
             bucket_name=arguments.bucket, object_name=name, file_path=str(names[name])
         )
-    print(f"{len(missing)} files landed, {len(names) - len(missing)} left out or there already")
+    print(f"files landed: {len(missing)}, skipped: {len(names) - len(missing)}")
 
 
 if __name__ == "__main__":

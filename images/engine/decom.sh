@@ -1,6 +1,6 @@
 #!/bin/bash
-# Spark runs this before an executor's pod is stopped: the executor hands on what others may need,
-# and ends by itself.
+# Spark runs this before an executor's pod is stopped: the executor migrates its blocks and ends
+# by itself.
 set -u
 for process in /proc/[0-9]*; do
   if [ "$(cat "${process}/comm" 2> /dev/null)" = java ]; then

@@ -1,6 +1,6 @@
 #!/bin/bash
 # `executor` is what Spark starts executors with; anything else is a command. The first process is
-# tini, which hands SIGTERM on to its one child: a driver's Python hears it, and its Java does not.
+# tini, which forwards SIGTERM to its one child: a driver's Python gets it, and its Java does not.
 set -euo pipefail
 
 if [ "${1:-}" != executor ]; then
@@ -16,7 +16,7 @@ while IFS= read -r -d '' variable; do
   esac
 done < <(env -0 | sort -z -V)
 
-# Java reads authorities from a store of its own. Drivers make theirs in Python.
+# Java reads authorities from its own trust store. Drivers create theirs in Python.
 if [ -n "${AWS_CA_BUNDLE:-}" ]; then
   trust=/tmp/trust.jks
   install -m 600 "${JAVA_HOME}/lib/security/cacerts" "${trust}"

@@ -51,7 +51,7 @@ def test_a_list_is_read_page_by_page_and_its_items_say_what_they_are(
     assert server.seen[0][2]["authorization"] == "Bearer secret-token"
 
 
-def test_what_is_not_there_is_none(server: ScriptedServer, api: KubeApi) -> None:
+def test_what_does_not_exist_is_none(server: ScriptedServer, api: KubeApi) -> None:
     server.script = [refusal(404, "NotFound")]
     assert api.get(JOBS, "j", "n") is None
     assert server.seen[0][1] == "/apis/batch/v1/namespaces/n/jobs/j"
@@ -69,7 +69,7 @@ def test_creating_what_exists_is_an_answer_and_a_race_is_worth_a_retry(
     assert api.create(JOBS, job, "n") == Exists()
     with pytest.raises(ApiUnavailableError):
         api.create(JOBS, job, "n")
-    with pytest.raises(ApiRefusedError, match="said the server") as refused:
+    with pytest.raises(ApiRefusedError, match="from the server") as refused:
         api.create(JOBS, job, "n")
     assert json.loads(server.seen[0][3]) == job
     assert (refused.value.status, refused.value.reason) == (403, "Forbidden")
@@ -97,7 +97,7 @@ def test_apply_sends_the_manifest_once_serialised(server: ScriptedServer, api: K
 
 
 @pytest.mark.parametrize("code", [401, 429, 500, 503, 504])
-def test_what_may_heal_is_unavailable(server: ScriptedServer, api: KubeApi, code: int) -> None:
+def test_a_busy_server_is_unavailable(server: ScriptedServer, api: KubeApi, code: int) -> None:
     server.script = [refusal(code, "Busy")]
     with pytest.raises(ApiUnavailableError) as failed:
         api.get(JOBS, "j", "n")

@@ -17,7 +17,7 @@ from tideline_operator.local.run import run_command
 
 @click.group("tideline-operator")
 def command() -> None:
-    """Keep lakehouse tables as they are declared."""
+    """Keep lakehouse tables as their LakeTables declare them."""
 
 
 @command.command("controller")
@@ -25,12 +25,12 @@ def command() -> None:
     "--kubeconfig",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="How to reach the cluster, outside of it.",
+    help="How to reach the cluster from outside.",
 )
 def controller_command(kubeconfig: Path | None) -> int:
     """Keep the LakeTables of a Kubernetes cluster.
 
-    Inside a pod it talks to that pod's cluster. Settings are environment variables:
+    In a pod it uses the pod's own cluster. Settings are environment variables:
     TIDELINE_ENGINE_IMAGE and others, see docs/operations.md.
     """
     # The Kubernetes client is an extra that the embedded reconciler does without.

@@ -1,4 +1,4 @@
-"""What is said to and heard from a Kubernetes API server, as values: resources, events, errors.
+"""Requests to a Kubernetes API server and its answers as values: resources, events, errors.
 
 Objects are plain JSON (`Manifest`), never models of an SDK, so that everything but the client in
 `kube.py` can be tested and reasoned about without one.
@@ -86,7 +86,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """There was an object of that name already; nothing changed."""
+    """An object of that name existed already; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +98,13 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """Somebody changed or deleted the object since it was read; nothing changed."""
+    """Another client changed or deleted the object since it was read; nothing was written."""
 
 
 class ApiUnavailableError(TidelineError):
-    """The API server was out of reach, busy or failed; trying again may help.
+    """The API server was unreachable, busy or failed; a retry may help.
 
-    `retry_after_s` is what the server asked for, if it did.
+    `retry_after_s` is the delay that the server asked for, if any.
     """
 
     exit_code = 4
@@ -115,9 +115,9 @@ class ApiUnavailableError(TidelineError):
 
 
 class ApiRefusedError(TidelineError):
-    """The API server said no, and will again: `status` (403, 404, 422, ...) and `reason`.
+    """The API server refused, and would again: `status` (403, 404, 422, ...) and `reason`.
 
-    `message` is the server's own sentence, fit for people.
+    `message` is the server's own, written for people.
     """
 
     def __init__(self, status: int, reason: str, message: str) -> None:
@@ -127,12 +127,12 @@ class ApiRefusedError(TidelineError):
 
     @property
     def is_missing(self) -> bool:
-        """The object, its namespace or its whole kind is not there."""
+        """The object, its namespace or its kind does not exist."""
         return self.status == 404
 
 
 class LeadershipLostError(TidelineError):
-    """Another controller may lead by now: this one must not write any more."""
+    """Another controller may be the leader by now: this one must stop writing."""
 
     exit_code = 4
 

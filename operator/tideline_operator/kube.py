@@ -1,9 +1,9 @@
 """A small client for the Kubernetes API: plain JSON in and out, the only importer of the SDK.
 
-Every request has a time limit, and every write asks `before_write` first. A failure is
-`ApiUnavailableError` when trying again may help, `ApiRefusedError` when it will not, and a value
-(`Exists`, `Stale`, None) where callers branch on it. Nothing is retried here: the work queue
-decides that.
+Every request has a time limit, and every write calls `before_write` first. A failure is
+`ApiUnavailableError` when a retry may help, `ApiRefusedError` when it will not, and a value
+(`Exists`, `Stale`, None) where callers branch on it. Nothing is retried here: that is up to the
+work queue.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ FIELD_MANAGER = "tideline-operator"
 REQUEST_TIMEOUT_S = 15.0
 _CONNECT_TIMEOUT_S = 5.0
 _WATCH_GRACE_S = 15.0
-"""A watch that has said nothing for this long after its end is dead."""
+"""A watch that is still silent this long after its end counts as dead."""
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
@@ -105,7 +105,7 @@ class KubeApi:
         self._timeouts_s = (_CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S)
         self.on_request: RequestObserver | None = None
         self.before_write: Callable[[], None] | None = None
-        """Called before every request that changes something; what it raises, the caller gets."""
+        """Called before every request that changes something; what it raises reaches the caller."""
 
     @classmethod
     def from_environment(cls, kubeconfig: Path | None = None) -> KubeApi:
@@ -121,7 +121,10 @@ class KubeApi:
                 file = None if kubeconfig is None else str(kubeconfig)
                 load_kube_config(file, client_configuration=configuration)  # type: ignore[no-untyped-call]
         except ConfigException as error:
-            raise ConfigError(f"No Kubernetes to talk to: {error}", path=kubeconfig) from error
+            raise ConfigError(
+                f"cannot find a Kubernetes cluster: {error}; give --kubeconfig FILE",
+                path=kubeconfig,
+            ) from error
         return cls(configuration)
 
     @property
@@ -130,16 +133,16 @@ class KubeApi:
         return str(self._client.configuration.host)
 
     def bounded(self, timeout_s: float) -> KubeApi:
-        """The same server, with this limit to connecting and to waiting for an answer, and with
-        nothing asked before writes."""
+        """The same server with this limit on connecting and on waiting for an answer, and without
+        `before_write`."""
         twin = copy.copy(self)
         twin._timeouts_s = (timeout_s, timeout_s)
         twin.before_write = None
         return twin
 
     def check_may_write(self) -> None:
-        """For writes that go elsewhere: raises LeadershipLostError where one here would be refused.
-        For writes that go elsewhere: raises LeadershipLostError where one here would be refused."""
+        """For writes that go elsewhere, such as to a store: raises LeadershipLostError where a
+        write here would be refused."""
         if self.before_write is not None:
             self.before_write()
 
@@ -172,7 +175,7 @@ class KubeApi:
         while True:
             page = self._call("list", resource, resource.path(namespace), query=query)
             for item in page.get("items") or ():
-                # The items of a list do not say what they are.
+                # The items of a list carry neither apiVersion nor kind.
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)
                 items.append(item)
@@ -214,10 +217,10 @@ class KubeApi:
                 yield _watch_event(json.loads(line))
         except (HTTPError, OSError, ValueError) as error:
             raise ApiUnavailableError(
-                f"The watch of {resource} broke off: {_words(error)}"
+                f"the watch of {resource} was interrupted: {_words(error)}"
             ) from error
         finally:
-            # Closed, not released: an unread rest would spoil the connection for others.
+            # Closed, not released: unread data would break the connection for the next request.
             response.close()
 
     def create(
@@ -242,7 +245,7 @@ class KubeApi:
         subresource: str = "",
         force: bool = True,
     ) -> Manifest:
-        """Server-side apply: what `manifest` says is ours, what it no longer says goes away."""
+        """Server-side apply: fields in `manifest` are ours, those it no longer has are removed."""
         name = str(manifest["metadata"]["name"])
         query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()}
         path = resource.path(namespace, name, subresource)
@@ -258,7 +261,7 @@ class KubeApi:
     ) -> Replaced | Stale:
         """Replace the object if it is still the one that `metadata.resourceVersion` names."""
         if not manifest["metadata"].get("resourceVersion"):
-            raise ConfigError("A replacement without metadata.resourceVersion would be blind")
+            raise ConfigError("a replacement needs metadata.resourceVersion")
         path = resource.path(namespace, str(manifest["metadata"]["name"]), subresource)
         try:
             query = {"fieldManager": FIELD_MANAGER}
@@ -329,10 +332,10 @@ class KubeApi:
         try:
             content = json.loads(response.data)
         except (HTTPError, OSError, ValueError) as error:
-            message = f"The answer to {verb} {resource} broke off: {_words(error)}"
+            message = f"the answer to {verb} {resource} was interrupted: {_words(error)}"
             raise ApiUnavailableError(message) from error
         if not isinstance(content, dict):
-            raise ApiUnavailableError(f"The answer to {verb} {resource} is no JSON object")
+            raise ApiUnavailableError(f"the answer to {verb} {resource} is not a JSON object")
         return content
 
     def _send(
@@ -346,7 +349,7 @@ class KubeApi:
         content_type: str = _JSON,
         read_timeout_s: float | None = None,
     ) -> Any:
-        """An answer that is a success, its body unread."""
+        """A successful answer, its body unread."""
         if method != "GET":
             self.check_may_write()
         connect_timeout_s, answer_timeout_s = self._timeouts_s
@@ -370,14 +373,14 @@ class KubeApi:
                 raise _failure(response, verb, resource)
             return response
         except (HTTPError, OSError, ApiException) as error:
-            raise ApiUnavailableError(f"No answer from {self.url}: {_words(error)}") from error
+            raise ApiUnavailableError(f"no answer from {self.url}: {_words(error)}") from error
         finally:
             if self.on_request is not None:
                 self.on_request(verb, resource.plural, status)
 
 
 def _failure(response: Any, verb: str, resource: ApiResource) -> Exception:
-    """What an answer that is no success means to the caller."""
+    """The error that an unsuccessful answer means to the caller."""
     try:
         content = json.loads(response.data)
     except ValueError:

@@ -11,7 +11,7 @@ import pytest
 
 import tideline
 from tideline.cli.main import run
-from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.testing.local_engine import LocalEngine
 from tideline.testing.write_batch import write_batch
 

@@ -17,7 +17,7 @@ from tideline.cli.main import run
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
-from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.landing.checkpoint import advance, checkpoint_metadata
 from tideline.ingest.landing.landed_file import Landing, LandingFile
 from tideline.ingest.landing.quarantine import quarantine, quarantine_rows

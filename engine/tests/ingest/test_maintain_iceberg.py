@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import pytest
 
 from tideline.iceberg.service import IcebergService
-from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import MaintainIceberg, Operation, Place, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.testing.fake_clock import FakeClock

@@ -18,7 +18,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import (
     MakeSavepoint,
     Operation,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.errors import ConflictError, UnknownOutcomeError
-from tideline.hudi.write.operation import WriteOperation
-from tideline.ingest.execute.operation import failed_result
+from tideline.hudi.write.write_operation import WriteOperation
+from tideline.ingest.execute.execute_operation import failed_result
 from tideline.ingest.execute.table_checkpoints import current_checkpoints, require_generation
 from tideline.ingest.landing.checkpoint import INGEST_KEY, Checkpoint, advance, checkpoint_metadata
 from tideline.ingest.landing.landed_file import FileFormat, Landing, LandingFile

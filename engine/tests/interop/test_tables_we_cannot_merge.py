@@ -12,7 +12,7 @@ import pytest
 
 from tideline.errors import UnsupportedTableError
 from tideline.hudi.nature.look import look_at
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.clustering.config import ClusteringConfig
 from tideline.hudi.services.clustering.execute import execute_clustering, schedule_clustering
 from tideline.hudi.services.config import ServiceConfig
@@ -144,7 +144,9 @@ def test_a_table_that_logs_its_changes_is_read_cleaned_and_mended(
 ) -> None:
     logged = theirs(**CHANGES_LOGGED)
     nature = look_at(StoreLocation.of(logged.uri))
-    assert {Operation.WRITE, Operation.COMPACTION, Operation.LOG_COMPACTION} == set(nature.refusals)
+    assert {Permission.WRITE, Permission.COMPACTION, Permission.LOG_COMPACTION} == set(
+        nature.refusals
+    )
     refuses_writes(logged, "log of its changes")
     rows = logged.read()
     assert logged.small.values() == rows == [(f"k{n:03d}", 3) for n in range(8)]

@@ -14,7 +14,7 @@ import pytest
 
 from tideline.errors import ConflictError
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.lake_table import LakeTable
 from tideline.testing.faulty_store import SimulatedCrash
 from tideline.testing.local_engine import LocalEngine

@@ -16,7 +16,7 @@ from tideline.errors import (
 )
 from tideline.hudi.adoption.dossier import Dossier
 from tideline.hudi.index.bucket_layout import BucketEngine, KnownFrom
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write.index_choice import IndexChoice
 from tideline.storage.location import StoreLocation
@@ -29,7 +29,7 @@ def with_bucket_count(dossier: Dossier, location: StoreLocation) -> Dossier:
     if (
         layout is None
         or (layout.engine, layout.known_from) != (BucketEngine.SIMPLE, KnownFrom.FILE_IDS)
-        or nature.may(Operation.WRITE) is not None
+        or nature.may(Permission.WRITE) is not None
         or find_spec("pyarrow") is None
     ):
         return dossier

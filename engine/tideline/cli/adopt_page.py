@@ -12,7 +12,7 @@ from textwrap import wrap
 
 from tideline.hudi.adoption.dossier import Dossier
 from tideline.hudi.adoption.table_state import TableState
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.nature.table_nature import TableNature, key_generator_text
 from tideline.hudi.timeline.known_zone import KnownZone, ZoneBasis
@@ -32,7 +32,7 @@ def hudi_page(dossier: Dossier, arguments: Sequence[str]) -> Iterator[str]:
     yield nature.uri
     yield from _text(f"A Hudi table of version {config.version}, {kind}.")
     if nature.is_refused:
-        refusal = nature.may(Operation.READ)
+        refusal = nature.may(Permission.READ)
         yield ""
         yield from _text(f"Tideline does nothing with it: {'' if not refusal else refusal.reason}.")
     yield ""
@@ -175,7 +175,7 @@ def _state_facts(state: TableState) -> dict[str, object]:
 
 
 def _permissions(nature: TableNature) -> Iterator[str]:
-    allowed = [one.sentence for one in Operation if nature.may(one) is None]
+    allowed = [one.sentence for one in Permission if nature.may(one) is None]
     if allowed:
         yield from _named("yes", ", ".join(allowed))
     refused: dict[Refusal, list[str]] = {}

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from tideline.cli.command import command
+from tideline.cli.execute_operation import run_operation
 from tideline.cli.ingests import describe_ingests
-from tideline.cli.operation import run_operation
 from tideline.cli.options import complete_settings, json_option, parse_pairs, storage_options
 from tideline.cli.output import print_json, print_line
 from tideline.cli.service_consent import looks_first

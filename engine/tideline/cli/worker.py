@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from tideline.cli.stop_signal import StopSignal
-from tideline.ingest.execute.operation import execute_operation, failed_result
+from tideline.ingest.execute.execute_operation import execute_operation, failed_result
 from tideline.ingest.execute.table_access import locate
 from tideline.ingest.operation.operation import Operation, Place
 from tideline.ingest.operation.result import OperationResult, Outcome

@@ -11,7 +11,7 @@ from tideline.cli.output import print_facts, print_json, print_line
 from tideline.cli.progress import progress
 from tideline.commit_report import CommitReport
 from tideline.hudi.index.uniqueness import IN_PARTITION, IN_TABLE
-from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.source_files import SourceWrite, write_sources
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import Place

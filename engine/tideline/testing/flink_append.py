@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.testing.local_engine import LocalEngine
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.write_batch import write_batch

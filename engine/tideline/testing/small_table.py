@@ -20,8 +20,8 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.engine import BucketPlacement, Target
 from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.write.handle_context import HandleContext
-from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.upsert_partitioner import BucketPlan
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore

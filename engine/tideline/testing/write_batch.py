@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tideline.commit_report import CommitReport, report_write
 from tideline.hudi.write.engine import WriteEngine
-from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement
 from tideline.lake_table import LakeTable
 

@@ -1,7 +1,6 @@
-"""What the accounts of operator and engine may do on a real API server, and that it is all.
+"""What the accounts of operator and engine may do on a real API server, and nothing else.
 
-The server itself lists their rights, so that one which slips into a role is found whatever it is
-for.
+The server itself lists their rights, so that any right that slips into a role is found.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ def test_the_operator_may_do_what_its_list_says_and_no_more(
     assert rights_of(installed, OPERATOR, namespace) == pairs(OPERATOR_RIGHTS)
 
 
-def test_at_home_the_operator_holds_one_lease_by_name(installed: ApiServer) -> None:
+def test_in_its_own_namespace_the_operator_holds_one_lease_by_name(installed: ApiServer) -> None:
     leases = pairs(
         {
             "leases.coordination.k8s.io": ("create",),
@@ -131,9 +130,7 @@ def test_at_home_the_operator_holds_one_lease_by_name(installed: ApiServer) -> N
 
 
 @pytest.mark.parametrize("role", ["cluster-admin", "system:node", "tideline-edit"])
-def test_beyond_its_own_rights_the_operator_gives_away_the_engines_role_only(
-    installed: ApiServer, role: str
-) -> None:
+def test_the_operator_may_only_bind_the_engines_role(installed: ApiServer, role: str) -> None:
     with pytest.raises(ApiRefusedError, match="forbidden") as refused:
         installed.api(OPERATOR).create(ROLE_BINDINGS, binding(f"more-{role}", role), LAKE)
     assert refused.value.status == 403

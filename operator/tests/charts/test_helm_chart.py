@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tideline_operator.controller.figures import described_metrics
+from tideline_operator.controller.controller_metrics import described_metrics
 from tideline_operator.testing.helm_chart import (
     ChartRefusedError,
     helm_program,

@@ -1,4 +1,4 @@
-"""Places for operations: limits hold, and who waits longest goes first."""
+"""Places for operations: limits hold, and the operation that waited longest goes first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_no_more_operations_run_than_there_are_places() -> None:
     assert budgets.admit(C, Priority.INGEST, 0) == Admitted()
 
 
-def test_priority_goes_first_then_arrival_and_nobody_jumps_the_line() -> None:
+def test_priority_goes_first_then_arrival_and_no_table_jumps_the_line() -> None:
     budgets = Budgets(Limits(operations_max=1))
     budgets.admit(A, Priority.INGEST, 0)
     for key, priority in ((B, Priority.SERVICE), (C, Priority.INGEST), (D, Priority.ROLLBACK)):
@@ -57,7 +57,7 @@ def test_memory_is_limited_in_all_and_for_one() -> None:
     assert budgets.admit(A, Priority.INGEST, 700 * MIB) == Admitted()
     full = budgets.admit(B, Priority.INGEST, 400 * MIB)
     assert isinstance(full, Full) and "700 MiB of 1,000 MiB" in full.message
-    # What is small does not starve what is large and came first.
+    # A small operation does not starve a large one that came first.
     assert isinstance(budgets.admit(C, Priority.INGEST, 100 * MIB), Full)
     too_large = budgets.admit(D, Priority.INGEST, 1_001 * MIB)
     assert isinstance(too_large, TooLarge) and "TIDELINE_MEMORY_MAX" in too_large.message

@@ -1,4 +1,4 @@
-"""What people get wrong ends in a condition that says what to do, and never in a hot loop."""
+"""A user's mistake ends in a condition that says what to do, and never in a hot loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import LAKE_STORES, LAKE_TABLES, SECRETS, ApiResource, Manifest
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
-from tideline_operator.testing.pretended_cluster import CarryingOut
+from tideline_operator.testing.simulated_cluster import CarryingOut
 
 pytestmark = pytest.mark.api_server
 
@@ -82,7 +82,7 @@ def ready(case: ControllerCase) -> tuple[str, str, str]:
     return condition.get("status", ""), condition.get("reason", ""), condition.get("message", "")
 
 
-def test_a_store_that_is_not_there_is_named_and_waited_for(case: ControllerCase) -> None:
+def test_a_missing_store_is_named_and_waited_for(case: ControllerCase) -> None:
     case.declare(**on_s3())
     case.start()
     case.until(lambda: ready(case)[1] == "StoreMissing", "the condition")
@@ -95,7 +95,7 @@ def test_a_store_that_is_not_there_is_named_and_waited_for(case: ControllerCase)
 
 
 @pytest.mark.minio
-def test_wrong_credentials_and_a_missing_bucket_heal_when_they_are_put_right(
+def test_tables_recover_when_credentials_or_a_missing_bucket_are_fixed(
     case: ControllerCase, minio_server: MinioServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tideline_operator.controller.reconcile.LOOK_AGAIN_FIRST_S", 2.0)
@@ -150,10 +150,10 @@ def test_an_invalid_spec_leaves_the_last_valid_one_in_force(case: ControllerCase
     case.until_ready()
 
 
-def test_a_setting_that_an_upgrade_refuses_is_named_and_the_table_is_left_as_it_is(
+def test_a_setting_that_an_upgrade_refuses_is_named_and_the_table_is_left_alone(
     case: ControllerCase,
 ) -> None:
-    """What an operator left that knew no registry: spec and last valid spec name such a setting."""
+    """As left by an operator without the registry: spec and last valid spec name such a setting."""
     case.declare()
     case.declare("other")
     case.start()
@@ -180,7 +180,7 @@ def test_a_setting_that_an_upgrade_refuses_is_named_and_the_table_is_left_as_it_
     assert "nothing is done with the table" in message and "stays in force" not in message
     assert lock in case.condition("SpecValid")["message"]
     case.until_event("SpecInvalid")
-    # Others go on meanwhile.
+    # Other tables go on.
     job = case.until_job("ingest")
     assert job["metadata"]["labels"]["tideline.dev/table"] == "other"
     case.cluster.carry_out(job)
@@ -189,7 +189,7 @@ def test_a_setting_that_an_upgrade_refuses_is_named_and_the_table_is_left_as_it_
     labels = [started[name]["metadata"]["labels"] for name in started.keys() - before]
     assert {one["tideline.dev/table"] for one in labels} == {"other"}
     assert files_below(case.folder / "people") == files
-    # The place stays the table's.
+    # The table keeps its place.
     assert place_of_twin_is_taken(case)
     case.api.delete(LAKE_TABLES, "twin", case.namespace)
     case.change("people", {"spec": {"properties": None}})
@@ -198,7 +198,7 @@ def test_a_setting_that_an_upgrade_refuses_is_named_and_the_table_is_left_as_it_
         case.until_ready()
 
 
-def test_a_spec_that_never_was_valid_is_said_to_be_so(case: ControllerCase) -> None:
+def test_a_spec_that_was_never_valid_is_reported(case: ControllerCase) -> None:
     case.declare(services={"maintenanceWindow": "99 * * * *"})
     case.start()
     case.until(lambda: ready(case)[1] == "SpecInvalid", "the condition")
@@ -235,7 +235,7 @@ def test_a_table_is_not_created_in_or_around_one_of_others(case: ControllerCase)
     inner = f"file://{case.folder}/people/inner"
     for name, location in (("inner", inner), ("outer", f"file://{case.folder}")):
         case.declare(name, location=location, ingest=None)
-        # Until the controller has seen its LakeTable go, the place is that LakeTable's.
+        # Until the controller has seen the deletion, the place belongs to that LakeTable.
         case.until(
             partial(speaks_of_a_hudi_table, case, name),
             "it is refused for the table that lies there",
@@ -247,7 +247,7 @@ def test_a_table_is_not_created_in_or_around_one_of_others(case: ControllerCase)
     assert names <= {"people"}
 
 
-def test_a_full_quota_is_a_condition_and_tried_again_with_patience(case: ControllerCase) -> None:
+def test_a_full_quota_is_a_condition_and_retried_with_growing_delays(case: ControllerCase) -> None:
     quota: Manifest = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -267,7 +267,7 @@ def test_a_full_quota_is_a_condition_and_tried_again_with_patience(case: Control
     case.until_event("OperationRefused")
 
 
-def test_a_template_that_makes_no_pod_is_a_condition(case: ControllerCase) -> None:
+def test_an_invalid_pod_template_is_a_condition(case: ControllerCase) -> None:
     case.declare(podTemplate={"spec": {"containers": "none"}})
     case.start()
     case.until(lambda: ready(case)[1] == "OperationFailed", "the condition")
@@ -275,7 +275,7 @@ def test_a_template_that_makes_no_pod_is_a_condition(case: ControllerCase) -> No
     assert_calm(case)
 
 
-def test_a_table_of_another_make_is_left_alone(case: ControllerCase) -> None:
+def test_a_table_that_differs_from_the_spec_is_left_alone(case: ControllerCase) -> None:
     case.declare()
     case.start()
     with CarryingOut(case.cluster):
@@ -291,7 +291,7 @@ def test_a_table_of_another_make_is_left_alone(case: ControllerCase) -> None:
     assert_calm(case)
 
 
-def test_a_status_nobody_can_read_is_made_anew(case: ControllerCase) -> None:
+def test_an_unreadable_status_is_replaced(case: ControllerCase) -> None:
     case.declare()
     case.start()
     with CarryingOut(case.cluster):

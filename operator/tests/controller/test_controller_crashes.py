@@ -25,7 +25,7 @@ READS = ("get", "list", "watch")
 
 
 class MortalApi(KubeApi):
-    """Works until its `writes`-th write: that one arrives or does not, and nothing works after."""
+    """Works until its `writes`-th write: that one arrives or not, and nothing works afterwards."""
 
     writes_left: int | None = None
     last_arrives = False
@@ -71,7 +71,7 @@ def start_mortal(
 
 
 def replace_dead(case: ControllerCase, mortal: Controller, api: MortalApi) -> None:
-    """Let it die, at the latest now: the last deaths of a series may not come about."""
+    """Let it die, at the latest now: the last deaths of a series may not happen."""
     api.died.wait(2.0)
     api.died.set()
     mortal.stop(5.0)
@@ -125,4 +125,4 @@ def test_a_death_at_any_write_after_an_end_loses_no_result(
         lambda: [item["phase"] for item in case.operations()] == ["Succeeded"] * 3, "all succeeded"
     )
     assert set(jobs_per_operation(case).values()) == {1}
-    case.until(lambda: case.event_reasons().count("Committed") == 2, "told once each")
+    case.until(lambda: case.event_reasons().count("Committed") == 2, "each is reported once")

@@ -41,7 +41,7 @@ def running_ingest(case: ControllerCase) -> tuple[Manifest, Manifest]:
 
 
 def begin_write(case: ControllerCase, writer: str) -> str:
-    """A write under way whose heartbeat beat just now."""
+    """A write under way with a fresh heartbeat."""
     hoodie = HoodieTable.open(StoreLocation.of(f"file://{case.folder}/people"))
     time = next_instant_time(SystemClock().now_ms(), hoodie.timeline().newest_time())
     hoodie.store.put(heartbeat_path(str(time)), writer.encode())
@@ -72,7 +72,7 @@ def test_while_an_executor_outlives_its_driver_nothing_is_rolled_back_or_begun(
     executor = case.cluster.start_executor(job)
     instant = begin_write(case, writer_name(operation_of(job), pod["metadata"]["uid"]))
     case.cluster.lose(job)
-    case.until(lambda: case.condition("Healthy").get("reason") == "DeadWriter", "it is said")
+    case.until(lambda: case.condition("Healthy").get("reason") == "DeadWriter", "it is reported")
     turns = case.turns()
     case.change("people", {"metadata": {"labels": {"touched": "yes"}}})
     case.until(lambda: case.turns() > turns, "another turn was taken")

@@ -1,4 +1,4 @@
-"""Deleting tables: with Retain nothing is waited for, with Delete the data goes first."""
+"""Deleting tables: at once with Retain, with Delete after the data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tideline_operator.api_objects import LAKE_TABLES, Manifest
 from tideline_operator.controller.deletion import FINALIZER
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
-from tideline_operator.testing.pretended_cluster import CarryingOut
+from tideline_operator.testing.simulated_cluster import CarryingOut
 
 pytestmark = pytest.mark.api_server
 
@@ -72,7 +72,7 @@ def test_the_finalizer_follows_the_policy_and_leaves_those_of_others(case: Contr
     case.start()
     case.until(lambda: FINALIZER in finalizers(case.table()), "it is set")
     case.declare(deletionPolicy="Retain")
-    case.until(lambda: finalizers(case.table()) == ["example.com/other"], "it is taken away")
+    case.until(lambda: finalizers(case.table()) == ["example.com/other"], "it is removed")
     case.change("people", {"metadata": {"finalizers": None}})
 
 
@@ -92,7 +92,7 @@ def test_what_runs_is_stopped_before_data_is_deleted(case: ControllerCase) -> No
     case.until(lambda: is_gone(case), "it is gone")
 
 
-def test_a_deletion_that_cannot_succeed_is_given_up_and_told(case: ControllerCase) -> None:
+def test_a_deletion_that_cannot_succeed_is_given_up_and_reported(case: ControllerCase) -> None:
     case.declare(
         deletionPolicy="Delete", location="s3://lake/people", storeRef="nowhere", ingest=None
     )
@@ -106,7 +106,7 @@ def test_a_deletion_that_cannot_succeed_is_given_up_and_told(case: ControllerCas
 def put_file(case: ControllerCase, name: str, *, table: str = "people") -> Path:
     path = case.folder / table / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("somebody's")
+    path.write_text("not the table's")
     return path
 
 
@@ -162,14 +162,14 @@ def test_a_table_that_is_not_as_declared_is_never_deleted(case: ControllerCase) 
     case.until_event("DataKept", "other")
 
 
-def test_a_table_that_took_the_place_of_the_one_looked_after_is_kept(case: ControllerCase) -> None:
+def test_a_table_that_replaced_the_managed_one_is_kept(case: ControllerCase) -> None:
     case.land("a.parquet")
     case.declare(deletionPolicy="Delete")
     case.start()
     with CarryingOut(case.cluster):
         case.until(lambda: case.status().get("timeline", {}).get("completed") == 1, "a commit")
     case.stop()
-    # The same name, keys and type, but other instants: dropped, and made anew by somebody else.
+    # The same name, keys and type, but other instants: dropped and created by another engine.
     for instant in (case.folder / "people" / ".hoodie").glob("*.commit*"):
         instant.unlink()
     before = sorted(files_of(case))
@@ -208,7 +208,7 @@ def test_the_deadline_counts_from_when_the_deletion_was_seen(case: ControllerCas
     case.stop()
     delete(case)
     time.sleep(3.0)
-    # Nobody was there for longer than the deadline: it is done all the same.
+    # No controller ran for longer than the deadline: the deletion is done nevertheless.
     case.start(deletion_deadline_s=2.0)
     case.until(lambda: is_gone(case), "it is gone")
     assert files_of(case) == []

@@ -1,4 +1,4 @@
-"""Two controllers and one Lease: one works, and when it goes the other takes over."""
+"""Two controllers and one Lease: one works, and when it ends the other takes over."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tideline_operator.resources.status import LakeTableStatus
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.controller_process import ControllerInProcess
-from tideline_operator.testing.pretended_cluster import PretendedCluster
+from tideline_operator.testing.simulated_cluster import SimulatedCluster
 
 pytestmark = pytest.mark.api_server
 
@@ -61,7 +61,7 @@ def test_one_of_two_leads_and_a_clean_end_hands_over_at_once(
     assert lease["spec"]["leaseTransitions"] == 1
 
 
-def test_a_lease_that_is_not_renewed_is_taken_and_its_holder_learns_of_it(
+def test_a_lease_that_is_not_renewed_is_taken_and_its_holder_notices(
     api_server: ApiServer, namespace: str
 ) -> None:
     first, second = (contender(api_server, namespace, name) for name in "ab")
@@ -69,7 +69,7 @@ def test_a_lease_that_is_not_renewed_is_taken_and_its_holder_learns_of_it(
     assert second.wait_to_lead()
     lost: list[str] = []
     first.keep_leading(lost.append)
-    # Its own clock ended the term before the second could take the lease.
+    # Its own clock ended the term before the second one could take the lease.
     assert lost == ["could not renew the lease"]
     assert not first.is_leader
 
@@ -101,7 +101,7 @@ def processes(case: ControllerCase, api_server: ApiServer) -> Iterator[list[Cont
         item.end()
 
 
-def on_minio(case: ControllerCase, server: MinioServer) -> PretendedCluster:
+def on_minio(case: ControllerCase, server: MinioServer) -> SimulatedCluster:
     """A LakeStore with its Secret, and a cluster whose engine has the same credentials."""
     secret: Manifest = {
         "apiVersion": "v1",
@@ -122,11 +122,11 @@ def on_minio(case: ControllerCase, server: MinioServer) -> PretendedCluster:
     def open_store(place: Place) -> ObjectStore:
         return StoreLocation.of(place.uri, dict(place.options)).open(connection)
 
-    return PretendedCluster(case.api, case.namespace, open_store)
+    return SimulatedCluster(case.api, case.namespace, open_store)
 
 
 @pytest.mark.minio
-def test_when_the_leader_is_killed_the_other_goes_on_where_it_was(
+def test_when_the_leader_is_killed_the_other_continues_its_work(
     case: ControllerCase, processes: list[ControllerInProcess], minio_server: MinioServer
 ) -> None:
     case.until(lambda: all(item.is_ready() for item in processes), "both are ready", 60.0)
@@ -155,12 +155,12 @@ def test_sigterm_hands_the_lease_over_and_losing_it_ends_the_process(
     case: ControllerCase, processes: list[ControllerInProcess]
 ) -> None:
     case.until(lambda: all(item.is_ready() for item in processes), "both are ready", 60.0)
-    case.until(lambda: holder(case), "somebody leads")
+    case.until(lambda: holder(case), "there is a leader")
     leader = int(holder(case).removeprefix("controller-")[0])
     processes[leader].process.send_signal(signal.SIGTERM)
     case.until(lambda: holder(case).startswith(f"controller-{1 - leader}"), "handed over", 10.0)
     assert processes[leader].process.wait(20) == 0
-    change = {"spec": {"holderIdentity": "somebody else"}}
+    change = {"spec": {"holderIdentity": "another process"}}
     case.api.patch(LEASES, LEASE_NAME, change, case.namespace)
     assert processes[1 - leader].process.wait(30) == 1
     assert "another took the lease" in processes[1 - leader].log.read_text()

@@ -69,12 +69,12 @@ def test_failures_in_a_row_are_one_series_also_with_other_files() -> None:
 def test_a_failure_after_a_success_begins_another_series() -> None:
     good = attempt(1, id="people-good", phase=OperationPhase.SUCCEEDED)
     assert failures(attempt(1)) != failures(attempt(1), good=(good,))
-    # The same operation, run well the second time, fails when it is run once more.
+    # The same operation succeeds in its second run and fails in its third.
     assert failures(attempt(1)) != failures(attempt(3, failures=0))
 
 
 @pytest.mark.api_server
-def test_what_lasts_is_counted_now_and_then_also_by_the_next_process(
+def test_a_lasting_condition_is_counted_now_and_then_also_by_the_next_process(
     api_server: ApiServer, namespace: str
 ) -> None:
     clock = FakeClock(START_MS)
@@ -99,7 +99,7 @@ def test_what_lasts_is_counted_now_and_then_also_by_the_next_process(
 
 
 @pytest.mark.api_server
-def test_an_attempt_counts_once_and_one_the_server_forgot_is_written_anew(
+def test_an_attempt_counts_once_and_an_event_that_the_server_dropped_is_written_again(
     api_server: ApiServer, namespace: str
 ) -> None:
     clock = FakeClock(START_MS)
@@ -148,7 +148,9 @@ def test_pods_that_are_refused_one_after_the_other_are_one_event(
     turns = case.turns()
     for number in range(3):
         refuse_pod(case, job, number)
-        case.until(lambda: case.condition("Ready").get("reason") == "OperationStuck", "it is said")
+        case.until(
+            lambda: case.condition("Ready").get("reason") == "OperationStuck", "it is reported"
+        )
         case.until(partial(took_turns_after, case, case.turns() + 1), "it was looked at again")
     assert case.turns() > turns + 3
     assert case.event_reasons().count("OperationStuck") == 1
@@ -162,7 +164,7 @@ def took_turns_after(case: ControllerCase, turns: float) -> bool:
 
 
 def refuse_pod(case: ControllerCase, job: Manifest, number: int) -> None:
-    """What the Job controller says of a pod that a quota refuses: under another name each time."""
+    """The Job controller's event about a pod that a quota refuses: with another name each time."""
     name, moment = job["metadata"]["name"], f"2026-01-01T00:00:{number:02}Z"
     note = f'Error creating: pods "{name}-abcd{number}" is forbidden: exceeded quota: small'
     event: Manifest = {

@@ -1,4 +1,4 @@
-"""The controller looks after Iceberg tables: it waits for them, runs what is due and reports it."""
+"""The controller maintains Iceberg tables: it waits for them, runs what is due and reports it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tideline.clock import SystemClock
 from tideline.iceberg.commit.rewrite_files import commit_rewrite
 from tideline.iceberg.table.table_operations import Committed
-from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import MaintainIceberg
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation
@@ -86,7 +86,7 @@ def test_a_table_that_others_create_later_is_waited_for(case: ControllerCase) ->
     assert case.condition("ServicesCurrent", NAME)["status"] == "True"
 
 
-def test_small_files_are_rewritten_by_a_driver_and_the_figures_are_reported(
+def test_small_files_are_rewritten_by_a_driver_and_the_counts_are_reported(
     case: ControllerCase,
 ) -> None:
     model = somebody_creates(case, appends=5)
@@ -112,10 +112,10 @@ def test_small_files_are_rewritten_by_a_driver_and_the_figures_are_reported(
     case.cluster.finish(job, result)
     case.until_event("ServiceRan", NAME)
     assert "2 files written, 5.0 kB read, 4.0 kB written, rewrote 10" in case.event_notes(NAME)
-    figures = case.until(
-        lambda: case.status(NAME)["services"]["rewriteDataFiles"].get("lastFigures"), "figures"
+    counts = case.until(
+        lambda: case.status(NAME)["services"]["rewriteDataFiles"].get("lastFigures"), "counts"
     )
-    assert (figures["filesBefore"], figures["filesAfter"]) == (10, 2)
+    assert (counts["filesBefore"], counts["filesAfter"]) == (10, 2)
     case.until(lambda: case.status(NAME)["timeline"]["latest"] == snapshot_id, "the snapshot")
     case.until(
         lambda: not case.status(NAME)["services"]["rewriteDataFiles"].get("isDue"), "nothing is due"
@@ -182,7 +182,7 @@ def test_a_rerun_is_run_once(case: ControllerCase) -> None:
     assert len(case.cluster.all_jobs()) == 1
 
 
-def test_a_conflict_is_told_and_the_rewrite_tried_again(case: ControllerCase) -> None:
+def test_a_conflict_is_reported_and_the_rewrite_retried(case: ControllerCase) -> None:
     somebody_creates(case, appends=5)
     declare(case)
     case.start()

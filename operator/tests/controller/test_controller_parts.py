@@ -15,7 +15,7 @@ from tideline.ingest.operation.operation import Place
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
 from tideline_operator.controller.health import HttpServer, verdict
 from tideline_operator.controller.json_log import JsonLines
-from tideline_operator.controller.locations import Claim, ClaimedPlace, Locations
+from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim
 from tideline_operator.controller.metrics import Metrics
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.poll_pacing import IDLE_AFTER_POLLS, PollPacing
@@ -49,7 +49,7 @@ def test_a_cache_takes_newer_objects_only() -> None:
     assert "managedFields" not in found["metadata"]
 
 
-def test_a_deletion_of_an_older_namesake_is_passed_over() -> None:
+def test_a_deletion_of_an_older_namesake_is_ignored() -> None:
     cache = ObjectCache()
     cache.put(thing("a", 5, uid="new"))
     assert cache.remove(thing("a", 4, uid="old")) is None
@@ -76,16 +76,16 @@ def claim(
     *,
     has_worked: bool = False,
     landing: str | None = None,
-) -> Claim:
+) -> TableClaim:
     def place(uri: str, *, is_landing: bool) -> ClaimedPlace:
         address = address_of(Place(uri, (("endpoint", endpoint),)), "lake")
         return ClaimedPlace(address, "", uri, is_landing, has_worked)
 
     landings = () if landing is None else (place(landing, is_landing=True),)
-    return Claim(("lake", name), (place(uri, is_landing=False), *landings), since)
+    return TableClaim(("lake", name), (place(uri, is_landing=False), *landings), since)
 
 
-def in_the_way(locations: Locations, claim: Claim) -> tuple[str, str] | None:
+def in_the_way(locations: Locations, claim: TableClaim) -> tuple[str, str] | None:
     """Whose place is in the way of a claim."""
     taken, _ = locations.claim(claim)
     return None if taken is None else taken.key
@@ -133,7 +133,7 @@ def test_a_table_at_work_keeps_its_place_from_an_older_one_that_is_moved_there()
     assert in_the_way(locations, young) is None
 
 
-def test_a_place_that_becomes_free_wakes_who_waits_for_it() -> None:
+def test_a_place_that_becomes_free_wakes_the_tables_that_wait_for_it() -> None:
     locations = Locations()
     old, new = claim("old", "s3://lake/a", "1"), claim("new", "s3://lake/a", "2")
     locations.claim(old)
@@ -169,7 +169,7 @@ def test_a_table_and_a_landing_prefix_of_another_are_kept_apart(
     if taken is not None:
         assert (taken.own.is_landing, taken.elder.is_landing) == (False, True)
     assert in_the_way(locations, reader) is None
-    # An elder that is given a landing prefix inside a table at work does not drive that one away.
+    # An elder with a new landing prefix inside a table at work does not displace that table.
     locations = Locations()
     locations.claim(claim("reader", "s3://lake/x", "1", has_worked=True))
     locations.claim(claim("other", table, "2", has_worked=True))
@@ -214,7 +214,7 @@ def test_one_endpoint_has_one_address_however_it_is_spelled(
     assert (at(one) == at(other)) == is_same
 
 
-def test_few_tables_are_polled_as_they_say_and_many_idle_ones_less_often() -> None:
+def test_few_tables_are_polled_at_their_interval_and_many_idle_ones_less_often() -> None:
     pacing = PollPacing(5.0)
     keys = [("lake", str(number)) for number in range(1000)]
     for key in keys[:100]:
@@ -348,7 +348,7 @@ def entry(kind: str = "ingest") -> OperationStatus:
         ),
     ],
 )
-def test_events_tell_what_an_operation_did(
+def test_events_report_what_an_operation_did(
     kind: str, result: OperationResult, reasons: list[str]
 ) -> None:
     assert [event.reason for event in events_of(entry(kind), result, LakeTableStatus())] == reasons

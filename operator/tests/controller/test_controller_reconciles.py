@@ -1,4 +1,4 @@
-"""The controller on a real API server: declared tables come about, with one Job at a time."""
+"""The controller on a real API server: it creates declared tables, with one Job at a time."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tideline_operator.api_objects import (
     Manifest,
 )
 from tideline_operator.controller.budgets import Limits
-from tideline_operator.launch.job_launcher import Refused, Started
+from tideline_operator.launch.job_launcher import Started, StartRefused
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
-from tideline_operator.testing.pretended_cluster import CarryingOut
+from tideline_operator.testing.simulated_cluster import CarryingOut
 
 pytestmark = pytest.mark.api_server
 
@@ -41,7 +41,7 @@ def case(api_server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[Cont
 
 
 def commit_of_another(case: ControllerCase, name: str = "people") -> str:
-    """Somebody else writes to the table."""
+    """Another writer commits to the table."""
     hoodie = HoodieTable.open(StoreLocation.of(f"file://{case.folder}/{name}"))
     time_ms = int(time.time() * 1000)
     instant_time = next_instant_time(time_ms, hoodie.timeline().newest_time())
@@ -59,10 +59,10 @@ def failed(job: Manifest, **given: Any) -> OperationResult:
     return OperationResult(operation_id, Outcome.FAILED, **fields)
 
 
-def test_gauges_of_tables_that_stay_as_they_are_survive_the_operator(case: ControllerCase) -> None:
+def test_gauges_of_unchanged_tables_survive_a_restart_of_the_operator(case: ControllerCase) -> None:
     case.declare(location="s3://lake/people", storeRef="nowhere", ingest=None)
     case.start()
-    case.until(lambda: case.condition("Ready").get("reason") == "StoreMissing", "it is said")
+    case.until(lambda: case.condition("Ready").get("reason") == "StoreMissing", "it is reported")
     case.stop()
     controller = case.start()
     labels = f'{{namespace="{case.namespace}",table="people"}}'
@@ -122,7 +122,7 @@ def test_nothing_is_written_while_nothing_changes(case: ControllerCase) -> None:
     assert case.requests("list", "jobs") == 1
 
 
-def test_a_job_deleted_by_hand_is_tried_again_under_another_name(case: ControllerCase) -> None:
+def test_a_job_deleted_by_hand_is_retried_under_another_name(case: ControllerCase) -> None:
     case.declare()
     case.start()
     job = case.until_job("create")
@@ -135,7 +135,7 @@ def test_a_job_deleted_by_hand_is_tried_again_under_another_name(case: Controlle
     case.until_ready()
 
 
-def test_a_killed_driver_is_named_and_tried_again(case: ControllerCase) -> None:
+def test_a_killed_driver_is_named_and_retried(case: ControllerCase) -> None:
     case.declare()
     case.start()
     job = case.until_job("create")
@@ -144,14 +144,14 @@ def test_a_killed_driver_is_named_and_tried_again(case: ControllerCase) -> None:
     assert case.condition("Ready")["reason"] == "OperationFailed"
     again = case.until_job("create", but=(job["metadata"]["name"],))
     case.until(lambda: case.operations()[0]["phase"] == "Running", "it runs again")
-    # Trying again is no success yet.
+    # A retry is not a success yet.
     assert case.condition("Ready")["status"] == "False"
     case.cluster.carry_out(again)
     case.until_ready()
     case.until_event("OperationFailed")
 
 
-class DyingLauncher:
+class DyingJobControl:
     """Never gets as far as creating a Job."""
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ class DyingLauncher:
 
     def ensure_started(
         self, operation: Operation, table: ResolvedTable, attempt: int, owner: Manifest
-    ) -> Started | Refused:
+    ) -> Started | StartRefused:
         del table, owner
         self.asked.append((operation.id, attempt))
         raise ApiUnavailableError("gone before the Job was created")
@@ -171,13 +171,13 @@ class DyingLauncher:
 
 def test_a_death_before_the_job_is_created_means_the_same_job_later(case: ControllerCase) -> None:
     case.declare()
-    launcher = DyingLauncher()
-    case.start(launcher=launcher)
-    case.until(lambda: len(launcher.asked) > 1, "it is tried again")
+    jobs = DyingJobControl()
+    case.start(job_control=jobs)
+    case.until(lambda: len(jobs.asked) > 1, "it is retried")
     case.stop()
-    assert len(set(launcher.asked)) == 1
+    assert len(set(jobs.asked)) == 1
     [noted] = case.operations()
-    assert (noted["phase"], noted["id"]) == ("Pending", launcher.asked[0][0])
+    assert (noted["phase"], noted["id"]) == ("Pending", jobs.asked[0][0])
     case.start()
     job = case.until_job("create")
     assert job["metadata"]["name"] == f"{noted['id']}-1"
@@ -186,7 +186,7 @@ def test_a_death_before_the_job_is_created_means_the_same_job_later(case: Contro
     assert len(case.cluster.all_jobs()) == 1
 
 
-def test_a_job_that_ran_while_the_operator_was_down_is_taken_note_of(case: ControllerCase) -> None:
+def test_a_job_that_ran_while_the_operator_was_down_is_noticed(case: ControllerCase) -> None:
     case.declare()
     case.start()
     job = case.until_job("create")
@@ -208,7 +208,7 @@ def test_a_lost_status_does_not_start_a_second_job(case: ControllerCase) -> None
     case.until(lambda: case.operations()[0]["phase"] == "Running", "the Job was seen")
     case.land("a.parquet")
     case.api.patch(LAKE_TABLES, "people", {"status": None}, case.namespace, subresource="status")
-    case.until(lambda: [item["phase"] for item in case.operations()] == ["Running"], "taken in")
+    case.until(lambda: [item["phase"] for item in case.operations()] == ["Running"], "adopted")
     time.sleep(2)
     assert [item["metadata"]["name"] for item in case.cluster.all_jobs()] == [
         job["metadata"]["name"]
@@ -292,7 +292,7 @@ def test_a_rerun_runs_once_and_advice_runs_nothing(case: ControllerCase) -> None
     assert case.cluster.active_jobs() == []
 
 
-def test_failures_are_tried_again_later_and_conflicts_and_quarantines_are_told(
+def test_failures_are_retried_later_and_conflicts_and_quarantines_are_reported(
     case: ControllerCase,
 ) -> None:
     case.declare()
@@ -316,7 +316,7 @@ def test_a_job_that_cannot_start_is_a_condition_until_it_does(case: ControllerCa
     job = case.until_job("create")
     waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
     case.cluster.start_pod(job, phase="Pending", state={"waiting": waiting})
-    case.until(lambda: case.condition("Ready").get("reason") == "OperationStuck", "it is said")
+    case.until(lambda: case.condition("Ready").get("reason") == "OperationStuck", "it is reported")
     assert "ImagePullBackOff" in case.condition("Ready")["message"]
     case.cluster.start_pod(job)
     case.until(lambda: case.condition("Ready").get("reason") == "NoTable", "it goes on")

@@ -88,7 +88,7 @@ def test_a_term_ends_well_before_the_lease_does() -> None:
     assert term_s >= election_module.RETRY_S * 3
 
 
-def test_a_former_leader_writes_nothing_whatever_it_was_about_to_write(
+def test_a_former_leader_makes_none_of_its_pending_writes(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
     clock = FakeClock()
@@ -97,7 +97,7 @@ def test_a_former_leader_writes_nothing_whatever_it_was_about_to_write(
     server.script = [(201, {"metadata": {}})]
     api.create(JOBS, {"metadata": {"name": "j"}}, "n")
     assert len(server.seen) == 1
-    # As after SIGSTOP, or on a machine that had no time for it: nobody was there to notice.
+    # As after SIGSTOP, or on an overloaded machine: the process could not notice the time.
     clock.advance(0.1)
     table: Manifest = {
         "apiVersion": "v1",
@@ -112,7 +112,7 @@ def test_a_former_leader_writes_nothing_whatever_it_was_about_to_write(
         lambda: api.patch(JOBS, "j", {}, "n"),
         lambda: StatusWriter(api, ObjectCache()).write(table, status),
     ):
-        with pytest.raises(LeadershipLostError, match="does not lead any more"):
+        with pytest.raises(LeadershipLostError, match="not the leader any more"):
             write()
     EventRecorder(api, "a", clock.now_ms).record(table, TableEvent("Late", "", "too late"))
     assert len(server.seen) == 1
@@ -142,7 +142,7 @@ def test_a_term_counts_from_when_its_renewal_was_sent(
     assert not election.is_leader
 
 
-def test_the_clock_of_the_wall_decides_nothing(server: ScriptedServer, tmp_path: Path) -> None:
+def test_the_wall_clock_decides_nothing(server: ScriptedServer, tmp_path: Path) -> None:
     clock = FakeClock()
     _, election = leading(server, tmp_path, clock)
     clock.step_wall(-3600)

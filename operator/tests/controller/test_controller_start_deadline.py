@@ -1,4 +1,4 @@
-"""Pods that do not come: said in the status and by an event, and not waited for for ever."""
+"""Pods that do not start: reported in status and events, and given up after a while."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_being_deleted(case: ControllerCase, name: str) -> bool:
     return job is None or "deletionTimestamp" in job["metadata"]
 
 
-def test_a_job_whose_driver_does_not_start_is_given_up_and_tried_again(
+def test_a_job_whose_driver_does_not_start_is_given_up_and_retried(
     case: ControllerCase,
 ) -> None:
     case.declare()
@@ -37,7 +37,7 @@ def test_a_job_whose_driver_does_not_start_is_given_up_and_tried_again(
     name = job["metadata"]["name"]
     case.cluster.start_pod(job, phase="Pending", state=PULLING)
     case.until_event("OperationStuck")
-    case.until(lambda: is_being_deleted(case, name), "its Job is taken away")
+    case.until(lambda: is_being_deleted(case, name), "its Job is deleted")
     assert case.operations()[-1]["phase"] == "Running"
     case.cluster.remove(job)
     case.until(lambda: case.operations()[-1]["phase"] == "Failed", "it has failed")
@@ -56,10 +56,10 @@ def test_a_driver_without_its_first_executor_is_given_up(case: ControllerCase) -
     job = case.until_job("ingest")
     case.cluster.start_pod(job)
     case.cluster.start_executor(job, phase="Pending", state=PULLING)
-    case.until(lambda: case.condition("Ready").get("reason") == "OperationStuck", "it is said")
+    case.until(lambda: case.condition("Ready").get("reason") == "OperationStuck", "it is reported")
     assert "executor" in case.condition("Ready")["message"]
     name = job["metadata"]["name"]
-    case.until(lambda: is_being_deleted(case, name), "its Job is taken away")
+    case.until(lambda: is_being_deleted(case, name), "its Job is deleted")
 
 
 def test_a_driver_with_one_executor_waits_for_the_others(case: ControllerCase) -> None:
@@ -73,7 +73,7 @@ def test_a_driver_with_one_executor_waits_for_the_others(case: ControllerCase) -
     waiting = case.cluster.start_executor(job, phase="Pending", state=PULLING)
     case.until(lambda: case.operations()[-1]["phase"] == "Running", "it was seen")
     turns = case.turns()
-    # A change that the controller hears of, after the deadline.
+    # A change that the controller sees, after the deadline.
     time.sleep(3.0)
     case.cluster.set_pod(waiting, "Pending", {"waiting": {"reason": "ErrImagePull"}})
     case.until(lambda: case.turns() > turns, "another turn was taken")

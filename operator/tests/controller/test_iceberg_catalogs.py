@@ -1,4 +1,4 @@
-"""Iceberg tables that a catalog keeps: found, looked after, opened with a Secret."""
+"""Iceberg tables that a catalog keeps: found, maintained, opened with a Secret."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from tideline.clock import SystemClock
-from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline_operator.api_objects import SECRETS
@@ -88,7 +88,7 @@ def no_spark(_: object) -> NoReturn:
     raise AssertionError("this work needs no Spark")
 
 
-def test_a_table_of_a_catalog_is_found_and_looked_after(shop: Shop) -> None:
+def test_a_table_of_a_catalog_is_found_and_maintained(shop: Shop) -> None:
     table = resolved_iceberg(**shop.spec(uri=shop.uri), services=EXPIRING)
     observer = Observer(CLOCK)
     assert observer.observe(table, EMPTY).iceberg is None
@@ -106,7 +106,7 @@ def test_a_table_of_a_catalog_is_found_and_looked_after(shop: Shop) -> None:
     assert observer.observe(table, EMPTY) == observer.observe(table, EMPTY)
 
 
-def test_a_catalog_out_of_reach_is_a_problem(shop: Shop, tmp_path: Path) -> None:
+def test_an_unreachable_catalog_is_a_problem(shop: Shop, tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/nowhere/catalog.db"
     problem = Observer(CLOCK).observe(resolved_iceberg(**shop.spec(uri=uri)), EMPTY).problem
     assert problem is not None
@@ -162,7 +162,7 @@ def test_the_controller_opens_catalogs_with_their_secrets(case: ControllerCase, 
 
 
 def executed(operation: Operation, folder: Path, shop: Shop) -> OperationResult:
-    """What comes of an operation in a pod, which has the Secret in its environment."""
+    """The outcome of an operation in a pod, which has the Secret in its environment."""
     path = folder / "operation.json"
     path.write_text(json.dumps(operation.to_json_object()))
     done = subprocess.run(
@@ -177,7 +177,7 @@ def executed(operation: Operation, folder: Path, shop: Shop) -> OperationResult:
 
 
 @pytest.mark.api_server
-def test_two_resources_do_not_look_after_one_table_of_a_catalog(
+def test_two_resources_do_not_manage_one_table_of_a_catalog(
     case: ControllerCase, shop: Shop
 ) -> None:
     shop.append()

@@ -102,7 +102,7 @@ def test_an_expired_version_means_listing_again_and_missing_nothing(
 
 
 @pytest.mark.usefixtures("quick")
-def test_refusals_and_failures_are_tried_again_and_do_not_count_as_hanging(
+def test_refusals_and_failures_are_retried_and_do_not_count_as_stuck(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "STUCK_S", 1.0)

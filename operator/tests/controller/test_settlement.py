@@ -1,4 +1,4 @@
-"""What became of the operations under way: statuses held against Jobs and pods, caches behind."""
+"""What became of the operations under way: statuses compared with Jobs and pods, caches behind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DONE = OperationResult(ID, Outcome.SUCCEEDED, instant="20260101000000000")
 
 
 class LiveServer(KubeApi):
-    """What the API server holds by now, whatever the caches say."""
+    """What the API server has by now; the caches may differ."""
 
     def __init__(self) -> None:
         self.jobs: list[Manifest] = []
@@ -95,7 +95,7 @@ RUNNING = driver("Running", {"running": {}})
 SUCCEEDED = driver("Succeeded", {"terminated": {"exitCode": 0, "message": DONE.to_json()}})
 
 
-def test_what_was_written_down_and_never_made_is_still_to_be_started() -> None:
+def test_a_recorded_operation_without_a_job_is_still_to_be_started() -> None:
     found = Case(OperationPhase.PENDING).settle()
     assert found.pending is not None and found.pending.id == ID
     assert not found.is_half_started and not found.running and not found.ended
@@ -108,7 +108,7 @@ def test_a_job_whose_pod_waits_may_lack_its_config_map_and_is_started_once_more(
     assert found.pending is not None and found.is_half_started
 
 
-def test_a_job_that_no_cache_knows_yet_is_asked_for() -> None:
+def test_a_job_that_no_cache_has_yet_is_read_from_the_server() -> None:
     case = Case(OperationPhase.PENDING)
     case.server.jobs.append(job())
     case.pods.put(RUNNING)
@@ -117,7 +117,7 @@ def test_a_job_that_no_cache_knows_yet_is_asked_for() -> None:
     assert found.status.operations[0].pod_uid == "pod-1"
 
 
-def test_a_job_deleted_by_hand_counts_as_lost_once_its_pods_are_gone() -> None:
+def test_a_job_deleted_by_hand_counts_as_lost_once_its_pods_have_ended() -> None:
     case = Case()
     case.pods.put(RUNNING)
     found = case.settle()
@@ -138,7 +138,7 @@ def test_a_result_is_the_end_of_its_operation() -> None:
     assert not found.running
 
 
-def test_last_words_that_come_after_the_end_of_the_job_count() -> None:
+def test_a_termination_message_after_the_end_of_the_job_counts() -> None:
     case = Case()
     case.jobs.put(job(1, "Complete"))
     case.server.jobs.append(job(1, "Complete"))
@@ -147,7 +147,7 @@ def test_last_words_that_come_after_the_end_of_the_job_count() -> None:
     assert result == DONE
 
 
-def test_a_job_without_pods_for_too_long_is_taken_away_and_then_counts_as_given_up() -> None:
+def test_a_job_without_pods_for_too_long_is_deleted_and_then_counts_as_given_up() -> None:
     case = Case()
     case.jobs.put(job())
     found = case.settle(PATIENCE_S - 1)
@@ -158,10 +158,10 @@ def test_a_job_without_pods_for_too_long_is_taken_away_and_then_counts_as_given_
     case.status = found.status
     case.jobs.remove(job())
     ((_, result),) = case.settle(PATIENCE_S + 1).ended
-    assert result.message.startswith("given up after 120 s: waits for its pod")
+    assert result.message.startswith("given up after 120 s: waiting for its pod")
 
 
-def test_a_job_that_the_status_forgot_is_taken_in() -> None:
+def test_a_job_that_is_missing_in_the_status_is_adopted() -> None:
     case = Case()
     case.status = LakeTableStatus()
     case.jobs.put(job(3))
@@ -176,7 +176,7 @@ def test_a_job_that_the_status_forgot_is_taken_in() -> None:
     ("condition", "kind"),
     [("Complete", "ingest"), ("Failed", "ingest"), ("", "of another product")],
 )
-def test_jobs_that_ended_or_are_none_of_ours_are_not_taken_in(condition: str, kind: str) -> None:
+def test_jobs_that_ended_or_are_not_ours_are_not_adopted(condition: str, kind: str) -> None:
     case = Case()
     case.status = LakeTableStatus()
     found = job(1, *filter(None, [condition]))

@@ -1,4 +1,5 @@
-"""LakeStores: a bucket that goes missing is noticed at once, and what its checks said is kept."""
+"""LakeStores: a bucket that goes missing is noticed at once, and the results of its checks are
+kept."""
 
 from __future__ import annotations
 
@@ -32,17 +33,17 @@ def judged(**buckets: BucketStatus) -> tuple[Truth, str, str]:
 
 def test_a_store_is_as_good_as_its_worst_bucket() -> None:
     good, bad = bucket_checked(GOOD, 3, NOW_MS), bucket_checked(BAD, 3, NOW_MS)
-    assert judged() == (Truth.UNKNOWN, "NotUsed", "no table names a bucket in it")
+    assert judged() == (Truth.UNKNOWN, "NotUsed", "no table uses a bucket of it")
     assert judged(a=good) == (Truth.TRUE, "Reachable", "")
     status, reason, message = judged(a=good, b=bad)
     assert (status, reason) == (Truth.FALSE, "PromisesBroken")
-    assert message == "1 check not passed: bucket b lets two of four win: no"
+    assert message == "bucket b did not pass 1 check: it lets two of four win: no"
     missing = bucket_looked_at(good, MISSING)
     assert judged(a=missing)[:2] == (Truth.FALSE, "MissingBucket")
     assert judged(a=missing)[2].endswith("create it")
 
 
-def test_a_look_keeps_what_the_checks_said_and_the_other_way_round() -> None:
+def test_a_look_keeps_the_results_of_the_checks_and_vice_versa() -> None:
     bad = bucket_checked(BAD, 3, NOW_MS)
     away = bucket_looked_at(bad, MISSING)
     assert (away.outcome, away.checked_generation) == ("failed", 3)
@@ -102,7 +103,7 @@ def test_a_bucket_that_is_missing_or_goes_missing_is_noticed_at_once(
     def says_missing() -> bool:
         return case.condition("Ready").get("reason") == "MissingBucket"
 
-    case.until(says_missing, "the table says it", 5.0)
+    case.until(says_missing, "the table reports it", 5.0)
     assert "create it" in case.condition("Ready")["message"]
     assert case.condition("ServicesCurrent")["status"] == "Unknown"
     case.until(lambda: store_ready(case).get("reason") == "MissingBucket", "so does the store", 5.0)
@@ -124,7 +125,7 @@ def test_a_bucket_that_is_missing_or_goes_missing_is_noticed_at_once(
     for item in list(client.list_objects(bucket, recursive=True)):
         client.remove_object(bucket, item.object_name)
     client.remove_bucket(bucket)
-    case.until(says_missing, "the table says it again", 5.0)
+    case.until(says_missing, "the table reports it again", 5.0)
     case.until(lambda: store_ready(case).get("status") == "False", "so does the store", 5.0)
     written = case.requests("apply", "lakestores")
     looked = case.turns()

@@ -1,4 +1,4 @@
-"""Deleting a table's own files: all of them, in an order that can be taken up, and no others."""
+"""Deleting a table's own files: all of them, in an order that can be resumed, and no others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tideline_operator.controller.table_removal import TableRemoval
 FOREIGN = {
     "orders.csv": "it lies in the root",
     "p0/notes.csv": "it lies in a partition",
-    "p0/part-0000-1234.parquet": "it is somebody else's parquet file",
+    "p0/part-0000-1234.parquet": "it is another program's parquet file",
     "exports/2026/a.csv": "it lies in a folder of its own",
     "other/.hoodie/hoodie.properties": "it is a table",
     "other/p0/x_0-0-0_20260101000000000.parquet": "it is that table's data",
@@ -57,7 +57,7 @@ def test_a_table_goes_whole_and_everything_else_stays(table_type: TableType) -> 
     assert work.run()
     assert paths(store) == set(FOREIGN)
     assert (work.deleted, work.kept.count) == (len(own), len(FOREIGN))
-    assert "11 files not of the table stay" in str(work.kept)
+    assert "kept 11 files outside of the table" in str(work.kept)
     assert "and 8 more" in str(work.kept)
 
 
@@ -94,7 +94,7 @@ def test_a_former_leader_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert paths(store) == before
 
 
-def test_what_the_tables_own_marks_do_not_reach_stays() -> None:
+def test_files_outside_of_the_tables_partitions_stay() -> None:
     store = small_table().location.open()
     store.delete("p1/.hoodie_partition_metadata")
     unreached = {path for path in paths(store) if path.startswith("p1/")}

@@ -1,4 +1,4 @@
-"""The controller's queue: keys are worked on once at a time, soon, and never in a hot loop."""
+"""The controller's queue: keys are processed once at a time, soon, and never in a hot loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ A, B = ("lake", "a"), ("lake", "b")
 
 
 class ManualClock:
-    """Time that passes when a test says so."""
+    """Time that a test moves."""
 
     def __init__(self) -> None:
         self.now_s = 1_000.0
@@ -36,7 +36,7 @@ def taken(queue: WorkQueue) -> list[tuple[str, str]]:
     return keys
 
 
-def test_a_key_is_there_once_however_often_it_is_added() -> None:
+def test_a_key_is_in_the_queue_once_however_often_it_is_added() -> None:
     queue = WorkQueue(ManualClock())
     for _ in range(5):
         queue.add(A)
@@ -44,7 +44,7 @@ def test_a_key_is_there_once_however_often_it_is_added() -> None:
     assert taken(queue) == [A, B]
 
 
-def test_what_somebody_waits_for_goes_first() -> None:
+def test_urgent_keys_go_first() -> None:
     queue = WorkQueue(ManualClock())
     queue.add(A)
     queue.add(B, urgent=True)

@@ -1,4 +1,4 @@
-"""Tables that the operator finds are asked what they are before anything is done to them."""
+"""Tables that the operator finds are examined before anything is done to them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.operation.operation import Place, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation
-from tideline_operator.decide.actions import Action as Planned
-from tideline_operator.decide.actions import Blocked
-from tideline_operator.decide.operation import create_operation
+from tideline_operator.decide.actions import Blocked, PlannedAction
+from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.decide.planner import plan
 from tideline_operator.decide.service_settings import spec_name
 from tideline_operator.observe.observation import Observer
@@ -54,7 +53,7 @@ LOCAL = {TIMELINE_TIMEZONE: "LOCAL"}
 
 
 class Turns:
-    """A location with or without a table, and what the operator makes of it turn by turn."""
+    """A location with or without a table, and what the operator decides about it turn by turn."""
 
     def __init__(self, folder: Path, **spec: Any) -> None:
         self.location = StoreLocation.of(f"file://{folder}/table")
@@ -64,7 +63,7 @@ class Turns:
         )
         self.observer = Observer(CLOCK)
         self.status = EMPTY
-        self.actions: tuple[Planned, ...] = ()
+        self.actions: tuple[PlannedAction, ...] = ()
 
     def make(
         self,
@@ -99,7 +98,7 @@ def adopted(status: LakeTableStatus) -> Condition:
     return condition(status, ConditionType.ADOPTED)
 
 
-def services_started(actions: tuple[Planned, ...]) -> list[RunService]:
+def services_started(actions: tuple[PlannedAction, ...]) -> list[RunService]:
     works = [start.operation.work for start in starts(actions)]
     return [work for work in works if isinstance(work, RunService)]
 
@@ -122,7 +121,7 @@ def test_a_table_of_the_operator_is_known(tmp_path: Path) -> None:
     assert place.turn().reason == "TableMade"
 
 
-def test_a_table_that_somebody_made_meanwhile_is_asked(tmp_path: Path) -> None:
+def test_a_table_that_another_engine_created_is_examined(tmp_path: Path) -> None:
     place = Turns(tmp_path)
     place.turn()
     operation = create_operation(place.declared)
@@ -133,11 +132,11 @@ def test_a_table_that_somebody_made_meanwhile_is_asked(tmp_path: Path) -> None:
     assert place.turn().reason == "Verified"
 
 
-def test_a_table_that_ran_before_is_asked_and_goes_on(tmp_path: Path) -> None:
+def test_a_table_of_an_earlier_version_is_examined_and_goes_on(tmp_path: Path) -> None:
     place = Turns(tmp_path)
     table = place.make()
     place.turn()
-    # As an operator left it that knew no such condition.
+    # As left by an operator without this condition.
     kept = tuple(one for one in place.status.conditions if one.type is not ConditionType.ADOPTED)
     place.status = replace(place.status, conditions=kept)
     place.restart()
@@ -165,7 +164,7 @@ def test_a_table_that_the_spec_asks_too_much_of_is_left_alone(
     assert not starts(place.actions)
     assert [one.reason for one in place.actions if isinstance(one, Blocked)] == ["NotAdopted"]
     assert place.status.owned is None
-    # Services alone are no write: what dead writers left is rolled back.
+    # Services alone do not write: what dead writers left is rolled back.
     alone = replace(place.declared.resource, spec=replace(place.declared.spec, ingest=()))
     place.declared = ResolvedTable(alone, place.declared.location, {})
     assert place.turn().reason == "Verified"
@@ -195,7 +194,7 @@ LOG_COMPACTION = {"logCompaction": {"enabled": True}, "clustering": {"enabled": 
     ],
 )
 @pytest.mark.parametrize("is_ours", [True, False])
-def test_a_service_that_the_table_is_not_for_is_left_out_and_the_others_run(
+def test_a_service_that_the_table_does_not_support_is_left_out_and_the_others_run(
     tmp_path: Path, changes: Mapping[str, str], refused: set[str], says: str, *, is_ours: bool
 ) -> None:
     numbers = dict.fromkeys(("compaction", "logCompaction", "clustering", "cleaning"), 1)
@@ -210,9 +209,9 @@ def test_a_service_that_the_table_is_not_for_is_left_out_and_the_others_run(
         Action.COMPACTION,
         encode_container("HoodieCompactionPlan", PLAN),
     )
-    told = place.turn()
-    assert (told.status, told.reason) == (Truth.TRUE, "TableMade" if is_ours else "Verified")
-    assert says in told.message and all(name in told.message for name in refused)
+    adopted = place.turn()
+    assert (adopted.status, adopted.reason) == (Truth.TRUE, "TableMade" if is_ours else "Verified")
+    assert says in adopted.message and all(name in adopted.message for name in refused)
     started = {spec_name(work.service) for work in services_started(place.actions)}
     assert started == set(numbers) - refused
     for name, seen in place.status.services.items():
@@ -221,7 +220,7 @@ def test_a_service_that_the_table_is_not_for_is_left_out_and_the_others_run(
     assert table.timeline().find(plan_of_others.time) is not None
 
 
-def test_where_others_made_buckets_of_our_table_nothing_is_clustered(tmp_path: Path) -> None:
+def test_where_others_gave_our_table_a_bucket_index_nothing_is_clustered(tmp_path: Path) -> None:
     place = Turns(tmp_path, ingest=[], services=LOG_COMPACTION, rerun={"clustering": 1})
     place.turn()
     operation = create_operation(place.declared)
@@ -242,7 +241,9 @@ def test_where_others_made_buckets_of_our_table_nothing_is_clustered(tmp_path: P
     assert not services_started(place.actions)
 
 
-def test_a_failure_of_a_service_that_is_left_out_now_stands_in_nobodys_way(tmp_path: Path) -> None:
+def test_an_earlier_failure_of_a_service_that_is_left_out_blocks_nothing(
+    tmp_path: Path,
+) -> None:
     place = Turns(tmp_path, **LOGS, rerun={"compaction": 1})
     table = place.make(type=TableType.MERGE_ON_READ)
     place.turn()
@@ -273,7 +274,7 @@ def test_a_zone_is_declared_in_the_spec_and_then_the_table_is_adopted(tmp_path: 
     assert place.turn().reason == "Verified"
 
 
-def test_of_an_unsure_zone_it_is_said_and_work_goes_on(tmp_path: Path) -> None:
+def test_an_unsure_zone_is_reported_and_work_goes_on(tmp_path: Path) -> None:
     place = Turns(tmp_path)
     leave_a_dead_write(place.make(LOCAL), "20260101000000000")
     unsure = place.turn()
@@ -282,7 +283,7 @@ def test_of_an_unsure_zone_it_is_said_and_work_goes_on(tmp_path: Path) -> None:
     assert starts(place.actions)
 
 
-def test_a_table_that_others_change_is_judged_anew(tmp_path: Path) -> None:
+def test_a_table_that_others_change_is_judged_again(tmp_path: Path) -> None:
     place = Turns(tmp_path)
     table = place.make()
     instant = table.timelines.create_requested(InstantTime("20260101000000000"), Action.COMMIT)

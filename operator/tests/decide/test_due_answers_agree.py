@@ -225,7 +225,7 @@ CASES = [
 
 
 def answers(history: History) -> dict[str, tuple[Due | NotDue, Due | NotDue]]:
-    """By service: what the operator's facts say, and what those that the engine reads do."""
+    """By service: the answer from the operator's facts, and from those that the engine reads."""
     seen, table = history.see(), history.table
     spec = service_settings(history.resource.spec)
     services = local_services(history.small, spec)
@@ -264,7 +264,7 @@ def test_what_is_not_due_to_the_operator_the_engine_does_not_plan(
 
 
 def test_the_histories_say_yes_and_no_to_every_service() -> None:
-    """Else agreeing would say little."""
+    """Otherwise the agreement would prove little."""
     yes: Counter[str] = Counter()
     for kind, words in CASES:
         history = History(kind)

@@ -1,4 +1,4 @@
-"""Iceberg tables in the planner: what is started, advised, waited for, and what status says."""
+"""Iceberg tables in the planner: what is started, advised, waited for, and the status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tideline.ingest.operation.operation import (
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.testing.iceberg_model import IcebergModel
-from tideline_operator.decide.actions import Action, Advise, Blocked, Wait, WaitKind
+from tideline_operator.decide.actions import Advise, Blocked, PlannedAction, Wait, WaitKind
 from tideline_operator.decide.observed import Observed, Problem
 from tideline_operator.decide.observed_iceberg import IcebergFiles, ObservedIceberg, RewriteOutlook
 from tideline_operator.decide.planner import OBSERVE_RETRY_MS, plan
@@ -26,7 +26,7 @@ from tideline_operator.resources.status import (
     Condition,
     ConditionType,
     LakeTableStatus,
-    RunFigures,
+    RunCounts,
     ServiceStatus,
     TableStatus,
     Truth,
@@ -58,15 +58,15 @@ def planned(
     status: LakeTableStatus = LOOKED_FOR_ORPHANS,
     now_ms: int = NOW_MS,
     **spec: Any,
-) -> tuple[Action, ...]:
+) -> tuple[PlannedAction, ...]:
     return plan(resolved_iceberg(**spec), status, observed, now_ms)
 
 
-def kinds(actions: tuple[Action, ...]) -> list[OperationKind]:
+def kinds(actions: tuple[PlannedAction, ...]) -> list[OperationKind]:
     return [start.operation.kind for start in starts(actions)]
 
 
-def work(actions: tuple[Action, ...]) -> MaintainIceberg:
+def work(actions: tuple[PlannedAction, ...]) -> MaintainIceberg:
     found = starts(actions)[0].operation.work
     assert isinstance(found, MaintainIceberg)
     return found
@@ -80,7 +80,7 @@ def test_where_nothing_is_due_nothing_starts() -> None:
     assert planned(table()) == ()
 
 
-def test_a_table_that_is_missing_is_said_and_looked_for_again() -> None:
+def test_a_missing_table_is_reported_and_looked_for_again() -> None:
     resource = resolved_iceberg("s3://lake/orders", storeRef="minio")
     actions = plan(resource, EMPTY, Observed(), NOW_MS)
     assert [type(action) for action in actions] == [Wait, Blocked]
@@ -114,7 +114,7 @@ def test_what_gains_something_starts_in_the_order_in_which_it_helps(
     assert kinds(planned(table(files))) == expected
 
 
-def test_snapshots_and_orphan_files_have_their_days() -> None:
+def test_snapshots_and_orphan_files_are_due_by_age() -> None:
     later = NOW_MS + 8 * DAY_MS
     actions = planned(table(), now_ms=later)
     assert kinds(actions) == [OperationKind.EXPIRE_SNAPSHOTS, OperationKind.REMOVE_ORPHAN_FILES]
@@ -165,7 +165,7 @@ def test_a_maintenance_window_is_waited_for() -> None:
     assert kinds(actions) == []
 
 
-def test_a_snapshot_that_is_still_to_be_counted_is_waited_for() -> None:
+def test_a_snapshot_that_is_not_counted_yet_is_waited_for() -> None:
     (wait,) = planned(table(None, count_at_ms=NOW_MS + 9))
     assert isinstance(wait, Wait)
     assert (wait.kind, wait.until_ms) == (WaitKind.SETTLE, NOW_MS + 9)
@@ -179,7 +179,7 @@ def test_a_wrong_option_is_named_and_other_services_go_on() -> None:
     assert len(kinds(actions)) == 2
 
 
-def test_what_cannot_be_seen_is_tried_again() -> None:
+def test_what_cannot_be_observed_is_retried() -> None:
     problem = Problem("StorageUnavailable", "no answer", 4, is_transient=True)
     actions = planned(Observed(problem=problem))
     assert [type(action) for action in actions] == [Blocked, Wait]
@@ -189,7 +189,7 @@ def test_one_operation_at_a_time() -> None:
     assert kinds(planned(replace(table(SEVERAL), running=frozenset({"orders-x"})))) == []
 
 
-def test_the_operation_carries_the_spec_in_icebergs_words() -> None:
+def test_the_operation_carries_the_spec_as_icebergs_options() -> None:
     rewrite = {"strategy": "ZOrder", "sortBy": ["region", "day"], "targetFileSize": "64Mi",
                "filter": "day > '2026-01-01'", "partialProgress": {"enabled": True},
                "options": {"max-concurrent-file-group-rewrites": "2"}}  # fmt: skip
@@ -238,14 +238,14 @@ def test_another_table_state_is_another_operation() -> None:
     assert starts(planned(table(SEVERAL)))[0].operation.id == first.id
 
 
-def ran(actions: tuple[Action, ...], result: OperationResult) -> LakeTableStatus:
+def ran(actions: tuple[PlannedAction, ...], result: OperationResult) -> LakeTableStatus:
     """The status after the first operation of a plan."""
     operation = starts(actions)[0].operation
     status = operation_started(LOOKED_FOR_ORPHANS, operation, 1, NOW_MS)
     return operation_finished(status, replace(result, id=operation.id), NOW_MS)
 
 
-def test_figures_of_a_run_are_in_the_status() -> None:
+def test_counts_of_a_run_are_in_the_status() -> None:
     result = OperationResult(
         "", Outcome.SUCCEEDED, "rewrote 24 data files as 3", instant="77",
         files_read=24, bytes_read=1_200_000, files_written=3, bytes_written=1_100_000,
@@ -253,13 +253,13 @@ def test_figures_of_a_run_are_in_the_status() -> None:
     status = ran(planned(table(SEVERAL)), result)
     service = status.services["rewriteDataFiles"]
     assert service.last_result == "rewrote 24 data files as 3"
-    assert service.last_figures == RunFigures(
+    assert service.last_figures == RunCounts(
         files_before=24, bytes_before=1_200_000, files_after=3, bytes_after=1_100_000
     )
     assert status.operations[-1].instant == "77"
 
 
-def test_a_conflict_is_tried_again_and_keeps_the_figures_of_before() -> None:
+def test_a_conflict_is_retried_and_keeps_the_earlier_counts() -> None:
     failed = OperationResult("", Outcome.FAILED, "another writer", exit_code=3, error="Conflict")
     status = ran(planned(table(SEVERAL)), failed)
     (wait, *_) = [a for a in planned(table(SEVERAL), status) if isinstance(a, Wait)]

@@ -11,7 +11,7 @@ from tideline.ingest.landing.checkpoint import Checkpoint, advance
 from tideline.ingest.landing.landed_file import Landing, LandingFile
 from tideline.ingest.operation.operation import CreateTable, IngestFiles, OperationKind, RollBack
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline_operator.decide.actions import Action, Blocked, Wait, WaitKind
+from tideline_operator.decide.actions import Blocked, PlannedAction, Wait, WaitKind
 from tideline_operator.decide.observed import (
     Observed,
     ObservedTable,
@@ -47,11 +47,11 @@ def polled(at_ms: int, **fields: Any) -> LakeTableStatus:
     return LakeTableStatus(ingest={"landing": IngestStatus(polled_at=Timestamp(at_ms), **fields)})
 
 
-def waits(actions: tuple[Action, ...]) -> list[tuple[WaitKind, int]]:
+def waits(actions: tuple[PlannedAction, ...]) -> list[tuple[WaitKind, int]]:
     return [(item.kind, item.until_ms - NOW_MS) for item in actions if isinstance(item, Wait)]
 
 
-def blocks(actions: tuple[Action, ...]) -> list[tuple[str, int]]:
+def blocks(actions: tuple[PlannedAction, ...]) -> list[tuple[str, int]]:
     return [(item.reason, item.exit_code) for item in actions if isinstance(item, Blocked)]
 
 
@@ -62,7 +62,7 @@ COLUMNS = [
 ]
 
 
-def test_files_that_landed_are_taken_in_in_order_and_bounded() -> None:
+def test_landed_files_are_ingested_in_order_and_bounded() -> None:
     (start,) = starts(plan(resolved(), EMPTY, seen(*FILES), NOW_MS))
     work = start.operation.work
     assert isinstance(work, IngestFiles)
@@ -71,7 +71,7 @@ def test_files_that_landed_are_taken_in_in_order_and_bounded() -> None:
     assert start.reason == "2 of 5 new files"
 
 
-def test_a_source_that_moved_under_its_name_is_blocked_and_nothing_is_passed_over() -> None:
+def test_a_source_that_moved_under_its_name_is_blocked_and_nothing_is_skipped() -> None:
     checkpoint = replace(advance(None, Landing(FILES), FILES), prefix="s3://lake/other")
     observed = seen(*FILES, table=replace(TABLE, checkpoints={"landing": checkpoint}))
     (blocked,) = plan(resolved(), EMPTY, observed, NOW_MS)
@@ -80,7 +80,7 @@ def test_a_source_that_moved_under_its_name_is_blocked_and_nothing_is_passed_ove
     assert "s3://lake/other" in blocked.message
 
 
-def test_a_renamed_insert_takes_nothing_in_again() -> None:
+def test_a_renamed_insert_ingests_nothing_again() -> None:
     ingest = {
         "name": "landing",
         "operation": "insert",
@@ -181,7 +181,7 @@ def test_what_is_not_due_has_a_moment_to_wait_for(
         ),
     ],
 )
-def test_what_only_a_person_can_move_is_said_and_nothing_is_started(
+def test_what_only_a_user_can_fix_is_reported_and_nothing_is_started(
     spec: dict[str, Any], observed: Observed, expected: tuple[str, int]
 ) -> None:
     actions = plan(resolved(**spec), EMPTY, observed, NOW_MS)
@@ -195,7 +195,7 @@ def test_a_mismatch_names_the_field_and_both_values() -> None:
     assert "created with ['id']" in str(blocked)
 
 
-def test_a_declared_schema_has_the_table_created_before_anything_goes_in() -> None:
+def test_a_declared_schema_has_the_table_created_before_anything_is_ingested() -> None:
     table = resolved(schema=COLUMNS)
     (start,) = starts(plan(table, EMPTY, seen(*FILES, table=None), NOW_MS))
     assert isinstance(start.operation.work, CreateTable)
@@ -355,7 +355,7 @@ def test_when_all_is_done_there_is_nothing_to_do() -> None:
 
 
 @pytest.mark.parametrize("spec", [{"suspend": True}, {"fenced": True}, {"restoreTo": "x"}])
-def test_a_table_that_takes_nothing_in_is_not_listed(spec: dict[str, Any]) -> None:
+def test_a_table_that_ingests_nothing_is_not_listed(spec: dict[str, Any]) -> None:
     assert not due(resolved(**spec), EMPTY)
 
 
@@ -365,7 +365,7 @@ def test_losing_the_status_changes_when_but_never_what() -> None:
     assert remembered == forgotten
 
 
-def test_running_the_plan_to_its_end_takes_every_file_in_once() -> None:
+def test_running_the_plan_to_its_end_ingests_every_file_once() -> None:
     """The whole loop on values: plan, commit, observe, until nothing is due."""
     table, status, observed = resolved(), EMPTY, seen(*FILES, table=None)
     taken: list[LandingFile] = []

@@ -19,7 +19,14 @@ from tideline.ingest.operation.operation import (
     RunService,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline_operator.decide.actions import Action, Advise, Blocked, Priority, Wait, WaitKind
+from tideline_operator.decide.actions import (
+    Advise,
+    Blocked,
+    PlannedAction,
+    Priority,
+    Wait,
+    WaitKind,
+)
 from tideline_operator.decide.observed import Observed, ObservedTable
 from tideline_operator.decide.planner import plan
 from tideline_operator.decide.service_triggers import PATIENCE_COMMITS, service_needs
@@ -52,9 +59,9 @@ NO_INGEST: dict[str, Any] = {"ingest": []}
 
 def table(words: str, **fields: Any) -> ObservedTable:
     """A merge-on-read table when there are delta commits, else a copy-on-write one."""
-    said = fields.pop("said", {})
+    facts = fields.pop("facts", {})
     kind = fields.pop("table_type", "MERGE_ON_READ" if "delta" in words else "COPY_ON_WRITE")
-    return replace(TABLE, table_type=kind, history=history(words, **said), **fields)
+    return replace(TABLE, table_type=kind, history=history(words, **facts), **fields)
 
 
 def needs(spec: dict[str, Any], seen_table: ObservedTable, status: LakeTableStatus = EMPTY,
@@ -64,7 +71,7 @@ def needs(spec: dict[str, Any], seen_table: ObservedTable, status: LakeTableStat
     return {need.name: (need.is_due, need.is_urgent) for need in found}
 
 
-def services(actions: tuple[Action, ...]) -> list[str]:
+def services(actions: tuple[PlannedAction, ...]) -> list[str]:
     """What is started, in order."""
     return [start.operation.kind.value for start in starts(actions)]
 
@@ -115,10 +122,10 @@ def test_what_is_due_follows_from_the_timeline(
 def test_cleaning_is_due_again_only_when_there_is_something_older_to_look_at() -> None:
     words = "commit commit commit clean"
     clean = cleaned(4, earliest=2, last=3)
-    assert needs(CLEANING_SPEC, table(words, said={"last_clean": clean})) == {
+    assert needs(CLEANING_SPEC, table(words, facts={"last_clean": clean})) == {
         "cleaning": (False, False)
     }
-    later = table(words + " commit", said={"last_clean": clean})
+    later = table(words + " commit", facts={"last_clean": clean})
     assert needs(CLEANING_SPEC, later) == {"cleaning": (True, False)}
 
 
@@ -130,7 +137,7 @@ def test_log_compaction_is_wanted_only_where_it_is_asked_for_and_there_are_logs(
     assert needs({**MOR, **asked}, later) == {"logCompaction": (False, False)}
 
 
-def test_partitions_are_looked_over_once_a_day() -> None:
+def test_partitions_are_checked_once_a_day() -> None:
     spec = {"services": {**only("cleaning")["services"], "cleaning": {"enabled": False},
                          "partitionTtl": {"days": 30}}}  # fmt: skip
     day_ms = 86_400_000
@@ -158,7 +165,7 @@ def test_a_new_table_needs_nothing() -> None:
     [
         # Log files pile up: compaction goes first as soon as it is due.
         (COMPACTION_SPEC, "delta delta delta", ["compaction", "ingest"]),
-        # All else lets ingests go first for a while, and then no longer.
+        # All other services let ingests go first for a while.
         (CLUSTERING_SPEC, "commit " * 4, ["ingest", "clustering"]),
         (CLUSTERING_SPEC, "commit " * (3 + PATIENCE_COMMITS), ["ingest", "clustering"]),
         (CLUSTERING_SPEC, "commit " * (4 + PATIENCE_COMMITS), ["clustering", "ingest"]),
@@ -258,7 +265,7 @@ def test_dead_writers_are_rolled_back_before_services_run() -> None:
     assert services(actions) == ["rollback"]
 
 
-def test_a_number_in_rerun_runs_a_service_once_whatever_its_trigger_says() -> None:
+def test_a_number_in_rerun_runs_a_service_once_regardless_of_its_trigger() -> None:
     spec = {**CLUSTERING_SPEC, "rerun": {"clustering": 2}}
     observed = Observed(table("commit"))
     (start,) = starts(plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS))
@@ -295,7 +302,7 @@ def test_a_service_that_fails_waits_longer_each_time_also_when_commits_go_on() -
     assert starts(later)[0].attempt == 4
 
 
-def test_files_go_in_while_a_service_fails() -> None:
+def test_files_are_ingested_while_a_service_fails() -> None:
     status = failing(CLUSTERING_SPEC, attempts=1)
     observed = seen(*FILES, table=table("commit " * 20))
     (start,) = starts(plan(resolved(**CLUSTERING_SPEC), status, observed, NOW_MS))
@@ -329,7 +336,7 @@ def test_services_wait_for_their_window_and_resume_in_it() -> None:
     spec = {"services": {**CLUSTERING_SPEC["services"], "maintenanceWindow": "* 3-4 * * *"}}
     observed = Observed(table("commit " * 4))
 
-    def at_hour(hour: int) -> tuple[Action, ...]:
+    def at_hour(hour: int) -> tuple[PlannedAction, ...]:
         return plan(resolved(**NO_INGEST, **spec), EMPTY, observed, midnight_ms + hour * hour_ms)
 
     assert services(at_hour(3)) == services(at_hour(4)) == ["clustering"]
@@ -345,7 +352,7 @@ def test_a_fence_keeps_writers_out_and_lets_services_run(spec: dict[str, Any]) -
     assert any(isinstance(item, Blocked) and item.reason == "Fenced" for item in actions)
 
 
-def test_settings_that_cannot_be_are_said_and_the_others_go_on() -> None:
+def test_invalid_settings_are_reported_and_the_others_go_on() -> None:
     spec: dict[str, Any] = {
         "services": {"clustering": {"enabled": True}, "cleaning": {"retain": 2}},
         "properties": {"hoodie.keep.max.commits": "1"},
@@ -370,7 +377,7 @@ SAVEPOINTS = {"savepoints": [{"name": "a"}, {"name": "b"}], **only("cleaning", e
         ("commit savepoint commit savepoint commit", {"a": 1, "b": 3}, None),
     ],
 )
-def test_missing_savepoints_are_made_each_at_an_instant_of_its_own(
+def test_missing_savepoints_are_made_each_at_another_instant(
     words: str, made: dict[str, int], expected: tuple[str, int] | None
 ) -> None:
     savepoints = {name: str(at(number)) for name, number in made.items()}
@@ -383,9 +390,11 @@ def test_missing_savepoints_are_made_each_at_an_instant_of_its_own(
         assert work == MakeSavepoint(expected[0], str(at(expected[1])))
 
 
-def restored(history_words: str, ingests: frozenset[Any] = frozenset()) -> tuple[Action, ...]:
+def restored(
+    history_words: str, ingests: frozenset[Any] = frozenset()
+) -> tuple[PlannedAction, ...]:
     savepoints = {"a": str(at(1))}
-    known = table(history_words, savepoints=savepoints, said={"ingests": ingests})
+    known = table(history_words, savepoints=savepoints, facts={"ingests": ingests})
     spec: dict[str, Any] = {"restoreTo": "a", **only("clustering", everyCommits=2)}
     return plan(resolved(**spec), EMPTY, Observed(known), NOW_MS)
 
@@ -399,9 +408,9 @@ def restored(history_words: str, ingests: frozenset[Any] = frozenset()) -> tuple
         ("commit savepoint commit ?restore", (), 4),
         ("commit savepoint commit restore", (), 3),
         ("commit savepoint restore", (), None),
-        # Services ran beside the fence: theirs stays.
+        # Services ran while the table was fenced: what they did stays.
         ("commit savepoint restore cluster", (), None),
-        # An ingest of ours: the fence was gone in between, so this is a new wish.
+        # One of our ingests: the fence was removed in between, so the restore is wanted again.
         ("commit savepoint restore commit cluster", (4,), 4),
     ],
 )
@@ -477,7 +486,7 @@ def test_a_lost_status_changes_when_a_service_runs_but_never_what() -> None:
 
 
 def test_running_the_plan_to_its_end_leaves_no_service_due() -> None:
-    """The whole loop on values: commit after commit, each service when its turn comes."""
+    """The whole loop on values: commit after commit, each service when it is due."""
     spec = resolved(
         **MOR,
         services={

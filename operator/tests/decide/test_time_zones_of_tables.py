@@ -1,4 +1,4 @@
-"""Tables of other zones in the operator: a problem until declared, ages in the zone after that."""
+"""Tables of other zones in the operator: a problem until declared, then ages in the zone."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_undeclared_the_lake_table_says_what_to_declare(see: See) -> None:
 @pytest.mark.parametrize(
     "spec", [{"timezone": KOLKATA.name}, {"properties": {TIMEZONE: KOLKATA.name}}]
 )
-def test_declared_in_the_spec_it_is_looked_after(see: See, spec: dict[str, Any]) -> None:
+def test_declared_in_the_spec_it_is_managed(see: See, spec: dict[str, Any]) -> None:
     observed = see(**spec)
     assert observed.table is not None
     assert observed.table.history.zone == KnownZone(KOLKATA, ZoneBasis.DECLARED)
@@ -107,7 +107,7 @@ def needed(history: TableHistory, now_ms: int, **spec: Any) -> dict[str, tuple[b
 
 
 @pytest.mark.parametrize("zone", [KOLKATA, TimelineZone.parse("America/Los_Angeles")])
-def test_cleaning_by_hours_goes_by_the_zone(zone: TimelineZone) -> None:
+def test_cleaning_by_hours_uses_the_zone(zone: TimelineZone) -> None:
     now_ms = CLOCK.now_ms()
     young = needed(written_at(now_ms, 3.5, 1, zone=zone), now_ms, **BY_HOURS)
     old = needed(written_at(now_ms, 4.5, 1, zone=zone), now_ms, **BY_HOURS)
@@ -116,7 +116,7 @@ def test_cleaning_by_hours_goes_by_the_zone(zone: TimelineZone) -> None:
     assert str(oldest) in old["cleaning"][1]
 
 
-def test_of_an_unknown_zone_nothing_goes_by_age() -> None:
+def test_with_an_unknown_zone_nothing_depends_on_age() -> None:
     now_ms = CLOCK.now_ms()
     history = written_at(now_ms, 300, 200, 100, zone=UTC_ZONE)
     unsure = replace(history, zone=KnownZone(UTC_ZONE, ZoneBasis.UNSURE))

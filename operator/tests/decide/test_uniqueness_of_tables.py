@@ -1,4 +1,4 @@
-"""A LakeTable says where its record keys are unique; operations carry that as the index."""
+"""A LakeTable declares where its record keys are unique; operations carry that as the index."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tideline.hudi.index.uniqueness import described
-from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import Operation, Place
 from tideline.lake_table import LakeTable
-from tideline_operator.decide.operation import create_operation
+from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.decide.planner import plan
 from tideline_operator.testing.table_states import EMPTY, FILES, NOW_MS, resolved, seen, starts
 
@@ -37,7 +37,7 @@ def test_uniqueness_chooses_the_index_of_every_write(
     (start, *_) = starts(plan(resolved(**spec), EMPTY, seen(*FILES), NOW_MS))
     assert start.operation.table.write_properties.get(INDEX) == index
     assert start.operation.table.creation_properties.get(INDEX) == index
-    # It is said in a table that exists, too; an operation that says nothing keeps its id.
+    # It is passed for a table that exists, too; without it an operation keeps its id.
     is_kept = spec.get("uniqueness") == "Table"
     assert start.operation.table.unique_in_table is is_kept
     content = start.operation.to_json_object()

@@ -125,7 +125,7 @@ def test_nothing_starts_a_second_driver() -> None:
     assert rule["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
 
 
-def test_a_job_says_whose_it_is() -> None:
+def test_a_job_names_its_table_and_operation() -> None:
     metadata = job_of()["metadata"]
     assert (metadata["name"], metadata["namespace"]) == ("people-ingest-0a1b2c-1", "default")
     assert metadata["labels"] == {

@@ -1,4 +1,4 @@
-"""Executors that a quota does not let in: said in the cluster's words, before Spark starts."""
+"""Executors that a quota refuses: reported with the cluster's message, before Spark starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tideline.cli.operation import run_operation
+from tideline.cli.execute_operation import run_operation
 from tideline.ingest.executors import executor_admission
 from tideline.ingest.executors.executor_admission import (
     EXECUTORS_REFUSED,
@@ -24,7 +24,7 @@ from tideline.ingest.landing.landed_file import FileFormat, list_landing
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.storage.location import StoreLocation
 from tideline_operator.api_objects import PODS, ApiResource, Manifest
-from tideline_operator.decide.operation import ingest_operation
+from tideline_operator.decide.planned_operation import ingest_operation
 from tideline_operator.decide.planner import plan
 from tideline_operator.report.status import observed_status, operation_finished, operation_started
 from tideline_operator.resources.status import ConditionType, LakeTableStatus
@@ -83,7 +83,7 @@ def account_of(server: ApiServer, folder: Path) -> KubernetesAccount:
 
 
 @pytest.mark.api_server
-def test_a_quota_that_leaves_no_room_is_told_with_what_and_how_much(
+def test_a_quota_without_room_is_reported_with_resource_and_amount(
     case: ControllerCase, api_server: ApiServer, tmp_path: Path
 ) -> None:
     pod = ThisPod("driver", case.namespace, "10.0.0.1", api_server.url)
@@ -115,8 +115,8 @@ def test_a_driver_whose_executors_are_refused_ends_before_it_starts_spark(
 ) -> None:
     put_quota(case, {"requests.memory": "1Gi"}, {"requests.memory": "1Gi"})
     account = account_of(api_server, tmp_path)
-    monkeypatch.setattr("tideline.cli.operation.KubernetesAccount", lambda: account)
-    monkeypatch.setattr("tideline.cli.operation.os._exit", lambda _: None)
+    monkeypatch.setattr("tideline.cli.execute_operation.KubernetesAccount", lambda: account)
+    monkeypatch.setattr("tideline.cli.execute_operation.os._exit", lambda _: None)
     spark_pods = tmp_path / "spark-pods.json"
     spark_pods.write_text(executors(tmp_path).to_json())
     table = resolved()

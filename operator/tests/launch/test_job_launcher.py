@@ -1,4 +1,4 @@
-"""Starting and stopping Jobs on a real API server, whose answers no builder of ours invents."""
+"""Starting and stopping Jobs on a real API server, with its real answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tideline_operator.api_objects import (
 )
 from tideline_operator.kube import KubeApi
 from tideline_operator.launch.driver_job import LaunchSettings, driver_job
-from tideline_operator.launch.job_launcher import JobLauncher, Refused, Started
+from tideline_operator.launch.job_launcher import JobLauncher, Started, StartRefused
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.api_server import STRANGER, ApiServer
 from tideline_operator.testing.table_states import resolved
@@ -76,7 +76,7 @@ def test_an_operation_is_started_once(api: KubeApi, table: ResolvedTable, owner:
     assert launcher.ensure_started(OPERATION, table, 2, owner) == Started(is_new=True)
 
 
-def test_a_death_in_the_middle_is_made_good_by_starting_again(
+def test_a_death_in_the_middle_is_repaired_by_starting_again(
     api: KubeApi, table: ResolvedTable, owner: Manifest, namespace: str
 ) -> None:
     job = driver_job(OPERATION, table, 1, owner=owner, settings=SETTINGS)
@@ -90,7 +90,7 @@ def test_a_death_in_the_middle_is_made_good_by_starting_again(
     assert (holder["kind"], holder["uid"]) == ("Job", known["metadata"]["uid"])
 
 
-def test_a_job_whose_operation_cannot_be_stored_is_taken_back(
+def test_a_job_whose_operation_cannot_be_stored_is_deleted(
     api_server: ApiServer, table: ResolvedTable, owner: Manifest, namespace: str
 ) -> None:
     api, allowed = api_server.api(), "rbac.authorization.k8s.io"
@@ -112,32 +112,32 @@ def test_a_job_whose_operation_cannot_be_stored_is_taken_back(
     api.create(ROLE_BINDINGS, binding, namespace)
     launcher = JobLauncher(api_server.api(STRANGER), SETTINGS)
     refused = launcher.ensure_started(OPERATION, table, 1, owner)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, StartRefused)
     assert "configmaps" in refused.message
     job = api.get(JOBS, NAME, namespace)
     assert job is None or job["metadata"].get("deletionTimestamp")
 
 
-def test_what_the_api_server_refuses_is_told_and_leaves_nothing(
+def test_what_the_api_server_refuses_is_reported_and_leaves_nothing(
     api: KubeApi, table: ResolvedTable, owner: Manifest, namespace: str
 ) -> None:
     template = {"spec": {"nodeSelector": {"disk": "not a label!"}}}
     spec = replace(table.resource.spec, pod_template=template)
     broken = replace(table, resource=replace(table.resource, spec=spec))
     refused = JobLauncher(api, SETTINGS).ensure_started(OPERATION, broken, 1, owner)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, StartRefused)
     assert "nodeSelector" in refused.message
     assert api.get(JOBS, NAME, namespace) is None
     assert api.get(CONFIG_MAPS, NAME, namespace) is None
 
 
-def test_what_no_pod_can_be_made_of_is_refused_by_its_field(
+def test_an_impossible_pod_is_refused_by_its_field(
     api: KubeApi, table: ResolvedTable, owner: Manifest
 ) -> None:
     spec = replace(table.resource.spec, pod_template={"spec": {"containers": [{}]}})
     broken = replace(table, resource=replace(table.resource, spec=spec))
     refused = JobLauncher(api, SETTINGS).ensure_started(OPERATION, broken, 1, owner)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, StartRefused)
     assert "spec.podTemplate.spec.containers[0].name" in refused.message
 
 

@@ -59,7 +59,7 @@ def test_a_result_of_failure_counts_as_one() -> None:
     assert outcome_of(job(FAILED), [pod("Failed", ended(1, BROKEN.to_json()))]) == Ended(BROKEN)
 
 
-def test_a_failure_beside_a_process_killed_for_memory_says_so() -> None:
+def test_a_failure_with_a_process_killed_for_memory_says_so() -> None:
     outcome = outcome_of(job(FAILED), [pod("Failed", ended(1, BROKEN.to_json(), "OOMKilled"))])
     assert isinstance(outcome, Ended)
     assert "spec.resources.driver.memory" in outcome.result.message
@@ -87,7 +87,7 @@ def test_a_failure_beside_a_process_killed_for_memory_says_so() -> None:
             ),
             ["PreemptionByScheduler", "preempting"],
         ),
-        (pod("Failed"), ["without a word"]),
+        (pod("Failed"), ["without a message"]),
     ],
 )
 def test_a_driver_that_ended_without_a_result_is_lost_with_the_reason(
@@ -143,7 +143,7 @@ def test_a_job_that_fails_while_its_driver_still_runs_is_waited_for() -> None:
         ),
     ],
 )
-def test_what_keeps_a_driver_from_starting_is_told(
+def test_what_prevents_a_driver_from_starting_is_reported(
     driver: Manifest, is_stuck: bool, words: list[str]
 ) -> None:
     outcome = outcome_of(job(), [driver])
@@ -157,7 +157,7 @@ def test_a_running_driver_is_active() -> None:
     assert outcome == Active("is running", is_started=True)
 
 
-def test_executors_that_cannot_start_are_told_of() -> None:
+def test_executors_that_cannot_start_are_reported() -> None:
     executor = pod(
         "Pending", conditions=[condition("PodScheduled", "Unschedulable", "no memory", "False")]
     )
@@ -173,7 +173,7 @@ def test_executors_that_cannot_start_are_told_of() -> None:
 def test_pods_of_others_do_not_count() -> None:
     other = pod("Succeeded", ended(0, DONE.to_json()))
     other["metadata"]["ownerReferences"] = [{"uid": "j2"}]
-    assert outcome_of(job(), [other]) == Active("waits for its pod", is_started=False)
+    assert outcome_of(job(), [other]) == Active("waiting for its pod", is_started=False)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_pods_of_others_do_not_count() -> None:
         {"message": "exceeded quota: small", "lastTimestamp": "2026-01-02T00:00:00Z"},
     ],
 )
-def test_a_job_without_a_pod_tells_why_from_its_newest_event(event: Manifest) -> None:
+def test_a_job_without_a_pod_has_the_reason_of_its_newest_event(event: Manifest) -> None:
     newest = {"type": "Warning", "reason": "FailedCreate", **event}
     older = {"type": "Warning", "reason": "Other", "eventTime": "2026-01-01T00:00:00Z"}
     outcome = outcome_of(job(), [], [older, newest, {"type": "Normal"}])

@@ -1,4 +1,5 @@
-"""The worker process: operations, answers, deaths, and what it does when nobody listens."""
+"""The worker process: operations, answers, deaths, and what it does when no process reads its
+output."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ import pytest
 
 from tideline.ingest.operation.operation import Operation, RollBack
 from tideline.ingest.operation.result import Outcome
-from tideline_operator.decide.operation import create_operation, rollback_operation
+from tideline_operator.decide.planned_operation import create_operation, rollback_operation
 from tideline_operator.launch.launcher import Died, Finished, LauncherEvent, Progressed
 from tideline_operator.launch.local_process import WORKER_MODULE, LocalProcessLauncher
 from tideline_operator.local.run_lock import RunLock
@@ -104,7 +105,7 @@ def test_a_killed_worker_is_reported_and_replaced(
     assert again.result.exit_code == 0
 
 
-def test_an_idle_worker_that_died_is_replaced_without_a_word(
+def test_an_idle_worker_that_died_is_replaced_silently(
     launcher: LocalProcessLauncher, tmp_path: Path
 ) -> None:
     table = local_table(tmp_path)
@@ -135,7 +136,7 @@ def test_a_worker_ends_when_its_input_ends() -> None:
     worker.stdout.close()
 
 
-def test_what_is_no_operation_does_not_kill_the_worker(
+def test_an_invalid_operation_does_not_kill_the_worker(
     launcher: LocalProcessLauncher, tmp_path: Path
 ) -> None:
     table = local_table(tmp_path)

@@ -1,4 +1,4 @@
-"""`tideline run` looks after an Iceberg table that Spark wrote, until nothing is due any more."""
+"""`tideline run` maintains an Iceberg table that Spark wrote, until nothing is due any more."""
 
 from __future__ import annotations
 
@@ -156,9 +156,9 @@ def test_maintenance_runs_until_nothing_is_due_and_the_rows_stay(workspace: Work
     assert status["timeline"]["latest"] == str(metadata.current_snapshot_id)
     assert status["table"]["files"] == 2
     assert "deleteFiles" not in status["table"]
-    figures = status["services"]["rewriteDataFiles"]["lastFigures"]
-    assert (figures["filesBefore"], figures["filesAfter"]) == (2 * APPENDS, 2)
-    assert figures["bytesBefore"] > figures["bytesAfter"] > 0
+    counts = status["services"]["rewriteDataFiles"]["lastFigures"]
+    assert (counts["filesBefore"], counts["filesAfter"]) == (2 * APPENDS, 2)
+    assert counts["bytesBefore"] > counts["bytesAfter"] > 0
     assert finished(workspace.run()) == {}
     workspace.peer.run("refresh table lake.shop.orders")
     workspace.peer.run("insert into lake.shop.orders values (1000, 'north', 1.5)")
@@ -166,7 +166,7 @@ def test_maintenance_runs_until_nothing_is_due_and_the_rows_stay(workspace: Work
 
 
 @pytest.mark.minio
-def test_a_copy_of_the_table_in_a_bucket_is_looked_after_there(
+def test_a_copy_of_the_table_in_a_bucket_is_maintained_there(
     workspace: Workspace, s3_location: StoreLocation
 ) -> None:
     expected = workspace.rows()

@@ -127,12 +127,12 @@ def test_with_nothing_landed_it_says_what_comes_next_and_ends(workspace: Workspa
     assert not (workspace.folder / "table").exists()
 
 
-def test_a_landing_folder_that_does_not_exist_is_said(workspace: Workspace) -> None:
+def test_a_landing_folder_that_does_not_exist_is_reported(workspace: Workspace) -> None:
     (workspace.folder / "landing").rmdir()
     assert "which does not exist yet" in workspace.run()[1]
 
 
-def test_files_with_a_foreign_name_are_said_once(workspace: Workspace) -> None:
+def test_files_with_a_foreign_name_are_reported_once(workspace: Workspace) -> None:
     (workspace.folder / "landing/notes.txt").write_text("hello")
     code, _, err = workspace.run()
     assert code == 0
@@ -251,7 +251,7 @@ def test_the_first_signal_lets_the_operation_finish_the_second_undoes_it(
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_bad_file_is_set_aside_and_said(workspace: Workspace) -> None:
+def test_a_bad_file_is_set_aside_and_reported(workspace: Workspace) -> None:
     workspace.land(1)
     (workspace.folder / "landing/bad.csv").write_text("id,ts,v\n9\n")
     code, out, err = workspace.run()
@@ -264,7 +264,7 @@ def test_a_bad_file_is_set_aside_and_said(workspace: Workspace) -> None:
     assert "landing: 1 file set aside in _quarantine/" in err
 
 
-def test_an_iceberg_table_that_others_have_yet_to_create_is_said(workspace: Workspace) -> None:
+def test_a_missing_iceberg_table_is_reported(workspace: Workspace) -> None:
     workspace.declare("""
         apiVersion: tideline.dev/v1alpha1
         kind: LakeTable
@@ -274,7 +274,7 @@ def test_an_iceberg_table_that_others_have_yet_to_create_is_said(workspace: Work
     code, out, err = workspace.run()
     assert code == 1
     assert f"there is no Iceberg table at file://{workspace.folder}/orders yet" in out + err
-    assert "see whether somebody created the table in 30 s" in out
+    assert "look for the table again in 30 s" in out
     status = json.loads((workspace.folder / ".tideline/default.orders.status.json").read_text())
     ready = next(one for one in status["status"]["conditions"] if one["type"] == "Ready")
     assert (ready["status"], ready["reason"]) == ("False", "TableMissing")

@@ -82,7 +82,7 @@ def test_files_that_land_in_a_bucket_become_commits_and_bad_ones_a_note(
 
 @pytest.mark.minio
 @pytest.mark.usefixtures("minio_credentials")
-def test_a_bucket_that_is_not_there_is_said_with_its_exit_code(
+def test_a_missing_bucket_is_reported_with_its_exit_code(
     s3_location: StoreLocation, tmp_path: Path
 ) -> None:
     endpoint = dict(s3_location.options)["endpoint"]
@@ -91,10 +91,10 @@ def test_a_bucket_that_is_not_there_is_said_with_its_exit_code(
     assert "no-such-bucket" in out
 
 
-def test_an_endpoint_out_of_reach_is_said_with_its_exit_code(
+def test_an_unreachable_endpoint_is_reported_with_its_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "unknown")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
     code, out, _ = run(tmp_path, "s3://lake", "http://127.0.0.1:9")
     assert code == 4

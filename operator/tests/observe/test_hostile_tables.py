@@ -32,7 +32,7 @@ _MEMORY_MIB = 400
 
 
 def iceberg_metadata(extra: str) -> bytes:
-    """Sound metadata of a table without snapshots, and a field that nobody knows."""
+    """Valid metadata of a table without snapshots, and an unknown field."""
     model = IcebergModel.create()
     document = dict(model.metadata().json()) | {"extra": None}
     return json.dumps(document).replace('"extra": null', f'"extra": {extra}').encode()
@@ -54,7 +54,7 @@ def look(uri: str) -> str:
 
 
 def test_four_hostile_tables_at_once_fit_the_memory_of_the_controller(tmp_path: Path) -> None:
-    """Just within the limits, where they take most: a process of its own, for its peak."""
+    """Just within the limits, where they take most memory: in a new process, for its peak."""
     # An object and the comma behind it count as two.
     values = small_values(_LIMIT_MIB * _MIB // 16 // 2 - 2_000)
     padded = iceberg_metadata(values[:-1] + ',"' + "\U0001f600" * (3 * _MIB) + '"]')
@@ -105,7 +105,7 @@ def test_more_files_than_the_controller_can_hold_are_a_problem_of_their_table(
 def test_a_clean_plan_that_inflates_is_a_problem_of_its_table(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And `check` names it, offers no deletion of it, and finds what else is wrong."""
+    """And `check` names it, does not offer to delete it, and finds other errors."""
     monkeypatch.setenv(SETTING, "1Mi")
     table = SmallTable.in_memory()
     table.write("insert", batch(range(8), 1))

@@ -117,7 +117,7 @@ def test_fields_of_the_spec_decide_what_a_rewrite_takes() -> None:
     assert "did you mean min-input-files?" in need.reason
 
 
-def test_files_of_other_formats_are_left_and_said() -> None:
+def test_files_of_other_formats_are_left_and_reported() -> None:
     one = onlooker(appends=5)
     operations = one.model.operations()
     written = ModelFiles.of(operations.io, one.model.metadata()).write_rows([99], 0)
@@ -144,7 +144,7 @@ def test_a_few_position_deletes_are_left_and_wrong_options_named() -> None:
 def test_manifests_are_due_when_they_are_many() -> None:
     one = onlooker(appends=4)
     need = one.needs()["rewriteManifests"]
-    assert need.reason == "4 of 4 manifests are small or overlap; 20 are worth rewriting"
+    assert need.reason == "4 of 4 manifests small or overlapping; a rewrite takes at least 20"
     one.spec = {"services": {"rewriteManifests": {"minManifests": 4}}}
     need = one.needs()["rewriteManifests"]
     assert need.is_due
@@ -164,7 +164,7 @@ def test_a_table_that_did_not_change_is_not_read_again() -> None:
     assert one.store.calls - before > LOOK_AGAIN_CALLS_MAX
 
 
-def test_another_spec_is_looked_at_anew() -> None:
+def test_another_spec_is_counted_again() -> None:
     one = onlooker(appends=2)
     assert not one.needs()["rewriteDataFiles"].is_due
     one.spec = {"services": {"rewriteDataFiles": {"minInputFiles": 2}}}
@@ -187,14 +187,14 @@ def test_counting_that_takes_long_is_put_off(monkeypatch: pytest.MonkeyPatch) ->
     assert later.files is None
     assert later.count_at_ms is not None
     need = one.needs()["rewriteDataFiles"]
-    assert (need.is_due, need.reason) == (False, "the newest snapshot is still to be looked at")
+    assert (need.is_due, need.reason) == (False, "the newest snapshot is not counted yet")
     clock.sleep((later.count_at_ms - clock.now_ms()) / 1000)
     assert one.seen().files is not None
 
 
 def test_snapshots_expire_when_their_age_has_come() -> None:
     one = onlooker(appends=3)
-    assert one.needs()["expireSnapshots"].reason == "all 3 snapshots are kept"
+    assert one.needs()["expireSnapshots"].reason == "nothing to expire: 3 snapshots"
     one.model.clock.sleep(6 * 86_400)
     need = one.needs()["expireSnapshots"]
     assert (need.is_due, need.reason) == (True, "2 of 3 snapshots are past their age")
@@ -215,7 +215,7 @@ def test_a_table_that_shares_its_files_keeps_them() -> None:
 
 
 @pytest.mark.parametrize("call", [1, 4, 8, 12])
-def test_a_store_out_of_reach_is_a_problem_that_passes(call: int) -> None:
+def test_an_unreachable_store_is_a_transient_problem(call: int) -> None:
     one = onlooker(appends=6)
     one.store.plan = FaultPlan(unavailable_calls=frozenset({call}))
     problem = one.look().problem
@@ -225,7 +225,7 @@ def test_a_store_out_of_reach_is_a_problem_that_passes(call: int) -> None:
     assert one.needs()["rewriteDataFiles"].is_due
 
 
-def test_a_manifest_that_is_gone_is_named() -> None:
+def test_a_missing_manifest_is_named() -> None:
     one = onlooker(appends=2)
     (path, *_) = [
         info.path for info in one.model.location.open().list("metadata") if "-m" in info.path

@@ -100,7 +100,7 @@ def merge_on_read(tmp_path: Path) -> Lake:
     return Lake(tmp_path, type="MERGE_ON_READ")
 
 
-def test_clusterings_are_told_from_other_replacements(lake: Lake) -> None:
+def test_clusterings_are_distinguished_from_other_replacements(lake: Lake) -> None:
     lake.commit()
     clustering = lake.commit("CLUSTER", Action.REPLACECOMMIT)
     lake.commit("INSERT_OVERWRITE", Action.REPLACECOMMIT)
@@ -122,7 +122,7 @@ def test_the_last_clean_says_what_it_kept(lake: Lake) -> None:
     assert first < second
 
 
-def test_savepoints_go_by_their_name_or_by_their_instant(lake: Lake) -> None:
+def test_savepoints_are_known_by_their_name_or_their_instant(lake: Lake) -> None:
     for comment in ("before-migration", ""):
         time = lake.commit()
         inflight = Instant(time, Action.SAVEPOINT, State.INFLIGHT)
@@ -132,7 +132,7 @@ def test_savepoints_go_by_their_name_or_by_their_instant(lake: Lake) -> None:
     assert lake.see().savepoints == {"before-migration": str(at(1)), str(at(2)): str(at(2))}
 
 
-def test_a_plan_that_nobody_runs_is_resumed_and_one_with_a_heartbeat_is_not(
+def test_a_plan_that_no_process_runs_is_resumed_and_one_with_a_heartbeat_is_not(
     merge_on_read: Lake,
 ) -> None:
     lake = merge_on_read
@@ -150,7 +150,7 @@ def test_a_plan_that_nobody_runs_is_resumed_and_one_with_a_heartbeat_is_not(
     assert (pending.is_idle, pending.dead_at_ms is not None) == (False, True)
 
 
-def test_commits_after_a_restore_are_told_by_who_made_them(tmp_path: Path) -> None:
+def test_commits_after_a_restore_are_distinguished_by_writer(tmp_path: Path) -> None:
     ingest: dict[str, Any] = {INGEST_KEY: "landing"}
     lake = Lake(tmp_path, restoreTo="a")
     lake.commit(**ingest)

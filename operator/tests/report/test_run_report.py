@@ -11,7 +11,7 @@ from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.ingest.operation.operation import Operation, RestoreTable, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline_operator.decide.actions import Advise, Wait, WaitKind
-from tideline_operator.decide.operation import create_operation
+from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.report.run_report import LineReporter, describe_result
 from tideline_operator.resources.status import ServiceStatus
 from tideline_operator.testing.table_states import NOW_MS, at, resolved
@@ -24,7 +24,7 @@ def compaction() -> Operation:
     return Operation("people-compaction-1", TARGET, RunService(COMPACTION, INSTANT))
 
 
-def test_a_run_is_told_in_one_line_with_what_it_read_and_wrote() -> None:
+def test_a_run_is_reported_in_one_line_with_what_it_read_and_wrote() -> None:
     result = OperationResult(
         "people-compaction-1",
         Outcome.SUCCEEDED,
@@ -80,7 +80,7 @@ def test_at_rest_services_say_what_they_wait_for(capsys: pytest.CaptureFixture[s
     ]
 
 
-def test_a_look_that_found_nothing_is_told_only_to_who_asked(
+def test_a_look_that_found_nothing_is_reported_only_when_asked_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     result = OperationResult("x", Outcome.NOTHING, "nothing to delete")

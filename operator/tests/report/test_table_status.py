@@ -17,10 +17,10 @@ from tideline_operator.decide.adoption import Adoption, AdoptionReason
 from tideline_operator.decide.observed import Observed, ObservedLanding, Problem
 from tideline_operator.decide.planner import plan
 from tideline_operator.local.status_file import read_status, write_status
+from tideline_operator.report.conditions import not_looked_at
 from tideline_operator.report.failures import unresolved_failures
 from tideline_operator.report.status import (
     fresh_start,
-    not_looked_at,
     observed_status,
     operation_finished,
     operation_started,
@@ -137,12 +137,12 @@ def test_conditions_say_how_the_table_is(
     assert condition(look(observed), kind) == expected
 
 
-def test_what_cannot_be_looked_at_is_unknown_and_what_is_known_stays_said() -> None:
+def test_what_cannot_be_looked_at_is_unknown_and_known_facts_stay() -> None:
     before = look(seen())
     assert condition(before, ConditionType.HEALTHY)[0] is Truth.TRUE
     away = look(AWAY, before)
     healthy = next(item for item in away.conditions if item.type is ConditionType.HEALTHY)
-    assert (healthy.status, healthy.message) == (Truth.UNKNOWN, "not known: away")
+    assert (healthy.status, healthy.message) == (Truth.UNKNOWN, "unknown: away")
     off = resolved(services={"mode": "Off"})
     assert condition(look(AWAY, before, off), ConditionType.SERVICES_CURRENT) == (Truth.TRUE, "Off")
     failed = replace(attempt(EMPTY, Outcome.FAILED).operations[0], kind="compaction", subject="")
@@ -153,7 +153,7 @@ def test_what_cannot_be_looked_at_is_unknown_and_what_is_known_stays_said() -> N
     assert condition(paused, ConditionType.SERVICES_CURRENT) == (Truth.UNKNOWN, "Paused")
 
 
-def test_what_was_adopted_stays_so_while_nobody_can_look() -> None:
+def test_what_was_adopted_stays_so_while_it_cannot_be_read() -> None:
     before = look(seen())
     assert condition(look(AWAY, before), ConditionType.ADOPTED) == (Truth.TRUE, "Verified")
     paused = look(Observed(), before, resolved(suspend=True))
@@ -198,9 +198,7 @@ def test_a_condition_keeps_the_time_it_changed() -> None:
     [(3, "Conflict", True), (4, "StorageUnavailable", True), (1, WORKER_DIED, True),
      (5, "UnknownOutcome", True), (1, "InvalidData", False), (2, "ConfigError", False)],
 )  # fmt: skip
-def test_a_failure_says_whether_trying_again_may_help(
-    exit_code: int, error: str, is_safe: bool
-) -> None:
+def test_a_failure_says_whether_a_retry_may_help(exit_code: int, error: str, is_safe: bool) -> None:
     (entry,) = attempt(EMPTY, Outcome.FAILED, exit_code=exit_code, error=error).operations
     assert (entry.phase, entry.is_safe_to_retry) == (OperationPhase.FAILED, is_safe)
 
@@ -216,7 +214,7 @@ def test_a_failure_says_whether_trying_again_may_help(
 def test_an_unknown_outcome_is_settled_by_reading_the_table(
     state: State | None, phase: OperationPhase, ready: Truth
 ) -> None:
-    """Once its instant is seen completed it counts as done; what was rolled back is tried again."""
+    """Once its instant is seen completed it has succeeded; after a rollback it is retried."""
     time = "20250101120000000"
     (start,) = starts(plan(resolved(), EMPTY, seen(*FILES), NOW_MS))
     unknown = OperationResult(
@@ -255,7 +253,7 @@ def test_a_status_file_is_read_back_and_a_damaged_or_foreign_one_is_empty(tmp_pa
     assert read_status(tmp_path, table) == EMPTY
 
 
-def test_a_new_process_looks_at_once_and_tries_again_but_keeps_to_a_cron_trigger() -> None:
+def test_a_new_process_looks_at_once_and_retries_but_keeps_to_a_cron_trigger() -> None:
     status = look(seen(*FILES), attempt(EMPTY, Outcome.FAILED, exit_code=1))
     fresh = fresh_start(resolved(), status)
     assert (fresh.operations, dict(fresh.ingest)) == ((), {})
@@ -263,11 +261,11 @@ def test_a_new_process_looks_at_once_and_tries_again_but_keeps_to_a_cron_trigger
     assert fresh_start(by_cron, status).ingest == status.ingest
 
 
-def test_what_waits_in_the_quarantine_is_counted_and_said() -> None:
+def test_what_waits_in_the_quarantine_is_counted_and_reported() -> None:
     landing = Landing(FILES, rows_set_aside=(RowsSetAside("_quarantine/a", "00", 3),))
     observed = replace(seen(), landings={"landing": ObservedLanding(landing)})
     status = look(observed)
     assert status.ingest["landing"].quarantined_rows == 3
-    (said,) = [item for item in status.conditions if item.type is ConditionType.INGESTING]
-    assert said.reason == "Quarantined"
-    assert said.message == "landing: 3 rows of 1 file set aside in _quarantine/"
+    (ingesting,) = [item for item in status.conditions if item.type is ConditionType.INGESTING]
+    assert ingesting.reason == "Quarantined"
+    assert ingesting.message == "landing: 3 rows of 1 file set aside in _quarantine/"

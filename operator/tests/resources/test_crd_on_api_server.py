@@ -35,7 +35,7 @@ from tideline_operator.resources.status import (
 )
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
-from tideline_operator.testing.refused_specs import REFUSALS, Refusal
+from tideline_operator.testing.refused_specs import REFUSALS, RefusedSpec
 from tideline_operator.testing.resource_examples import (
     EVERYTHING,
     ICEBERG,
@@ -157,7 +157,7 @@ def test_every_example_of_the_repository_is_accepted(api_server: ApiServer, name
     [*EXAMPLES.values(), STORE],
     ids=[*EXAMPLES, "store"],
 )
-def test_what_the_parser_takes_the_server_takes(
+def test_what_the_parser_accepts_the_server_accepts(
     api_server: ApiServer, namespace: str, text: str
 ) -> None:
     answer = create(api_server, value_in(text), namespace)
@@ -166,7 +166,7 @@ def test_what_the_parser_takes_the_server_takes(
 
 @pytest.mark.parametrize("refusal", [item for item in ALL_REFUSALS if item.field], ids=str)
 def test_what_is_wrong_is_refused_and_the_field_named(
-    api_server: ApiServer, namespace: str, refusal: Refusal
+    api_server: ApiServer, namespace: str, refusal: RefusedSpec
 ) -> None:
     answer = create(api_server, value_in(refusal.text), namespace)
     assert answer.status in (400, 422)
@@ -175,8 +175,8 @@ def test_what_is_wrong_is_refused_and_the_field_named(
 
 
 @pytest.mark.parametrize("refusal", [item for item in ALL_REFUSALS if not item.field], ids=str)
-def test_what_only_the_operator_can_tell_is_taken(
-    api_server: ApiServer, namespace: str, refusal: Refusal
+def test_what_only_the_operator_can_check_is_accepted(
+    api_server: ApiServer, namespace: str, refusal: RefusedSpec
 ) -> None:
     assert create(api_server, value_in(refusal.text), namespace).status == 201
 
@@ -190,7 +190,7 @@ def test_what_only_the_operator_can_tell_is_taken(
         (".", {"location": "./table"}, "spec.ingest", "overlap; keep them apart"),
     ],
 )
-def test_places_that_do_not_go_together_are_refused(
+def test_places_that_overlap_are_refused(
     api_server: ApiServer, namespace: str, landing: str, extra: Manifest, field: str, words: str
 ) -> None:
     value = value_in(MINIMAL)
@@ -224,7 +224,7 @@ def test_places_side_by_side_are_accepted(api_server: ApiServer, namespace: str)
         ("keyGenerator", None),
     ],
 )
-def test_what_the_table_was_made_with_stays(
+def test_what_the_table_was_created_with_stays(
     api_server: ApiServer, namespace: str, field: str, change: object
 ) -> None:
     value = value_in(EVERYTHING)
@@ -235,7 +235,7 @@ def test_what_the_table_was_made_with_stays(
     )
     assert answer.status == 422
     assert f"spec.{field}: Invalid value" in answer.message
-    assert "is fixed: delete this LakeTable" in answer.message or change is None
+    assert "is immutable: delete this LakeTable" in answer.message or change is None
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_an_iceberg_table_stays_the_table_it_is(
         "PATCH", path, {"spec": change}, content_type="application/merge-patch+json"
     )
     assert answer.status == 422
-    assert "is fixed: delete this LakeTable" in answer.message
+    assert "is immutable: delete this LakeTable" in answer.message
 
 
 def test_a_catalog_may_move(api_server: ApiServer, namespace: str) -> None:
@@ -341,7 +341,7 @@ def test_the_largest_spec_is_inside_the_budget_of_the_rules(
     assert answer.status == 201, answer.content
 
 
-def test_a_status_is_stored_beside_the_spec_and_survives(
+def test_a_status_is_stored_with_the_spec_and_survives(
     api: KubeApi, api_server: ApiServer, namespace: str
 ) -> None:
     made = create(api_server, value_in(MINIMAL), namespace).content

@@ -1,4 +1,4 @@
-"""Settings of a LakeTable: refused with their name, and what they say of a table makes it so."""
+"""Settings of a LakeTable: refused by name, or applied to the table."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode
-from tideline.ingest.execute.operation import execute_operation
+from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import Place
 from tideline.lake_table import LakeTable
-from tideline_operator.decide.operation import create_operation
+from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.decide.service_settings import wanted_services
 from tideline_operator.testing.table_states import resolved
 
@@ -25,12 +25,10 @@ from tideline_operator.testing.table_states import resolved
         ("hoodie.keep.min.commits", "few", "an integer of at least 1"),
     ],
 )
-def test_a_property_that_means_nothing_is_a_problem_of_the_spec(
-    name: str, text: str, says: str
-) -> None:
+def test_an_unknown_property_is_a_fault_of_the_spec(name: str, text: str, says: str) -> None:
     spec = resolved().spec
-    problems = dict(replace(spec, properties={name: text}).problems())
-    assert says in problems[f"properties.{name}"]
+    faults = dict(replace(spec, properties={name: text}).faults())
+    assert says in faults[f"properties.{name}"]
 
 
 def test_a_table_is_created_with_the_keys_that_its_spec_declares(tmp_path: Path) -> None:

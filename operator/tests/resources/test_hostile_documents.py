@@ -1,4 +1,4 @@
-"""Resource files that would take all memory, or end in an error of Python's, are refused."""
+"""Resource files that would take all memory, or raise an error in Python, are refused."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def merges(levels: int) -> str:
         ("\n".join(" " * level + "a:" for level in range(2_000)), "nested too deeply"),
         ("&a [*a]", "too large or nested too deeply"),
         ("&a {b: *a}", "too large or nested too deeply"),
-        ("a: " + "9" * 5_000, "no valid value"),
+        ("a: " + "9" * 5_000, "not a valid value"),
         ("a: " + "9" * 30, "too many digits"),
         ("a: 1" + ":59" * 3_000, "too many digits"),
-        ("a: 2026-13-45", "no valid value"),
-        ("a: b\0c", "no valid YAML"),
-        ("a: !!python/name:os.system", "no valid YAML"),
+        ("a: 2026-13-45", "not a valid value"),
+        ("a: b\0c", "not valid YAML"),
+        ("a: !!python/name:os.system", "not valid YAML"),
         ("a: " + "x" * 5_000_000, "longer than 4,000,000 characters"),
     ],
     ids=range(14),

@@ -87,15 +87,15 @@ def test_the_example_applied_again_changes_nothing(
     example: Kubectl, api_server: ApiServer, tmp_path: Path
 ) -> None:
     before = api_server.api().get(LAKE_TABLES, "flights", "lake")
-    said = example("apply", "--server-side", "-k", str(tmp_path / "kubernetes")).splitlines()
-    assert len(said) == 7
+    lines = example("apply", "--server-side", "-k", str(tmp_path / "kubernetes")).splitlines()
+    assert len(lines) == 7
     assert api_server.api().get(LAKE_TABLES, "flights", "lake") == before
 
 
 def test_the_installation_is_applied_by_the_server(kubectl: Kubectl) -> None:
     path = str(ROOT / "charts" / "tideline" / "install.yaml")
-    said = kubectl("apply", "--server-side", "--force-conflicts", "-f", path).splitlines()
-    assert all(line.endswith("serverside-applied") for line in said), said
+    lines = kubectl("apply", "--server-side", "--force-conflicts", "-f", path).splitlines()
+    assert all(line.endswith("serverside-applied") for line in lines), lines
 
 
 def test_columns_short_names_and_waiting(example: Kubectl, api_server: ApiServer) -> None:
@@ -118,17 +118,17 @@ def test_columns_short_names_and_waiting(example: Kubectl, api_server: ApiServer
 
 
 def test_fields_are_explained(kubectl: Kubectl) -> None:
-    said = " ".join(kubectl("explain", "laketable.spec.ingest.trigger").split())
-    assert "When the landing prefix is looked at." in said
-    assert "every <string> Interval, such as 30s." in said
+    text = " ".join(kubectl("explain", "laketable.spec.ingest.trigger").split())
+    assert "When the landing prefix is looked at." in text
+    assert "every <string> Interval, such as 30s." in text
 
 
-def test_a_wrong_field_is_told_with_its_path(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_a_wrong_field_is_reported_with_its_path(kubectl: Kubectl, tmp_path: Path) -> None:
     text = (EXAMPLE / "flights.yaml").read_text("utf-8")
     (tmp_path / "wrong.yaml").write_text(text.replace("everyCommits: 12", "everyCommits: 0"))
-    said = kubectl("apply", "-f", "wrong.yaml", fails=True)
-    assert "spec.services.clustering.everyCommits" in said
-    assert "should be greater than or equal to 1" in said
+    message = kubectl("apply", "-f", "wrong.yaml", fails=True)
+    assert "spec.services.clustering.everyCommits" in message
+    assert "should be greater than or equal to 1" in message
     (tmp_path / "wrong.yaml").write_text(text.replace("everyCommits:", "everyCommit:"))
-    said = kubectl("apply", "-f", "wrong.yaml", fails=True)
-    assert 'unknown field "spec.services.clustering.everyCommit"' in said
+    message = kubectl("apply", "-f", "wrong.yaml", fails=True)
+    assert 'unknown field "spec.services.clustering.everyCommit"' in message

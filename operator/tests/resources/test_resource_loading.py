@@ -80,7 +80,7 @@ def test_a_store_reference_brings_the_connection_and_no_credentials(tmp_path: Pa
     assert found.landings["landing"].options == found.location.options
 
 
-def test_where_credentials_come_from_is_said_and_what_is_missing(tmp_path: Path) -> None:
+def test_the_source_of_credentials_is_reported_and_what_is_missing(tmp_path: Path) -> None:
     path = write(
         tmp_path, table(location="s3://lake/t", landing="s3://lake/in", store="minio"), STORE
     )
@@ -89,14 +89,14 @@ def test_where_credentials_come_from_is_said_and_what_is_missing(tmp_path: Path)
     assert "not from Secret minio-credentials; missing: AWS_SECRET_ACCESS_KEY" in note
 
 
-def test_a_folder_gives_all_its_yaml_files_and_other_kinds_are_passed_over(tmp_path: Path) -> None:
+def test_a_folder_gives_all_its_yaml_files_and_other_kinds_are_skipped(tmp_path: Path) -> None:
     write(tmp_path, table("one", "a", "ia"), name="1.yaml")
     namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: lake}\n"
     write(tmp_path, namespace, table("two", "b", "ib"), name="2.yml")
     (tmp_path / "notes.txt").write_text("not: yaml: at all")
     found = load_resources([tmp_path])
     assert [item.name for item in found.tables] == ["default/one", "default/two"]
-    assert found.passed_over == (f"Namespace ({tmp_path / '2.yml'}, document 1)",)
+    assert found.skipped == (f"Namespace ({tmp_path / '2.yml'}, document 1)",)
 
 
 @pytest.mark.parametrize(
@@ -108,17 +108,17 @@ def test_a_folder_gives_all_its_yaml_files_and_other_kinds_are_passed_over(tmp_p
         ((table(location="data/t", landing="data"),), "overlap; keep them apart"),
         (
             (table(location="s3://lake/t", landing="s3://lake/in", store="ceph"), STORE),
-            "spec.location: there is no LakeStore 'ceph' in namespace default; there are: minio",
+            "spec.location: there is no LakeStore 'ceph' in namespace default; existing ones: min",
         ),
         ((table(landing="s3://lake/in"),), "spec.ingest[0].source.path: an s3:// location needs a"),
-        ((table(location="ftp://x/y"),), "spec.location: Unknown storage scheme"),
+        ((table(location="ftp://x/y"),), "spec.location: unknown storage scheme"),
         ((table().replace("v1alpha1", "v1"),), "apiVersion: 'tideline.dev/v1'; allowed: tideline."),
         ((table().replace("LakeTable", "LakeTabel"),), "kind: 'LakeTabel'; allowed: LakeTable, "
          "LakeStore, did you mean LakeTable?"),
         (("a: 1",), "document 1: apiVersion and kind are required, as text"),
-        (("[]",), "document 1: is no mapping"),
-        ((STORE,), "No LakeTable (apiVersion tideline.dev/v1alpha1) in"),
-        (("apiVersion: v1\nkind: Secret\n",), "No LakeTable"),
+        (("[]",), "document 1: is not a mapping"),
+        ((STORE,), "no LakeTable (apiVersion tideline.dev/v1alpha1) in"),
+        (("apiVersion: v1\nkind: Secret\n",), "no LakeTable"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_together_is_refused_with_its_place(
@@ -130,13 +130,13 @@ def test_what_does_not_fit_together_is_refused_with_its_place(
     assert str(path) in message
 
 
-def test_problems_of_all_files_come_together(tmp_path: Path) -> None:
+def test_problems_of_all_files_are_reported_together(tmp_path: Path) -> None:
     one = write(tmp_path, table(location="''"), name="1.yaml")
     two = write(tmp_path, "a: [", name="2.yaml")
     three = tmp_path / "3.yaml"
     message = refusal(one, two, three)
     assert "1.yaml, document 1, line 6: spec.location: is empty" in message
-    assert "2.yaml: no valid YAML" in message
+    assert "2.yaml: not valid YAML" in message
     assert "3.yaml: no such file" in message
 
 

@@ -1,4 +1,4 @@
-"""Strict reading of resources: what is accepted, and what each refusal says."""
+"""Strict reading of resources: what is accepted, and the message of each refusal."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
+from tideline.hudi.table.table_config import TableType
+from tideline.ingest.landing.landed_file import FileFormat
 from tideline.ingest.operation.column_type import ColumnType
 from tideline_operator.resources.documents import read_documents
 from tideline_operator.resources.field import rule_of
@@ -18,7 +20,6 @@ from tideline_operator.resources.ingest import (
     BadFilePolicy,
     BadRowPolicy,
     IngestOperation,
-    SourceFormat,
 )
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.lake_table import (
@@ -26,7 +27,6 @@ from tideline_operator.resources.lake_table import (
     IndexKind,
     LakeTable,
     TableFormat,
-    TableType,
 )
 from tideline_operator.resources.parsing import parse_resource, parse_stored, to_json_object
 from tideline_operator.resources.schedule import Cron, Duration, Timestamp
@@ -42,7 +42,7 @@ from tideline_operator.resources.status import (
 )
 from tideline_operator.resources.uniqueness import Uniqueness
 from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
-from tideline_operator.testing.refused_specs import REFUSALS, Refusal, with_spec
+from tideline_operator.testing.refused_specs import REFUSALS, RefusedSpec, with_spec
 from tideline_operator.testing.resource_examples import (
     EVERYTHING,
     ICEBERG,
@@ -81,7 +81,7 @@ def test_every_documented_field_is_read() -> None:
     assert spec.schema[6].type == ColumnType.parse("map<string, decimal(10, 2)>")
     assert not spec.schema[0].nullable
     (ingest,) = spec.ingest
-    assert ingest.source.format is SourceFormat.CSV
+    assert ingest.source.format is FileFormat.CSV
     assert ingest.source.options == {"sep": ";", "nullValue": ""}
     assert ingest.operation is IngestOperation.UPSERT
     assert ingest.trigger.cron == Cron("*/5 * * * *")
@@ -137,7 +137,7 @@ def test_a_catalog_stands_for_a_location() -> None:
 
 
 @pytest.mark.parametrize("text", [EVERYTHING, ICEBERG, ICEBERG_CATALOG])
-def test_a_resource_survives_the_way_to_json_and_back(text: str) -> None:
+def test_a_resource_survives_a_round_trip_through_json(text: str) -> None:
     table = parse(text)
     assert parse_stored(LakeTable, to_json_object(table)) == table
 
@@ -166,7 +166,7 @@ def test_a_store_is_read() -> None:
 
 
 @pytest.mark.parametrize("refusal", (*REFUSALS, *ICEBERG_REFUSALS), ids=str)
-def test_a_refusal_names_the_field_the_value_and_what_is_allowed(refusal: Refusal) -> None:
+def test_a_refusal_names_the_field_the_value_and_what_is_allowed(refusal: RefusedSpec) -> None:
     (line,) = complaints(refusal.text)
     assert refusal.parser in line
 
@@ -188,15 +188,15 @@ def test_credentials_are_refused_and_never_repeated() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("a: 1\nb: [", "laketable.yaml: no valid YAML: line 2"),
-        ("a: 1\na: 2", "laketable.yaml, line 2: 'a' is there twice"),
+        ("a: 1\nb: [", "laketable.yaml: not valid YAML: line 2"),
+        ("a: 1\na: 2", "laketable.yaml, line 2: 'a' appears twice"),
         ("? [a]\n: 1", "keys must be plain text"),
-        ("a: 2026-99-99", "laketable.yaml, line 1: '2026-99-99' is no valid value"),
+        ("a: 2026-99-99", "laketable.yaml, line 1: '2026-99-99' is not a valid value"),
         ("a: &x [*x]", "nested too deeply"),
         (MULTIPLYING_ALIASES, "too large"),
     ],
 )
-def test_what_is_no_honest_yaml_is_refused_with_its_place(text: str, complaint: str) -> None:
+def test_invalid_yaml_is_refused_with_its_place(text: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=r"laketable\.yaml") as raised:
         read_documents(text, file="laketable.yaml")
     assert complaint in str(raised.value)
@@ -212,7 +212,7 @@ def test_keys_keep_their_spelling() -> None:
     assert document.value == {"on": 1, "1": 2, "yes": 3}
 
 
-def test_a_status_survives_the_way_to_json_and_back() -> None:
+def test_a_status_survives_a_round_trip_through_json() -> None:
     status = LakeTableStatus(
         observed_generation=3,
         conditions=(

@@ -27,7 +27,7 @@ def test_a_duration_reads_and_prints_itself(text: str, ms: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "30", "s", "-5s", "0s", "1.5h", "30 s", "30S", "1h30m"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="allowed"):
         Duration.parse(text)
 
@@ -66,7 +66,7 @@ def test_a_cron_expression_knows_its_next_minute(
         ("0 0 31 2 *", "no date"),
     ],
 )
-def test_what_is_no_cron_expression_is_refused_saying_why(expression: str, why: str) -> None:
+def test_an_invalid_cron_expression_is_refused_with_the_reason(expression: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Cron.parse(expression)
 
@@ -95,6 +95,6 @@ def test_a_timestamp_reads_what_it_prints(ms: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-01-01T00:00:00"])
-def test_a_time_without_a_zone_is_no_timestamp(text: str) -> None:
+def test_a_time_without_a_zone_is_not_a_timestamp(text: str) -> None:
     with pytest.raises(ValueError, match="RFC 3339"):
         Timestamp.parse(text)

@@ -1,7 +1,7 @@
 """How many operations may run at once, and how much memory their pods may ask for.
 
-Whoever does not get a place waits in line: by priority, then by when it came. When a place becomes
-free, those at the head are woken, as many as there are places.
+An operation that gets no place waits in line: by priority, then by arrival. When places become
+free, as many operations at the head of the line are woken.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """There is a place, and it is taken."""
+    """There was a free place, and the operation has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class Full:
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """There never will be a place."""
+    """The operation asks for more than all places together have."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Somebody in line."""
+    """An operation in line."""
 
     rank: tuple[int, int]
     memory_bytes: int
@@ -65,7 +65,7 @@ class Budgets:
         limit = self._limits.memory_bytes_max
         if limit is not None and memory_bytes > limit:
             return TooLarge(
-                f"its pods ask for {_mib(memory_bytes)}, all operations together may have "
+                f"its pods ask for {_mib(memory_bytes)}, the limit for all operations is "
                 f"{_mib(limit)}: lower spec.resources or raise TIDELINE_MEMORY_MAX"
             )
         with self._lock:
@@ -82,13 +82,13 @@ class Budgets:
             return Admitted()
 
     def hold(self, key: Key, memory_bytes: int) -> None:
-        """Note an operation that is under way already, whatever the limits say."""
+        """Note an operation that is already under way, even beyond the limits."""
         with self._lock:
             self._waiting.pop(key, None)
             self._places[key] = memory_bytes
 
     def release(self, key: Key) -> bool:
-        """The table has nothing under way and waits for nothing; whether it had."""
+        """Give up the table's place, or its place in line; whether it had one."""
         with self._lock:
             had = [self._places.pop(key, None), self._waiting.pop(key, None)]
             return any(item is not None for item in had)
@@ -98,7 +98,7 @@ class Budgets:
         return key in self._places
 
     def next_in_line(self) -> tuple[Key, ...]:
-        """Who could have a place now."""
+        """The tables that could have a place now."""
         with self._lock:
             return self._next_in_line()
 
@@ -112,13 +112,13 @@ class Budgets:
 
     @property
     def memory_bytes(self) -> int:
-        """What the operations under way may ask for."""
+        """Memory that the operations under way may ask for."""
         with self._lock:
             return sum(self._places.values())
 
     def _next_in_line(self) -> tuple[Key, ...]:
-        """Those in line for whom there is a place. A full namespace is passed over; memory that
-        does not suffice for one is not given to those behind, or it never would."""
+        """Those in line for whom there is a place. A full namespace is skipped; memory that is not
+        enough for the first is not given to those behind it, or it never would be."""
         limits = self._limits
         free = limits.operations_max - len(self._places)
         asked = sum(self._places.values())
@@ -141,20 +141,20 @@ class Budgets:
         limits, running = self._limits, len(self._places)
         rank = self._waiting[key].rank
         ahead = sum(1 for other in self._waiting.values() if other.rank < rank)
-        line = f"; {ahead} wait before it" if ahead else ""
+        line = f"; {ahead} ahead of it in line" if ahead else ""
         if running >= limits.operations_max:
-            return f"{running} of {limits.operations_max} operations run{line}"
+            return f"{running} of {limits.operations_max} operations are running{line}"
         within = sum(1 for other in self._places if other[0] == key[0])
         per_namespace = limits.operations_per_namespace_max
         if per_namespace is not None and within >= per_namespace:
-            return f"{within} of {per_namespace} operations run in namespace {key[0]}{line}"
+            return f"{within} of {per_namespace} operations are running in namespace {key[0]}{line}"
         if limits.memory_bytes_max is not None:
             asked = sum(self._places.values())
             return (
                 f"operations under way ask for {_mib(asked)} of "
                 f"{_mib(limits.memory_bytes_max)}{line}"
             )
-        return f"{running} of {limits.operations_max} operations run{line}"
+        return f"{running} of {limits.operations_max} operations are running{line}"
 
 
 def _mib(size_bytes: int) -> str:

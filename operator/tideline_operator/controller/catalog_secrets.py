@@ -1,8 +1,8 @@
 """Credentials of Iceberg catalogs: Secrets read by name, as properties of PyIceberg.
 
 The keys of such a Secret are the environment variables in which PyIceberg looks for the properties
-of a catalog, because that is what engine pods do with them. The operator, which looks at the tables
-of many catalogs in one process, reads the same keys itself; what was read counts for `FRESH_S`.
+of a catalog, because engine pods set them as such. The operator, which looks at the tables of many
+catalogs in one process, reads the same keys itself and keeps what it read for `FRESH_S`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""S3 connections of LakeStores: their Secrets, read by name and kept for a moment.
+"""S3 connections of LakeStores: their Secrets, read by name and cached for a short time.
 
-The operator may get Secrets but not watch them, so what was read counts for `FRESH_S`. A Secret
-that did not change keeps its connection, and with it the open clients. One that is gone, or cannot
-be read, is a `SecretProblemError`.
+The operator may get Secrets but not watch them, so it keeps what it read for `FRESH_S`. A Secret
+that did not change keeps its connection, and with it the open clients. One that was deleted, or
+cannot be read, is a `SecretProblemError`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CA_KEY = "ca.crt"
 
 
 class SecretProblemError(TidelineError):
-    """A Secret that a LakeStore names is not there or lacks a key; `reason` is one word."""
+    """A Secret that a LakeStore names is missing or lacks a key; `reason` is one word."""
 
     exit_code = 2
 
@@ -68,8 +68,8 @@ class Connections:
     ) -> S3Connection:
         """The connection that the stores of one table share.
 
-        `may_be_old` uses the last one known when its Secret is gone. Raises SecretProblemError, and
-        ApiUnavailableError when a Secret cannot be read now and never could.
+        `may_be_old` uses the last known one when its Secret was deleted. Raises SecretProblemError,
+        and ApiUnavailableError when a Secret cannot be read now and never could.
         """
         names = self._names(namespace, tuple(stores))
         with self._lock:
@@ -158,5 +158,5 @@ def _value(secret: Manifest, key: str, field: str) -> bytes:
             "SecretIncomplete",
             f"LakeStore: {field}: Secret {name!r} has no usable value under the key {key}",
         )
-    # A line end that came in with the file the value was made from is never part of a key.
+    # The final newline of the file that the value was made from is never part of a key.
     return value.strip()

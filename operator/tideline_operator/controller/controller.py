@@ -1,7 +1,7 @@
 """The controller: caches, queue and workers around `TableReconciler`.
 
-Watches put keys into the queue and do nothing else; workers take turns for keys. A turn that fails
-is taken again later and longer later; nothing a table does can stop the others.
+Watches only put keys into the queue; workers reconcile them, one key at a time each. A turn that
+fails is retried with growing delays; no table can block the others.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tideline_operator.api_objects import (
     LeadershipLostError,
     Manifest,
 )
-from tideline_operator.controller import figures
+from tideline_operator.controller import controller_metrics
 from tideline_operator.controller.budgets import Budgets
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import Connections
 from tideline_operator.controller.deletion import Deletion
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
-from tideline_operator.controller.job_starter import JobStarter, Launcher
+from tideline_operator.controller.job_starter import JobControl, JobStarter
 from tideline_operator.controller.locations import Locations
 from tideline_operator.controller.metrics import TURN_BOUNDS_S, Metrics
 from tideline_operator.controller.namespace_access import NamespaceAccess
@@ -52,7 +52,7 @@ from tideline_operator.resources.parsing import parse_stored
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase
 
 TURN_STUCK_S = 900.0
-"""A turn that takes this long hangs."""
+"""A turn that takes this long counts as stuck."""
 _POLL_S = 1.0
 _OURS = f"{MANAGED_BY_LABEL}={MANAGED_BY}"
 
@@ -67,14 +67,14 @@ class Controller:
         api: KubeApi,
         settings: ControllerSettings,
         *,
-        launcher: Launcher | None = None,
+        job_control: JobControl | None = None,
         metrics: Metrics | None = None,
         clock: Clock | None = None,
         allows_local: bool = False,
     ) -> None:
         self._settings = settings
         self._clock = clock = clock or SystemClock()
-        self.metrics = metrics or figures.described_metrics()
+        self.metrics = metrics or controller_metrics.described_metrics()
         self.queue = WorkQueue(clock)
         self.tables = ObjectCache()
         self._stores = ObjectCache()
@@ -87,7 +87,7 @@ class Controller:
         )
         self._events = EventRecorder(api, settings.pod_name, clock.now_ms)
         starter = JobStarter(
-            launcher or JobLauncher(api, settings.launch),
+            job_control or JobLauncher(api, settings.launch),
             NamespaceAccess(api, clock, settings.launch.service_account),
         )
         parts = self._parts(api, source, starter)
@@ -134,7 +134,7 @@ class Controller:
         )
 
     def start(self, *, timeout_s: float | None = None) -> bool:
-        """Fill the caches, then begin; False when that did not come about in time."""
+        """Fill the caches, then start the workers; False when that took longer than `timeout_s`."""
         for reflector in self._reflectors:
             reflector.start()
         for reflector in self._reflectors:
@@ -167,11 +167,11 @@ class Controller:
         return bool(self._workers) and all(item.synced.is_set() for item in self._reflectors)
 
     def problems(self) -> list[str]:
-        """What hangs and a restart may mend."""
-        found = [f"the watch of {item} hangs" for item in self._reflectors if item.is_stuck]
+        """What is stuck and a restart may fix."""
+        found = [f"the watch of {item} is stuck" for item in self._reflectors if item.is_stuck]
         state = self.queue.state
         if state.oldest_processing_s > TURN_STUCK_S:
-            found.append(f"a turn has taken {state.oldest_processing_s:.0f} s")
+            found.append(f"a turn has been running for {state.oldest_processing_s:.0f} s")
         if self._workers and not any(worker.is_alive() for worker in self._workers):
             found.append("no worker is alive")
         return found
@@ -192,7 +192,7 @@ class Controller:
     def _table_changed(self, before: Manifest | None, after: Manifest | None) -> None:
         item = after or before
         if item is not None:
-            # The first list is routine; a change is something somebody waits for.
+            # The first list is routine; after a change a user waits for the result.
             self.queue.add(key_of(item), urgent=bool(self._workers))
 
     def _store_changed(self, before: Manifest | None, after: Manifest | None) -> None:
@@ -219,12 +219,12 @@ class Controller:
             self.queue.add((key_of(item)[0], str(name)), urgent=True)
 
     def _take_over(self, item: Manifest) -> None:
-        """Begin where the process before ended: its gauges, and places for what is under way.
+        """Go on where the previous process ended: its gauges, and places for what is under way.
 
         A table whose status does not change is never written, so nothing else would set them.
         """
         status = parse_stored(LakeTableStatus, item.get("status") or {}) or LakeTableStatus()
-        figures.note_status(self.metrics, key_of(item), status)
+        controller_metrics.note_status(self.metrics, key_of(item), status)
         for entry in status.operations:
             if entry.phase in (OperationPhase.PENDING, OperationPhase.RUNNING):
                 self.budgets.hold(key_of(item), entry.memory_bytes)
@@ -258,16 +258,16 @@ class Controller:
         except ApiUnavailableError as error:
             result = "unavailable"
             delay_s = self.queue.retry(key, at_least_s=error.retry_after_s or 0.0)
-            _log.warning("tries again in %.0f s: %s", delay_s, error, extra={"table": table})
+            _log.warning("retrying in %.0f s: %s", delay_s, error, extra={"table": table})
         except Exception as error:
             result = "refused" if isinstance(error, ApiRefusedError) else "error"
             delay_s = self.queue.retry(key)
-            _log.exception("tries again in %.0f s", delay_s, extra={"table": table})
+            _log.exception("retrying in %.0f s", delay_s, extra={"table": table})
             if item is not None:
                 self._record_failure(key, item, error)
         taken_s = self._clock.monotonic_s() - started_s
-        self.metrics.add(figures.RECONCILES, result=result)
-        self.metrics.observe(figures.RECONCILE_SECONDS, taken_s, bounds=TURN_BOUNDS_S)
+        self.metrics.add(controller_metrics.RECONCILES, result=result)
+        self.metrics.observe(controller_metrics.RECONCILE_SECONDS, taken_s, bounds=TURN_BOUNDS_S)
 
     def _turn(self, key: Key, item: Manifest | None) -> float | None:
         if item is None:
@@ -283,30 +283,32 @@ class Controller:
         return self._reconciler.reconcile(key, without_managed_fields(aligned))
 
     def _record_failure(self, key: Key, item: Manifest, error: Exception) -> None:
-        note = f"the operator could not take a turn for this table: {error}"
+        note = f"cannot reconcile this table: {error}"
         since_ms = self._failing_since_ms.setdefault(key, self._clock.now_ms())
         subject = f"{type(error).__name__}@{since_ms}"
         self._events.record(item, TableEvent("ReconcileFailed", subject, note, is_warning=True))
 
     def _collect(self) -> None:
-        """Bring the figures of the process up to date."""
+        """Bring the metrics of the process up to date."""
         metrics, state = self.metrics, self.queue.state
-        metrics.set(figures.TABLES, len(self.tables))
-        metrics.set(figures.QUEUE_READY, state.ready)
-        metrics.set(figures.QUEUE_DELAYED, state.delayed)
-        metrics.set(figures.QUEUE_OLDEST, state.oldest_ready_s)
-        metrics.set(figures.OPERATIONS_RUNNING, self.budgets.running)
-        metrics.set(figures.OPERATIONS_WAITING, self.budgets.waiting)
-        metrics.set(figures.OPERATIONS_MEMORY, self.budgets.memory_bytes)
+        metrics.set(controller_metrics.TABLES, len(self.tables))
+        metrics.set(controller_metrics.QUEUE_READY, state.ready)
+        metrics.set(controller_metrics.QUEUE_DELAYED, state.delayed)
+        metrics.set(controller_metrics.QUEUE_OLDEST, state.oldest_ready_s)
+        metrics.set(controller_metrics.OPERATIONS_RUNNING, self.budgets.running)
+        metrics.set(controller_metrics.OPERATIONS_WAITING, self.budgets.waiting)
+        metrics.set(controller_metrics.OPERATIONS_MEMORY, self.budgets.memory_bytes)
         for reflector in self._reflectors:
-            metrics.set(figures.WATCH_SILENT, reflector.silent_s, resource=str(reflector))
+            metrics.set(
+                controller_metrics.WATCH_SILENT, reflector.silent_s, resource=str(reflector)
+            )
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        metrics.set(figures.CPU, usage.ru_utime + usage.ru_stime)
-        metrics.set(figures.MEMORY, resident_bytes())
+        metrics.set(controller_metrics.CPU, usage.ru_utime + usage.ru_stime)
+        metrics.set(controller_metrics.MEMORY, resident_bytes())
 
 
 def resident_bytes() -> int:
-    """Memory this process holds now; at its largest where the system does not say."""
+    """Memory of this process now; its peak where the system does not report the present."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
         return pages * resource.getpagesize()
@@ -315,7 +317,7 @@ def resident_bytes() -> int:
 
 
 def _short(item: Manifest) -> Manifest:
-    """A Job or pod without what nobody here reads."""
+    """A Job or pod without the parts that are not read here."""
     metadata = without_managed_fields(item)["metadata"]
     metadata.pop("annotations", None)
     return {
@@ -324,12 +326,12 @@ def _short(item: Manifest) -> Manifest:
 
 
 def _condition(item: Manifest) -> tuple[object, object]:
-    """What of a Job or pod matters here."""
+    """The parts of a Job or pod that matter here."""
     return item.get("status"), item["metadata"].get("deletionTimestamp")
 
 
 def _declared(item: Manifest) -> tuple[object, object]:
-    """What of a LakeStore matters to its tables: not its status."""
+    """The parts of a LakeStore that matter to its tables: not its status."""
     return item["metadata"].get("uid"), item["metadata"].get("generation")
 
 

@@ -2,20 +2,20 @@
 
 Only such a table carries our finalizer; with Retain there is nothing to wait for.
 
-1. Note in the status when this was seen. The deadline counts from there, however long nobody was
-   there to see it.
+1. Record in the status when this was seen. The deadline counts from there, however long no
+   controller was running.
 2. Stop the table's Jobs, and wait until their pods are gone.
-3. Find out whose data it is. Only the table that this resource created, or found to be as declared
-   (`status.owned`), is deleted, and only while the same table still lies there: by its identity,
-   and by its timeline, which must hold the newest instant that was seen. Else the data is kept.
-4. Delete the table's own files (table_removal.py), some at a time. Nothing is started for it: no
-   Job could be in a namespace that is being deleted. Stores and Secrets that are gone already are
+3. Check whose data it is. Only the table that this resource created, or found to be as declared
+   (`status.owned`), is deleted, and only while the same table is still there: it has the same
+   identity, and its timeline has the newest instant that was seen. Otherwise the data is kept.
+4. Delete the table's own files (table_removal.py), in batches. No Job is started for it: none could
+   run in a namespace that is being deleted. Stores and Secrets that were deleted before are
    remembered.
-5. Take the finalizer away.
+5. Remove the finalizer.
 
-Landing prefixes, places of other LakeTables, tables below this one and files that are not the
-table's stay, and an event says so. What cannot be deleted by the deadline is given up, with an
-event: the deletion of a table, or of a namespace, never hangs on us.
+Landing prefixes, locations of other LakeTables, tables below this one and files that are not the
+table's stay, and an event says so. At the deadline the rest is left, with an event: Tideline never
+blocks the deletion of a table or a namespace for longer.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _ToDo:
-    """The deletion is not done: what is left."""
+    """The deletion is not complete: what is left to do."""
 
     message: str
 
@@ -91,7 +91,7 @@ _Outcome = _ToDo | _Done
 
 @dataclass(slots=True)
 class _Case:
-    """One table that is to go. `item` is the object as it was last read or written."""
+    """One table that is to be deleted. `item` is the object as it was last read or written."""
 
     key: Key
     item: Manifest
@@ -100,7 +100,7 @@ class _Case:
 
 
 class Deletion:
-    """Keeps the finalizer where it belongs, and does what it stands for."""
+    """Adds the finalizer where it belongs, and does its work."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class Deletion:
         self._removals: dict[str, TableRemoval] = {}
 
     def align(self, item: Manifest) -> Manifest:
-        """See to it that a table carries the finalizer if its policy is Delete, and only then."""
+        """Make a table have the finalizer if its policy is Delete, and only then."""
         policy = (item.get("spec") or {}).get("deletionPolicy")
         is_wanted = policy == DeletionPolicy.DELETE.value
         if is_wanted == (FINALIZER in _finalizers(item)):
@@ -154,18 +154,18 @@ class Deletion:
         except TidelineError as error:
             outcome = _ToDo(str(error))
         if isinstance(outcome, _ToDo):
-            _log.info("deletes data: %s", outcome.message, extra={"table": "/".join(key)})
+            _log.info("deleting data: %s", outcome.message, extra={"table": "/".join(key)})
             if not self._is_overdue(case):
                 self._note(case, message=outcome.message)
                 return RETRY_S
             location = item["spec"].get("location")
-            note = f"gave up deleting the data of {location}: {outcome.message}"
+            note = f"gave up deleting the data at {location}: {outcome.message}"
             outcome = _Done("DeletionGaveUp", note)
         self._end(case, outcome)
         return None
 
     def _begin(self, key: Key, item: Manifest) -> _Case:
-        """Note when this was seen, before anything is done about it."""
+        """Record when this was seen, before anything is done about it."""
         status = parse_stored(LakeTableStatus, item.get("status") or {}) or LakeTableStatus()
         seen_at = Timestamp(self._clock.now_ms())
         case = _Case(key, item, status, status.deletion or DeletionStatus(seen_at=seen_at))
@@ -174,7 +174,7 @@ class Deletion:
         return case
 
     def _note(self, case: _Case, *, message: str | None = None, is_verified: bool = False) -> None:
-        """Write into the status how far this has come."""
+        """Write the progress into the status."""
         before = case.deletion
         case.deletion = replace(
             before,
@@ -210,7 +210,7 @@ class Deletion:
         if table is not None:
             return self._delete_table(case, table)
         if self._namespace_ends(case.key[0]):
-            note = f"its data stays, and the namespace goes: {problem}"
+            note = f"the data stays because the namespace is being deleted: {problem}"
             return _Done("DeletionGaveUp", note)
         return _ToDo(problem)
 
@@ -228,16 +228,16 @@ class Deletion:
                 return _kept(f"{objection}; the data at {place.uri} stays")
             self._note(case, is_verified=True)
         elif not _is_owned(case.status, table, hoodie):
-            return _kept(f"another table lies at {place.uri} by now; it stays")
+            return _kept(f"another table is at {place.uri} by now; it stays")
         return self._remove(case, table, store)
 
     def _objection(self, case: _Case, table: ResolvedTable, hoodie: HoodieTable) -> str | None:
-        """Why the table that lies there is not one to delete."""
+        """Why the table at the location must not be deleted."""
         status = case.status
         if status.owned is None:
             return self._adopt(case, table, hoodie)
         if not _is_owned(status, table, hoodie):
-            return "the table that lies there is not the one this resource looked after"
+            return "the table at the location is not the one this resource managed"
         newest = status.timeline.latest
         if newest is None or not is_instant_time(newest):
             return None
@@ -246,11 +246,11 @@ class Deletion:
             return None
         if hoodie.archived().find(frozenset({time})):
             return None
-        return f"the table that lies there does not hold {newest}, the newest instant seen of it"
+        return f"the table at the location does not have {newest}, the newest instant seen of it"
 
     def _adopt(self, case: _Case, table: ResolvedTable, hoodie: HoodieTable) -> str | None:
-        """A table that was never looked at: ours if we were about to make it, and as declared."""
-        never = "this resource never found a table of its own there"
+        """A table that was never looked at: ours if we were about to create it, and as declared."""
+        never = "this resource never found its own table there"
         if all(entry.kind not in _MADE_HERE for entry in case.status.operations):
             return never
         seen = self._observer.observe(table, case.status)
@@ -278,12 +278,12 @@ class Deletion:
             removal = self._removals[uid] = TableRemoval(store, others, may_go_on)
         removal.store, removal.may_go_on = store, may_go_on
         if not removal.run():
-            return _ToDo(f"{removal.deleted:,} objects deleted, more are left")
+            return _ToDo(f"{counted(removal.deleted, 'object')} deleted, more are left")
         note = f"deleted the table at {table.location.uri}: {counted(removal.deleted, 'object')}"
         return _Done("DataDeleted", note, removal.kept)
 
     def _stop_jobs(self, key: Key) -> str | None:
-        """Stop what runs for the table; what is still running."""
+        """Stop the Jobs of the table; which are still running."""
         namespace, _ = key
         busy = []
         for job in self._jobs.labelled(*key):
@@ -298,7 +298,7 @@ class Deletion:
             for pod in self._pods.labelled(*key)
             if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
         ]
-        return f"waits for {', '.join(busy)} to end" if busy else None
+        return f"waiting for {', '.join(busy)} to end" if busy else None
 
     def _is_overdue(self, case: _Case) -> bool:
         waited_ms = self._clock.now_ms() - case.deletion.seen_at.ms
@@ -330,14 +330,14 @@ def _kept(reason: str) -> _Done:
 
 
 def _without_table(store: ObjectStore, uri: str) -> _Done:
-    """There is no table: whatever lies there is not ours, or is what was kept before."""
+    """There is no table: any files there are not ours, or were kept before."""
     left = [found.path for found in itertools.islice(store.list(), _LEFT_COUNTED)]
     if not left:
         return _Done("DataDeleted", f"there is nothing at {uri}")
     number = f"{counted(len(left), 'file')}" + (" or more" if len(left) == _LEFT_COUNTED else "")
     named = ", ".join(left[:_LEFT_NAMED])
     more = "" if len(left) <= _LEFT_NAMED else " and others"
-    return _kept(f"there is no table at {uri}; {number} stay: {named}{more}")
+    return _kept(f"there is no table at {uri}; kept {number}: {named}{more}")
 
 
 def _is_owned(status: LakeTableStatus, table: ResolvedTable, hoodie: HoodieTable) -> bool:

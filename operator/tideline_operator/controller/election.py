@@ -1,20 +1,20 @@
-"""Who leads: a Lease that the leader renews, and that others take when it stops doing so.
+"""Leader election: a Lease that the leader renews, and that others take when it stops renewing.
 
-1. Read the Lease. None there: create it. Creating and replacing are conditional, so one wins.
-2. Held by another: wait. It counts as dropped when it has not changed for as long as it says, by
-   our own clock from when we saw it change. Nobody's clock is compared with another's.
+1. Read the Lease; create it if it is missing. Creating and replacing are conditional, so one wins.
+2. Held by another: wait. It counts as expired when it has not changed for its duration, by our own
+   clock from when we saw it change. Clocks of different machines are never compared.
 3. Held by us: one thread renews it well before it ends, another watches the first. A term lasts
    `RENEW_DEADLINE_S` from the moment the last renewal that was confirmed was *sent*; a renewal that
    hangs does not prolong it. Others wait `LEASE_S` from when they saw that renewal, which is later.
-4. A term that ended is never taken up again. Every write of the controller asks `check_term` first
+4. A term that ended is never resumed. Every write of the controller calls `check_term` first
    (`KubeApi.before_write`), so a process that was stopped or starved for longer than its term
    writes nothing when it goes on.
-5. On a clean end the Lease is renewed until the turns under way have ended, and then given back, so
-   that another takes over at once.
+5. On a clean shutdown the Lease is renewed until the turns under way have ended, and then released,
+   so that another takes over at once.
 
-What the check cannot call back is a request that is on the wire when the term ends. Tables are
-safe from it all the same: an operation is noted by compare-and-swap before it starts, and a Job's
-name is that of its operation.
+The check cannot call back a request that is on the wire when the term ends. Tables are safe from it
+nevertheless: an operation is recorded by compare-and-swap before it starts, and a Job is named
+after its operation.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class Election:
-    """Contends for a Lease. `identity` tells the contenders apart."""
+    """Contends for a Lease. `identity` names this contender."""
 
     def __init__(
         self,
@@ -73,21 +73,21 @@ class Election:
 
     @property
     def is_leader(self) -> bool:
-        """Whether our term goes on."""
+        """Whether our term is still running."""
         with self._term:
             return self._ends_s is not None and self._clock.monotonic_s() < self._ends_s
 
     def check_term(self) -> None:
-        """Raises LeadershipLostError unless our term goes on: ask before every write."""
+        """Raises LeadershipLostError unless our term is still running: call before every write."""
         if not self.is_leader:
-            raise LeadershipLostError("this process does not lead any more: nothing is written")
+            raise LeadershipLostError("this process is not the leader any more: it writes nothing")
 
     def wait_to_lead(self) -> bool:
-        """Block until we lead; False when told to stop instead."""
+        """Block until we lead; False when `stop` was called first."""
         while not self._gives_up.is_set():
             sent_s = self._clock.monotonic_s()
             if self._attempt() and self._begin_term(sent_s):
-                _log.info("leads as %s", self._identity)
+                _log.info("became the leader as %s", self._identity)
                 return True
             self._gives_up.wait(self._retry_s * random.uniform(0.8, 1.2))
         return False
@@ -100,16 +100,18 @@ class Election:
             if not self._is_taken and self.is_leader:
                 continue
             self._end_term()
-            reason = "another took the lease" if self._is_taken else "could not renew the lease"
+            reason = (
+                "another process took the lease" if self._is_taken else "could not renew the lease"
+            )
             on_loss(reason)
             return
 
     def stop(self) -> None:
-        """Contend no more. Who leads goes on leading until `release`."""
+        """Stop contending. A leader stays the leader until `release`."""
         self._gives_up.set()
 
     def release(self) -> None:
-        """Give the Lease back if it is ours, so that another can take it at once."""
+        """Release the Lease if it is ours, so that another process can take it at once."""
         self._gives_up.set()
         self._stops_renewing.set()
         if not self.is_leader:
@@ -121,7 +123,7 @@ class Election:
                 lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
                 self._api.replace(LEASES, lease, self._namespace)
         except TidelineError as error:
-            _log.warning("could not give the lease back: %s", error)
+            _log.warning("cannot release the lease: %s", error)
 
     def _renew_often(self) -> None:
         while not self._stops_renewing.wait(self._retry_s):
@@ -137,7 +139,7 @@ class Election:
         return self.is_leader
 
     def _prolong_term(self, sent_s: float, *, is_renewed: bool) -> bool:
-        """Whether the term goes on. A renewal that was confirmed after its end came too late."""
+        """Whether the term is still running. A renewal confirmed after its end came too late."""
         with self._term:
             if self._ends_s is None or self._clock.monotonic_s() >= self._ends_s:
                 return False
@@ -210,7 +212,7 @@ class Election:
         }
 
     def _is_dropped(self, lease: Manifest) -> bool:
-        """Whether it has stood unchanged for as long as it lasts, by our clock."""
+        """Whether it has been unchanged for its whole duration, by our clock."""
         version = str(lease["metadata"].get("resourceVersion"))
         now_s = self._clock.monotonic_s()
         if self._seen is None or self._seen[0] != version:

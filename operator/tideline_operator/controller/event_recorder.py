@@ -1,15 +1,15 @@
 """Kubernetes events of tables and stores: one object for each series, counted as it goes on.
 
 1. An event belongs to a series: object, reason and subject. The series has one Event, whose name is
-   made from them, so that another process finds it there and goes on with it.
-2. What happens at moments (an attempt that failed) names its `occurrence`. One that was recorded
-   before changes nothing, so a turn that is taken twice counts once; a new one raises `count` and
-   moves `lastTimestamp`.
-3. What lasts (a bucket that is missing) names none. It counts again every `REPEAT_MS` while it is
-   seen, often enough that the API server, which forgets events after an hour, does not lose it.
-4. A recurrence after a recovery is another series: callers put into the subject since when.
+   made from them, so that another process finds it and continues it.
+2. A one-time event (an attempt that failed) has an `occurrence`. One that was recorded before
+   changes nothing, so a turn that is repeated counts once; a new one raises `count` and moves
+   `lastTimestamp`.
+3. A lasting condition (a bucket that is missing) has none. It counts again every `REPEAT_MS` while
+   it is seen, often enough that the API server, which drops events after an hour, keeps it.
+4. A recurrence after a recovery is another series: callers put its start into the subject.
 
-Events are for people: one that cannot be written is logged and gone.
+Events are for people: one that cannot be written is logged and dropped.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TableEvent:
-    """What happened: `subject` tells series of one reason apart, `occurrence` what is in one."""
+    """What happened: `subject` identifies a series of one reason, `occurrence` an event in it."""
 
     reason: str
     subject: str
@@ -47,7 +47,7 @@ class TableEvent:
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """What is known of a series: as its Event has it."""
+    """What is known of a series, from its Event."""
 
     count: int
     occurrence: str
@@ -80,7 +80,7 @@ class EventRecorder:
             series = self._write(name, item, event, known, now_ms)
         except TidelineError as error:
             _log.warning("cannot write an event: %s", error)
-            # Not asked for again at once: a server that refuses events refuses the next as well.
+            # Not retried at once: a server that refuses events refuses the next as well.
             series = _Series(known.count if known else 0, event.occurrence, now_ms)
         with self._lock:
             self._known[name] = series
@@ -90,20 +90,20 @@ class EventRecorder:
     def _write(
         self, name: str, item: Manifest, event: TableEvent, known: _Series | None, now_ms: int
     ) -> _Series:
-        """The series as it is then."""
+        """Create or update the Event of the series; the series after that."""
         namespace = item["metadata"]["namespace"]
         if known is None:
             made = self._api.create(
                 EVENTS, self._manifest(name, item, event, now_ms, count=1), namespace
             )
             if not isinstance(made, Exists):
-                _tell(item, event)
+                _log_event(item, event)
                 return _Series(1, event.occurrence, now_ms)
             found = self._api.get(EVENTS, name, namespace)
             known = _Series(0, "", 0) if found is None else _series_of(found)
             if not known.is_news(event, now_ms):
                 return known
-        _tell(item, event)
+        _log_event(item, event)
         count = known.count + 1
         change: Manifest = {
             "metadata": {"annotations": {_OCCURRENCE: event.occurrence}},
@@ -148,8 +148,8 @@ class EventRecorder:
         }
 
 
-def _tell(item: Manifest, event: TableEvent) -> None:
-    """The event as a line of the log."""
+def _log_event(item: Manifest, event: TableEvent) -> None:
+    """Log the event."""
     level = logging.WARNING if event.is_warning else logging.INFO
     about = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
     _log.log(level, event.note, extra={"table": about, "reason": event.reason})

@@ -1,8 +1,8 @@
 """The two small HTTP servers of the controller: metrics, and health for the kubelet.
 
-`/healthz` fails when something hangs that a restart would mend; an API server or a store out of
-reach is no such thing. `/readyz` fails until the caches are filled, or, for a controller that waits
-to lead, while it cannot reach the Lease.
+`/healthz` fails when something is stuck that a restart would fix; an unreachable API server or
+store is not such a case. `/readyz` fails until the caches are filled, or, for a standby, while it
+cannot reach the Lease.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class HttpServer:
         return int(self._server.server_port)
 
     def start(self) -> None:
-        """Serve, in a thread of its own."""
+        """Serve, in a new thread."""
         thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
         thread.start()
 
@@ -69,7 +69,7 @@ class _Server(ThreadingHTTPServer):
     def server_bind(self) -> None:
         if self.address_family == socket.AF_INET6:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        # Not HTTPServer's, which asks a name server for a name nobody needs.
+        # Not HTTPServer's, which looks up a host name that is not needed.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = "", self.server_address[1]
 

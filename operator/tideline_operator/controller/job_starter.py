@@ -1,4 +1,4 @@
-"""Starting the Job of an operation: the namespace's account first, then the launcher."""
+"""Starting the Job of an operation: first the namespace's service account, then the Job."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tideline.ingest.operation.operation import Operation
 from tideline_operator.api_objects import ApiRefusedError, Manifest
 from tideline_operator.controller.namespace_access import NamespaceAccess
 from tideline_operator.launch.driver_job import memory_asked_bytes
-from tideline_operator.launch.job_launcher import Refused, Started
+from tideline_operator.launch.job_launcher import Started, StartRefused
 from tideline_operator.resources.resolved import ResolvedTable
 
 
-class Launcher(Protocol):
+class JobControl(Protocol):
     """Starts and stops the Jobs of operations."""
 
     def ensure_started(
         self, operation: Operation, table: ResolvedTable, attempt: int, owner: Manifest
-    ) -> Started | Refused:
+    ) -> Started | StartRefused:
         """Start an attempt unless it was started before."""
         ...
 
@@ -30,28 +30,28 @@ class Launcher(Protocol):
 class JobStarter:
     """Starts operations; what the API server does not allow is a refusal, not an error."""
 
-    def __init__(self, launcher: Launcher, access: NamespaceAccess) -> None:
-        self._launcher = launcher
+    def __init__(self, jobs: JobControl, access: NamespaceAccess) -> None:
+        self._jobs = jobs
         self._access = access
 
     def memory_bytes(self, operation: Operation, table: ResolvedTable) -> int:
-        """Memory that the operation's pods may ask for together; 0 when that cannot be told."""
+        """Memory that the operation's pods may ask for together; 0 when that is unknown."""
         try:
             return memory_asked_bytes(operation, table)
         except ConfigError:
-            # Starting it says what is wrong.
+            # Starting the operation reports what is wrong.
             return 0
 
     def start(
         self, operation: Operation, table: ResolvedTable, attempt: int, owner: Manifest
-    ) -> Started | Refused:
-        """Start an attempt. Raises ApiUnavailableError: trying again may help."""
+    ) -> Started | StartRefused:
+        """Start an attempt. Raises ApiUnavailableError: a retry may help."""
         try:
             self._access.ensure(table.resource.metadata.namespace)
         except ApiRefusedError as error:
-            return Refused(error.message)
-        return self._launcher.ensure_started(operation, table, attempt, owner)
+            return StartRefused(error.message)
+        return self._jobs.ensure_started(operation, table, attempt, owner)
 
     def stop(self, namespace: str, name: str) -> bool:
         """Stop a Job: its driver undoes its write if there is time."""
-        return self._launcher.stop(namespace, name)
+        return self._jobs.stop(namespace, name)

@@ -1,4 +1,4 @@
-"""Logs as JSON lines on standard error: time, level, message, and the table and operation meant."""
+"""Logs as JSON lines on standard error: time, level, message, and which table and operation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FIELDS = ("table", "operation", "kind", "attempt", "reason", "seconds")
 
 
 class JsonLines(logging.Formatter):
-    """One line of JSON a record; `extra` fields that are known become members."""
+    """One line of JSON per record; known `extra` fields become members."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)
@@ -35,5 +35,5 @@ def log_as_json(level: str = "INFO", stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # A connection that was dropped while idle is opened again and worth no line.
+    # A connection that was dropped while idle is opened again: not worth a line.
     logging.getLogger("urllib3").setLevel(logging.ERROR)

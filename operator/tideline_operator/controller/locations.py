@@ -1,12 +1,11 @@
-"""Who claims which place: no table lies in, around or at a place of another LakeTable.
+"""Which LakeTable claims which place: no two tables overlap, nor a table and a landing prefix.
 
-A LakeTable claims its location and the landing prefixes of its ingests. A location stands alone;
-landing prefixes may be shared, since many tables may read one. Every place is known under its own
-address and under all addresses above it, so that a conflict is found without looking at every
-table.
+A LakeTable claims its location and the landing prefixes of its ingests. A location is exclusive;
+landing prefixes may be shared, since many tables may read one. Every place is indexed by its own
+address and by all addresses above it, so that a conflict is found without looking at every table.
 
-Of two places in conflict that one is in the right whose resource has worked there, then that of the
-older resource, then, within the second that Kubernetes tells apart, the one that was claimed first.
+Of two places in conflict the one wins whose resource has worked there, then that of the older
+resource, then, for resources created within one second, the one that was claimed first.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tideline_operator.controller.work_queue import Key
 
 @dataclass(frozen=True, slots=True)
 class ClaimedPlace:
-    """One place of a table. `field` names it in the spec, `shown` is how people know it."""
+    """One place of a table. `field` names it in the spec, `shown` is its name in messages."""
 
     address: str
     field: str
@@ -30,8 +29,8 @@ class ClaimedPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """The places of a table, and what orders it among those who want the same."""
+class TableClaim:
+    """The places of a table, and what ranks it among those that want the same."""
 
     key: Key
     places: tuple[ClaimedPlace, ...]
@@ -48,7 +47,7 @@ class Taken:
 
 
 class _Held(NamedTuple):
-    """A place and whose it is."""
+    """A place and its owner."""
 
     key: Key
     place: ClaimedPlace
@@ -59,14 +58,14 @@ class Locations:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._claims: dict[Key, Claim] = {}
+        self._claims: dict[Key, TableClaim] = {}
         self._at: dict[str, set[_Held]] = {}
         self._below: dict[str, set[_Held]] = {}
         self._arrivals: dict[tuple[Key, str], int] = {}
         self._arrived = 0
 
-    def claim(self, claim: Claim) -> tuple[Taken | None, tuple[Key, ...]]:
-        """Register a claim: what is in its way, and whom to ask again because something moved."""
+    def claim(self, claim: TableClaim) -> tuple[Taken | None, tuple[Key, ...]]:
+        """Register a claim: what is in its way, and the tables to look at again because of it."""
         with self._lock:
             before = self._claims.get(claim.key)
             freed: set[Key] = set()
@@ -80,14 +79,14 @@ class Locations:
             return next(iter(elders), None), tuple(sorted(moved))
 
     def release(self, key: Key) -> tuple[Key, ...]:
-        """A table is gone: whom to ask again."""
+        """A table was deleted: the tables to look at again."""
         with self._lock:
             freed = self._drop(key)
             self._forget_arrivals(key, set())
             return tuple(sorted(freed))
 
     def others_in(self, key: Key, address: str) -> tuple[Taken, ...]:
-        """Places of other tables at or below `address`, whoever is in the right."""
+        """Places of other tables at or below `address`, with or without precedence."""
         with self._lock:
             held = self._at.get(address, set()) | self._below.get(address, set())
             own = ClaimedPlace(address, "", "")
@@ -97,7 +96,7 @@ class Locations:
         created_at = self._claims[key].created_at
         return not place.has_worked_there, created_at, self._arrivals[key, place.address]
 
-    def _add(self, claim: Claim) -> None:
+    def _add(self, claim: TableClaim) -> None:
         self._claims[claim.key] = claim
         for place in claim.places:
             if (claim.key, place.address) not in self._arrivals:
@@ -109,7 +108,7 @@ class Locations:
                 self._below.setdefault(above, set()).add(held)
 
     def _drop(self, key: Key) -> set[Key]:
-        """Take a claim out; those it was in conflict with."""
+        """Remove a claim; the tables it was in conflict with."""
         claim = self._claims.get(key)
         if claim is None:
             return set()
@@ -127,8 +126,8 @@ class Locations:
             if known[1] not in kept:
                 del self._arrivals[known]
 
-    def _rivals(self, claim: Claim) -> tuple[list[Taken], set[Key]]:
-        """What is in the right against `claim`, and who has to give way to it."""
+    def _rivals(self, claim: TableClaim) -> tuple[list[Taken], set[Key]]:
+        """The places that take precedence over `claim`, and the tables that must yield to it."""
         elders: list[Taken] = []
         juniors: set[Key] = set()
         for place in claim.places:
@@ -141,7 +140,7 @@ class Locations:
         return elders, juniors
 
     def _conflicts(self, key: Key, place: ClaimedPlace) -> set[_Held]:
-        """Places of others that `place` cannot be beside."""
+        """Places of others that `place` overlaps."""
         found = self._at.get(place.address, set()) | self._below.get(place.address, set())
         for above in _above(place.address):
             found = found | self._at.get(above, set())

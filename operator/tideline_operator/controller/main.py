@@ -1,9 +1,8 @@
-"""`tideline-operator controller`: lead, work, end.
+"""`tideline-operator controller`: become the leader, work, stop.
 
-The process contends for the Lease, works while it leads, and ends when it loses it: whoever leads
-then starts from what the cluster says. Until the process has ended, the client refuses to write. On
-SIGTERM the turns under way are finished, the Lease being renewed meanwhile, and then it is given
-back.
+The process contends for the Lease, works while it holds it, and exits when it loses it: the next
+leader starts from the state in the cluster. Until the process has exited, its client refuses to
+write. On SIGTERM it finishes the turns under way, still renewing the Lease, and then releases it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import threading
 from pathlib import Path
 
 from tideline.clock import SystemClock
-from tideline_operator.controller import figures
+from tideline_operator.controller import controller_metrics
 from tideline_operator.controller.controller import Controller
 from tideline_operator.controller.election import Election
 from tideline_operator.controller.health import HttpServer, verdict
@@ -27,7 +26,7 @@ from tideline_operator.kube import KubeApi
 
 LEASE_NAME = "tideline-operator"
 LEASE_SILENT_S = 60.0
-"""Who waits to lead is ready as long as it has heard of the Lease within this time."""
+"""A standby is ready as long as it has read the Lease within this time."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,10 +39,10 @@ class ControllerProcess:
         self._settings = settings
         self._clock = SystemClock()
         self._stop = threading.Event()
-        metrics = figures.described_metrics()
+        metrics = controller_metrics.described_metrics()
         self._metrics = metrics
         api.on_request = lambda verb, resource, code: metrics.add(
-            figures.API_REQUESTS, verb=verb, resource=resource, code=str(code)
+            controller_metrics.API_REQUESTS, verb=verb, resource=resource, code=str(code)
         )
         self._election = Election(
             api,
@@ -57,23 +56,23 @@ class ControllerProcess:
         self._controller: Controller | None = None
 
     def run(self) -> int:
-        """Until told to stop, or until the Lease is lost, which ends the process at once."""
+        """Run until a signal, or until the Lease is lost, which ends the process at once."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: self.stop())
         health = HttpServer(
             self._settings.health_port, {"/healthz": self._healthz, "/readyz": self._readyz}
         )
-        figures_server = HttpServer(self._settings.metrics_port, {"/metrics": self._figures})
+        metrics_server = HttpServer(self._settings.metrics_port, {"/metrics": self._metrics_text})
         health.start()
-        figures_server.start()
+        metrics_server.start()
         if self._election.wait_to_lead():
             self._lead()
         self._election.release()
-        _log.info("ended")
+        _log.info("stopped")
         return 0
 
     def stop(self) -> None:
-        """Begin to end."""
+        """Start to shut down."""
         self._stop.set()
         self._election.stop()
 
@@ -88,7 +87,7 @@ class ControllerProcess:
             target=_start_or_end, args=(controller,), name="start", daemon=True
         )
         starting.start()
-        # Woken now and then, because a signal handler runs between two waits.
+        # Wakes up now and then, because a signal handler runs between two waits.
         while not self._stop.wait(1.0):
             pass
         controller.stop()
@@ -98,39 +97,39 @@ class ControllerProcess:
 
     def _readyz(self) -> tuple[int, str]:
         if self._controller is not None:
-            return verdict([] if self._controller.is_ready else ["the caches are being filled"])
+            return verdict([] if self._controller.is_ready else ["the caches are not filled yet"])
         silent_s = self._clock.monotonic_s() - self._election.heard_s
-        return verdict(["the lease cannot be reached"] if silent_s > LEASE_SILENT_S else [])
+        return verdict(["cannot reach the lease"] if silent_s > LEASE_SILENT_S else [])
 
-    def _figures(self) -> tuple[int, str]:
+    def _metrics_text(self) -> tuple[int, str]:
         if self._controller is not None and not self._controller.is_ready:
-            # Without the gauges of all tables an alert that is firing would end.
-            return verdict(["the caches are being filled"])
-        self._metrics.set(figures.LEADER, float(self._election.is_leader))
+            # Without the gauges of all tables a firing alert would resolve.
+            return verdict(["the caches are not filled yet"])
+        self._metrics.set(controller_metrics.LEADER, float(self._election.is_leader))
         return 200, self._metrics.text()
 
 
 def run_controller(kubeconfig: Path | None) -> int:
-    """Run a controller as the environment says. Raises ConfigError."""
+    """Run a controller with the settings of the environment. Raises ConfigError."""
     settings = ControllerSettings.from_environment()
     log_as_json(settings.log_level)
     api = KubeApi.from_environment(kubeconfig)
-    _log.info("begins, at %s", api.url)
+    _log.info("starting; the API server is %s", api.url)
     return ControllerProcess(api, settings).run()
 
 
 def _start_or_end(controller: Controller) -> None:
-    """Start a controller; one that cannot is of no use to anybody."""
+    """Start a controller; end the process when it cannot."""
     try:
         controller.start()
     except Exception:
-        _log.exception("cannot start")
+        _log.exception("cannot start the controller")
         _end_at_once("the controller could not be started")
 
 
 def _end_at_once(reason: str) -> None:
-    """End the process. Another may lead already, so nothing more is done, not even in order."""
-    _log.error("ends: %s", reason)
+    """End the process. Another may be the leader already, so there is no orderly shutdown."""
+    _log.error("exiting: %s", reason)
     for handler in logging.getLogger().handlers:
         handler.flush()
     sys.stderr.flush()

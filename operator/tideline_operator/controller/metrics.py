@@ -1,4 +1,4 @@
-"""Counters, gauges and durations, and the text that Prometheus reads them from."""
+"""Counters, gauges and histograms, and their text in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Buckets:
 
 
 class Metrics:
-    """All figures of one process, by name and labels."""
+    """All metrics of one process, by name and labels."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,7 +37,7 @@ class Metrics:
         self._helps[name] = (kind, text)
 
     def on_collect(self, collector: Callable[[], None]) -> None:
-        """Call `collector` before the figures are read, to bring gauges up to date."""
+        """Call `collector` before the metrics are read, to bring gauges up to date."""
         self._collectors.append(collector)
 
     def add(self, name: str, value: float = 1.0, /, **labels: str) -> None:
@@ -53,7 +53,7 @@ class Metrics:
             self._values.setdefault(name, {})[_key(labels)] = value
 
     def unset(self, name: str, /, **labels: str) -> None:
-        """Nothing is known of a gauge."""
+        """Drop a gauge of which nothing is known."""
         with self._lock:
             self._values.get(name, {}).pop(_key(labels), None)
 
@@ -71,7 +71,7 @@ class Metrics:
             buckets.sum += value
 
     def forget(self, **labels: str) -> None:
-        """Drop every gauge and counter that carries these labels, as when a table is gone."""
+        """Drop every gauge and counter that carries these labels, as when a table was deleted."""
         wanted = set(labels.items())
         with self._lock:
             for series in self._values.values():
@@ -79,7 +79,7 @@ class Metrics:
                     del series[key]
 
     def value(self, name: str, /, **labels: str) -> float:
-        """A counter or gauge as it is now; 0 when nothing was said of it."""
+        """The present value of a counter or gauge; 0 when it was never set."""
         with self._lock:
             return self._values.get(name, {}).get(_key(labels), 0.0)
 

@@ -18,7 +18,7 @@ _LABELS = {"app.kubernetes.io/managed-by": "tideline-operator"}
 
 
 class NamespaceAccess:
-    """Sees to it that operations can run in a namespace."""
+    """Makes sure that operations can run in a namespace."""
 
     def __init__(self, api: KubeApi, clock: Clock, service_account: str) -> None:
         self._api = api
@@ -38,7 +38,7 @@ class NamespaceAccess:
         if made_s is not None and now_s - made_s < FRESH_S:
             return
         account, binding = self._manifests(namespace)
-        # Looked for first: creating what is there would be refused by a full quota.
+        # Read first: with a full quota even creating an existing object would be refused.
         if self._api.get(SERVICE_ACCOUNTS, self._account, namespace) is None:
             self._api.create(SERVICE_ACCOUNTS, account, namespace)
         if self._api.get(ROLE_BINDINGS, self._account, namespace) is None:

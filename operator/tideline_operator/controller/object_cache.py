@@ -1,7 +1,7 @@
-"""What a reflector last heard of one kind of object, by namespace and name.
+"""The objects of one kind as a reflector last saw them, by namespace and name.
 
-Versions are compared as numbers, which is how Kubernetes makes them. So what a write
-of ours returned can be put in at once, and the watch event that follows changes nothing.
+Resource versions are compared as numbers, which is what Kubernetes makes them. So the result of a
+write of ours can be put in at once, and the watch event that follows changes nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def version_of(item: Manifest) -> int:
 
 
 def without_managed_fields(item: Manifest) -> Manifest:
-    """The object without the record of who set which field, which nobody here reads."""
+    """The object without managedFields, which is not read here."""
     item["metadata"].pop("managedFields", None)
     return item
 
@@ -61,7 +61,7 @@ class ObjectCache:
             return tuple(self._by_label.get((namespace, value), {}).values())
 
     def put(self, item: Manifest) -> tuple[bool, Manifest | None]:
-        """Take a newer version of an object; whether it was newer, and what was there before."""
+        """Store a newer version of an object; whether it was newer, and the version before."""
         key, trimmed = key_of(item), self._trim(item)
         with self._lock:
             before = self._items.get(key)
@@ -73,7 +73,7 @@ class ObjectCache:
             return True, before
 
     def remove(self, item: Manifest) -> Manifest | None:
-        """Take note that an object is gone, unless a newer one of its name is known."""
+        """Remove a deleted object, unless a newer one of its name is known."""
         key = key_of(item)
         with self._lock:
             before = self._items.get(key)
@@ -85,10 +85,11 @@ class ObjectCache:
     def replace_all(
         self, items: Iterable[Manifest], *, within: str | None = None
     ) -> list[tuple[Manifest | None, Manifest | None]]:
-        """Take a full list, of one namespace if `within` names it.
+        """Store a full list, of one namespace if `within` names it.
 
-        Returns what changed as (before, after). The list counts even where it is older than what
-        is known, as after a server came back from a backup; what is newer, the watch brings.
+        Returns what changed as (before, after). The list is taken even where it is older than
+        what is known, as after a restore of the server from a backup; the watch brings newer
+        versions.
         """
         found = {key_of(item): self._trim(item) for item in items}
         changes: list[tuple[Manifest | None, Manifest | None]] = []

@@ -1,9 +1,9 @@
 """How often landing prefixes that stay empty are looked at when there are very many of them.
 
-A trigger says how often (`every: 30s`), and up to `idle_polls_per_s` looks per second in all that
-is what happens. Beyond that, prefixes in which nothing has arrived for a while are looked at less
-often, in proportion, so that a thousand idle tables do not keep a core busy. A prefix in which
-something arrived is looked at as its trigger says.
+The trigger sets the interval (`every: 30s`), and up to `idle_polls_per_s` looks per second in total
+it is kept. Beyond that, prefixes in which nothing has arrived for a while are looked at less often,
+in proportion, so that a thousand idle tables do not keep a core busy. A prefix in which something
+arrived is looked at at its trigger's interval.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PollPacing:
             return delay_s * min(STRETCH_MAX, max(1.0, self._sum / self._limit))
 
     def forget(self, key: Key) -> None:
-        """The table is gone."""
+        """The table was deleted."""
         with self._lock:
             self._empty.pop(key, None)
             self._sum -= self._rates.pop(key, 0.0)

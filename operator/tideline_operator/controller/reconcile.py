@@ -1,12 +1,13 @@
-"""One turn for one table: observe, plan, act, report. Everything is worked out anew each time.
+"""One turn for one table: observe, plan, act, report. Everything is computed anew each time.
 
-1. Resolve what is declared. What cannot be resolved is said in the conditions, and that is all.
+1. Resolve what is declared. What cannot be resolved is reported in the conditions, and the turn
+   ends.
 2. Settle the operations under way by their Jobs; what ended goes into events and the status.
-3. Look at the table, learn which writers' pods have ended, and plan.
+3. Look at the table, find out which writers' pods have ended, and plan.
 4. If the plan starts something and there is a place for it: write it into the status, which only
-   one controller can do, and then create its Job. A death in between means that the next turn makes
-   the same plan and creates the same Job, or what is lacking beside it.
-5. Write the status if it changed, and say when to look again.
+   one controller can do, and then create its Job. After a death in between the next turn makes the
+   same plan and creates the same Job, or the objects that are missing.
+5. Write the status if it changed, and return when to look again.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from tideline.clock import Clock
 from tideline.ingest.operation.result import OperationResult
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.budgets import Admitted, Budgets, Full, TooLarge
-from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
-from tideline_operator.controller.figures import (
+from tideline_operator.controller.controller_metrics import (
     OPERATION_SECONDS,
     OPERATIONS,
     forget_table,
     note_status,
 )
+from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.job_starter import JobStarter
 from tideline_operator.controller.metrics import Metrics
 from tideline_operator.controller.object_cache import ObjectCache
@@ -43,19 +44,17 @@ from tideline_operator.controller.table_source import (
 from tideline_operator.controller.troubles import Troubles
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.controller.writer_fate import WriterFates
-from tideline_operator.decide.actions import Action, Blocked, Start, Wait, WaitKind
+from tideline_operator.decide.actions import Blocked, PlannedAction, Start, Wait, WaitKind
 from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.planner import plan
 from tideline_operator.launch.driver_job import job_name
-from tideline_operator.launch.job_launcher import Refused
+from tideline_operator.launch.job_launcher import StartRefused
 from tideline_operator.observe.observation import Observer
+from tideline_operator.report.conditions import not_looked_at, redated, with_condition
 from tideline_operator.report.status import (
-    not_looked_at,
     observed_status,
     operation_finished,
     operation_started,
-    redated,
-    with_condition,
     with_entry,
     without_entry,
 )
@@ -75,8 +74,8 @@ STUCK_LOOK_S = 30.0
 JITTER = 0.05
 _LAST_GOES_ON = "the last valid spec stays in force"
 _NONE_GOES_ON = (
-    "this version refuses the last spec that was in force as well: nothing is done with the table, "
-    "nor to it, until the spec is corrected"
+    "this version refuses the last valid spec as well: nothing is done with the table until the "
+    "spec is corrected"
 )
 
 _log = logging.getLogger(__name__)
@@ -85,7 +84,7 @@ _log = logging.getLogger(__name__)
 @dataclass(slots=True)
 class _Turn:
     """What one turn knows. `item` is the object as it was last read or written; `in_force` says
-    what goes on where the newest spec is not valid.
+    which spec is in force where the newest one is not valid.
     """
 
     key: Key
@@ -138,7 +137,7 @@ class TableReconciler:
         self._memories: dict[Key, _Memory] = {}
 
     def forget(self, key: Key) -> None:
-        """The table is gone."""
+        """The table was deleted."""
         memory = self._memories.pop(key, None)
         if memory is not None and memory.resolved is not None:
             self._parts.observer.forget(memory.resolved)
@@ -148,14 +147,14 @@ class TableReconciler:
         forget_table(self._parts.metrics, key)
 
     def last_resolved(self, key: Key) -> ResolvedTable | None:
-        """The table as it was last resolved, with stores and Secrets that may be gone since."""
+        """The table as it was last resolved; its stores and Secrets may be deleted by now."""
         memory = self._memories.get(key)
         return None if memory is None else memory.resolved
 
     def reconcile(self, key: Key, item: Manifest) -> float:
         """Take a turn for a table that is not being deleted; seconds until the next.
 
-        Raises StaleStatusError, ApiUnavailableError, ApiRefusedError: take the turn again.
+        Raises StaleStatusError, ApiUnavailableError, ApiRefusedError: repeat the turn.
         """
         turn = self._begin(key, item)
         troubles = self._memories[key].troubles
@@ -216,9 +215,10 @@ class TableReconciler:
         return declared
 
     def _report_ends(self, turn: _Turn, settled: Settlement) -> None:
-        """Take the ends into the status, and record their events.
+        """Put the ends into the status, and record their events.
 
-        Recorded before it is written: twice changes nothing, and a death in between loses none.
+        Recorded before the status is written: recording twice changes nothing, and a death in
+        between loses none.
         """
         turn.status = settled.status
         parts = self._parts
@@ -246,7 +246,7 @@ class TableReconciler:
         parts = self._parts
         before = turn.status
         if settled.pending is not None:
-            # Not started yet: it is planned once more, and comes out the same if nothing changed.
+            # Not started yet: it is planned once more, with the same result if nothing changed.
             before = without_entry(before, settled.pending.id)
         running = frozenset(settled.running)
         observed = parts.observer.observe(table, before, running=running)
@@ -275,13 +275,13 @@ class TableReconciler:
     def _start(
         self, turn: _Turn, table: ResolvedTable, start: Start, pending: OperationStatus | None
     ) -> None:
-        """Note the operation, then create its Job; or say why it does not start now."""
+        """Record the operation, then create its Job; or report why it does not start now."""
         parts = self._parts
         operation = start.operation
         memory_bytes = parts.starter.memory_bytes(operation, table)
         match parts.budgets.admit(turn.key, start.priority, memory_bytes):
             case Full(message=message):
-                note = f"{operation.kind} {operation.subject}".strip() + f" waits: {message}"
+                note = f"{operation.kind} {operation.subject}".strip() + f" is waiting: {message}"
                 self._note_ready(turn, None, note)
                 return
             case TooLarge(message=message):
@@ -302,9 +302,9 @@ class TableReconciler:
             again = replace(noted, failures=pending.failures, message=pending.message)
             turn.status = with_entry(turn.status, again)
         self._publish(turn)
-        _log.info("starts: %s", start.reason, extra=_about(turn, turn.status.operations[-1]))
+        _log.info("starting: %s", start.reason, extra=_about(turn, turn.status.operations[-1]))
         outcome = parts.starter.start(operation, table, start.attempt, turn.item)
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, StartRefused):
             parts.budgets.release(turn.key)
             result = refused(operation.id, outcome.message)
             turn.status = operation_finished(turn.status, result, turn.now_ms)
@@ -325,7 +325,7 @@ class TableReconciler:
         turn.status = with_entry(turn.status, stopping)
 
     def _rest(self, turn: _Turn, settled: Settlement, unresolved: Unresolved) -> float:
-        """Nothing can be done: say why, and when to look again."""
+        """Nothing can be done: report why, and return when to look again."""
         parts = self._parts
         if not settled.running:
             parts.budgets.release(turn.key)
@@ -350,7 +350,7 @@ class TableReconciler:
         return turn.status
 
     def _record_stuck(self, turn: _Turn, settled: Settlement) -> None:
-        """An event for the attempt that does not get on, and once more when it is given up."""
+        """An event for an attempt that makes no progress, and another one when it is given up."""
         entry = settled.stuck_entry
         if entry is None or settled.stuck is None:
             return
@@ -360,14 +360,14 @@ class TableReconciler:
         self._parts.events.record(turn.item, event)
 
     def _report_trouble(self, turn: _Turn, reason: str, subject: str, note: str) -> None:
-        """An event for what lasts until somebody, or time, puts it right."""
+        """An event for trouble that lasts until a user, or time, resolves it."""
         troubles = self._memories[turn.key].troubles
         since_ms = troubles.since_ms(reason, subject, turn.reported, turn.now_ms)
         event = TableEvent(reason, f"{subject}@{since_ms}", note, is_warning=True)
         self._parts.events.record(turn.item, event)
 
     def _with_spec_condition(self, turn: _Turn, status: LakeTableStatus) -> LakeTableStatus:
-        """SpecValid, and Ready with it: who waits for Ready has asked for the newest spec."""
+        """SpecValid, and Ready with it: a user who waits for Ready expects the newest spec."""
         problem, now_ms = turn.spec_problem, turn.now_ms
         kind = ConditionType.SPEC_VALID
         if problem is None:
@@ -379,14 +379,14 @@ class TableReconciler:
         return with_condition(status, ConditionType.READY, False, "SpecInvalid", message, now_ms)
 
     def _note_ready(self, turn: _Turn, reason: str | None, message: str) -> None:
-        """Say something in the condition Ready; a `reason` makes it False."""
+        """Add a message to the condition Ready; a `reason` makes it False."""
         kind = ConditionType.READY
         before = next((item for item in turn.status.conditions if item.type is kind), None)
         if reason is not None:
             turn.status = with_condition(turn.status, kind, False, reason, message, turn.now_ms)
         elif before is not None:
-            told = replace(before, message="; ".join(filter(None, (before.message, message))))
-            noted = (told if item is before else item for item in turn.status.conditions)
+            changed = replace(before, message="; ".join(filter(None, (before.message, message))))
+            noted = (changed if item is before else item for item in turn.status.conditions)
             turn.status = replace(turn.status, conditions=tuple(noted))
 
     def _note_polls(self, turn: _Turn, table: ResolvedTable, observed: Observed) -> None:
@@ -414,10 +414,10 @@ class TableReconciler:
         turn: _Turn,
         settled: Settlement,
         observed: Observed,
-        actions: tuple[Action, ...],
+        actions: tuple[PlannedAction, ...],
     ) -> float:
-        """When to look again if nothing is heard: the first wait that ends, and at the latest the
-        resync."""
+        """When to look again if no watch event comes: when the first wait ends, at the latest at
+        the resync."""
         parts = self._parts
         waits = [action for action in actions if isinstance(action, Wait)]
         delays = [parts.resync_s]
@@ -441,16 +441,16 @@ class TableReconciler:
         return _jittered(min(delays))
 
     def _problem_delay_s(self, key: Key) -> float:
-        """Longer and longer, up to a minute, while something outside does not work."""
+        """Growing delays, up to a minute, while something outside does not work."""
         memory = self._memories.setdefault(key, _Memory())
         memory.problems += 1
         delay_s = LOOK_AGAIN_FIRST_S * 2.0 ** min(memory.problems - 1, 10)
         return _jittered(min(LOOK_AGAIN_LAST_S, delay_s))
 
 
-def _chosen(actions: tuple[Action, ...], settled: Settlement) -> Start | None:
-    """What to start: what was noted before but not started if it is still in the plan, or else
-    what comes first. Its attempt is one that has no Job yet."""
+def _chosen(actions: tuple[PlannedAction, ...], settled: Settlement) -> Start | None:
+    """What to start: the operation that was recorded but not started if it is still in the plan,
+    otherwise the first. Its attempt is one that has no Job yet."""
     starts = [action for action in actions if isinstance(action, Start)]
     if not starts:
         return None
@@ -468,7 +468,7 @@ def _is_noted(status: LakeTableStatus, entry: OperationStatus) -> bool:
 
 
 def _about(turn: _Turn, entry: OperationStatus, seconds: float | None = None) -> dict[str, object]:
-    """What a log line about an operation carries."""
+    """The fields of a log line about an operation."""
     return {
         "table": "/".join(turn.key),
         "operation": entry.id,
@@ -479,11 +479,11 @@ def _about(turn: _Turn, entry: OperationStatus, seconds: float | None = None) ->
 
 
 def _without_looks(status: LakeTableStatus) -> LakeTableStatus:
-    """A status without the times at which nothing new was found."""
+    """A status without the times of looks that found nothing new."""
     ingest = {name: replace(item, polled_at=None) for name, item in status.ingest.items()}
     return replace(status, ingest=ingest)
 
 
 def _jittered(delay_s: float) -> float:
-    """A little later, so that what began together does not stay together."""
+    """A little later, so that tables that started together drift apart."""
     return delay_s * (1 + random.uniform(0, JITTER)) + 0.01

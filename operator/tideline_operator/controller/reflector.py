@@ -1,11 +1,11 @@
 """A reflector keeps a cache of one kind of object current.
 
-1. List everything, and tell what changed since the last list.
-2. Watch from the list's version; bookmarks keep the version young while nothing happens.
-3. The server ends a watch after a while; the next goes on where it ended.
-4. A version that is too old (410) means: list again. Any other failure means: again, later.
+1. List everything, and report what changed since the last list.
+2. Watch from the list's resource version; bookmarks keep it recent while nothing happens.
+3. The server ends a watch after a while; the next one continues from there.
+4. A version that is too old (410) means: list again. Any other failure means: retry later.
 
-The callback only takes notes (it puts keys into a queue); it does no work here.
+The callback only puts keys into a queue; it does no work here.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ WATCH_S = 60.0
 FAILURE_FIRST_S = 0.5
 FAILURE_LAST_S = 30.0
 STUCK_S = 3 * WATCH_S + 60.0
-"""A loop that has not turned for this long hangs."""
+"""A loop without an iteration for this long counts as stuck."""
 
 OnChange = Callable[[Manifest | None, Manifest | None], None]
-"""Called with an object before and after; None when it was not there or is gone."""
+"""Called with an object before and after; None when it did not exist or was deleted."""
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Reflector:
         return f"{self._resource}" + (f" in {self._namespace}" if self._namespace else "")
 
     def start(self) -> None:
-        """Begin, in a thread of its own."""
+        """Run in a new thread."""
         threading.Thread(target=self.run, name=f"reflector {self}", daemon=True).start()
 
     def stop(self) -> None:
@@ -72,7 +72,7 @@ class Reflector:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether its loop has stopped turning. A server out of reach is something else."""
+        """Whether its loop makes no progress. An unreachable server is not the same."""
         return self._clock.monotonic_s() - self._beat_s > STUCK_S
 
     @property
@@ -90,13 +90,13 @@ class Reflector:
                 while not self._stop.is_set():
                     version = self._watch(version)
             except ExpiredError:
-                _log.info("lists %s again: its version expired", self)
+                _log.info("listing %s again: its resource version expired", self)
             except TidelineError as error:
                 failures += 1
-                _log.warning("cannot follow %s: %s", self, error)
+                _log.warning("cannot watch %s: %s", self, error)
             except Exception:
                 failures += 1
-                _log.exception("cannot follow %s", self)
+                _log.exception("cannot watch %s", self)
             self._beat_s = self._clock.monotonic_s()
             delay_s = min(FAILURE_LAST_S, FAILURE_FIRST_S * 2 ** min(failures, 10))
             self._stop.wait(delay_s * random.uniform(0.8, 1.2))
@@ -111,7 +111,7 @@ class Reflector:
         return version
 
     def _watch(self, version: str) -> str:
-        """Follow changes until the server ends the watch; the version to go on from."""
+        """Follow changes until the server ends the watch; the version to continue from."""
         events = self._api.watch(
             self._resource,
             version,

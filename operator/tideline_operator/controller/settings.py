@@ -19,7 +19,7 @@ _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
-    """What a controller is told from outside. An empty `namespaces` means all."""
+    """The settings of a controller. An empty `namespaces` means all."""
 
     launch: LaunchSettings
     namespaces: tuple[str, ...] = ()

@@ -1,17 +1,17 @@
 """What became of the operations that a table's status names as under way.
 
-1. An operation is PENDING once it is written down and RUNNING once all it needs was made, or seen
-   at work.
+1. An operation is PENDING once it is recorded and RUNNING once all its objects were created, or its
+   pod was seen running.
 2. PENDING without a Job: it has not started. It may be dropped, or started under the same name.
    PENDING with a Job whose pod waits: that pod may lack its ConfigMap. It is started once more, or
-   else the Job is taken away.
-3. RUNNING without a Job: somebody deleted it. It counts as lost once its pods are gone too.
-4. A Job that ended gives its result. One that seems lost is looked at again, past the caches,
-   because a pod's last words may come later than the end of its Job.
-5. A Job that has waited too long for its driver's pod, or for the first of its executors, is taken
-   away: the driver, if there is one, undoes its write, and the operation is tried again later.
-6. An active Job of the table that the status does not know, as after the status was lost, is taken
-   in as RUNNING.
+   the Job is deleted.
+3. RUNNING without a Job: the Job was deleted. It counts as lost once its pods have ended too.
+4. A Job that ended gives its result. One that seems lost is read again, past the caches, because a
+   pod's termination message may arrive later than the end of its Job.
+5. A Job that has waited too long for its driver's pod, or for the first of its executors, is
+   deleted: the driver, if there is one, undoes its write, and the operation is retried later.
+6. An active Job of the table that is missing in the status, as after the status was lost, is added
+   as RUNNING.
 
 So there is never a second Job while one for the table may still write.
 """
@@ -50,18 +50,18 @@ _UNDER_WAY = (OperationPhase.PENDING, OperationPhase.RUNNING)
 _KINDS = frozenset(kind.value for kind in OperationKind)
 _GIVEN_UP = "given up after"
 _PATIENCE_MS = 15_000
-"""How long a Job may be without a pod before its events are asked for the reason."""
+"""How long a Job may be without a pod before its events are read for the reason."""
 _MESSAGE_LENGTH_MAX = 1_000
 
 
 @dataclass(slots=True)
 class Settlement:
-    """The status as it follows from the Jobs, and what that means.
+    """The status that follows from the Jobs, and what it means.
 
     `running` are the ids of operations under way, `pending` one that is still to be started;
-    `is_half_started` when its Job is there already. `late_at_ms` is when one whose pods do not come
-    is given up. `stuck` says what keeps `stuck_entry` from getting on; `is_given_up` when its Job
-    is being taken away for it. `attempts` are the highest attempts whose Jobs exist, by operation.
+    `is_half_started` when its Job is there already. `late_at_ms` is when one whose pods do not
+    start is given up. `stuck` says what blocks `stuck_entry`; `is_given_up` when its Job is being
+    deleted for it. `attempts` are the highest attempts whose Jobs exist, by operation.
     """
 
     status: LakeTableStatus
@@ -96,7 +96,7 @@ class Settler:
         }
         found = Settlement(status)
         for job in jobs.values():
-            operation_id, attempt = identity_of(job)
+            operation_id, attempt = attempt_of(job)
             found.attempts[operation_id] = max(attempt, found.attempts.get(operation_id, 0))
         named = set()
         for entry in status.operations:
@@ -134,10 +134,10 @@ class Settler:
             case Active(is_started=False) if entry.phase is OperationPhase.PENDING:
                 found.pending, found.is_half_started = entry, True
             case Active() if job["metadata"].get("deletionTimestamp"):
-                # What it is being taken away for stays readable.
+                # The reason for its deletion stays readable.
                 given_up = entry.message.startswith(_GIVEN_UP)
-                told = replace(outcome, message=entry.message, is_stuck=given_up)
-                _note_running(found, entry, told)
+                stopping = replace(outcome, message=entry.message, is_stuck=given_up)
+                _note_running(found, entry, stopping)
             case Active():
                 self._note_active(key, entry, outcome, found, now_ms)
             case Ended(result=result):
@@ -148,7 +148,7 @@ class Settler:
     def _note_active(
         self, key: Key, entry: OperationStatus, outcome: Active, found: Settlement, now_ms: int
     ) -> None:
-        """Note that it is under way, unless it has waited for its pods for too long."""
+        """Record that it is under way, unless it has waited for its pods for too long."""
         if outcome.waits_since_ms is None:
             _note_running(found, entry, outcome)
             return
@@ -162,11 +162,11 @@ class Settler:
         _note_running(found, entry, replace(outcome, message=message, is_stuck=True))
 
     def _adopt(self, key: Key, job: Manifest, found: Settlement, now_ms: int) -> None:
-        operation_id, attempt = identity_of(job)
+        operation_id, attempt = attempt_of(job)
         kind = str(job["metadata"].get("labels", {}).get(KIND_LABEL, ""))
         is_known = any(item.id == operation_id for item in found.status.operations)
         if is_known or not operation_id or kind not in _KINDS:
-            # A Job of an earlier attempt, which has been settled, or none of ours.
+            # A Job of an earlier attempt, which has been settled, or not one of ours.
             return
         outcome = outcome_of(job, self._pods.labelled(*key))
         if not isinstance(outcome, Active):
@@ -195,7 +195,7 @@ class Settler:
         return outcome
 
     def _events(self, namespace: str, job: Manifest) -> list[Manifest]:
-        """What Kubernetes says about the Job; nothing when we may not know."""
+        """Kubernetes' events about the Job; none when we may not read them."""
         fields = f"involvedObject.kind=Job,involvedObject.name={job['metadata']['name']}"
         try:
             return self._api.list(EVENTS, namespace, fields=fields)[0]
@@ -209,7 +209,7 @@ class Settler:
         )
 
 
-def identity_of(job: Manifest) -> tuple[str, int]:
+def attempt_of(job: Manifest) -> tuple[str, int]:
     """Operation and attempt of a Job, from its label and its name."""
     operation_id = _operation_of(job)
     number = re.search(r"-([0-9]+)$", str(job["metadata"]["name"]))
@@ -221,9 +221,9 @@ def _operation_of(item: Manifest) -> str:
 
 
 def _note_running(found: Settlement, entry: OperationStatus, outcome: Active) -> None:
-    told = outcome.message if outcome.is_stuck else ""
-    # What the attempt before failed with stays readable until this one has ended.
-    message = told[:_MESSAGE_LENGTH_MAX] or (entry.message if entry.failures else "")
+    stuck = outcome.message if outcome.is_stuck else ""
+    # The error of the previous attempt stays readable until this one has ended.
+    message = stuck[:_MESSAGE_LENGTH_MAX] or (entry.message if entry.failures else "")
     running = replace(entry, phase=OperationPhase.RUNNING, message=message)
     if running != entry or all(item.id != entry.id for item in found.status.operations):
         found.status = with_entry(found.status, running)

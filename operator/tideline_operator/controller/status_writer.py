@@ -1,7 +1,7 @@
 """Writing a LakeTable's status: only when it changed, and only over the version that was read.
 
 It is a server-side apply that names the resource version, so it is a compare-and-swap as well: two
-controllers can never both note an operation, and fields of others stay theirs.
+controllers can never both record an operation, and fields of other managers stay theirs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tideline_operator.resources.status import LakeTableStatus
 
 
 class StaleStatusError(Exception):
-    """The object changed or went since it was read: look again."""
+    """The object was changed or deleted since it was read: look again."""
 
 
 class StatusWriter:
@@ -28,10 +28,10 @@ class StatusWriter:
         self._tables = tables
 
     def write(self, item: Manifest, status: LakeTableStatus) -> Manifest:
-        """Make `status` that of `item`, if it differs; the object as it is then.
+        """Make `status` that of `item`, if it differs; the object after that.
 
-        Raises StaleStatusError, ApiUnavailableError, and ApiRefusedError when the API server finds
-        fault with it.
+        Raises StaleStatusError, ApiUnavailableError, and ApiRefusedError when the API server
+        refuses it.
         """
         content = to_json_object(within_bounds(status))
         if _meaning(content) == _meaning(item.get("status") or {}):

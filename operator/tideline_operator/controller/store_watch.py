@@ -1,15 +1,15 @@
-"""A look at every bucket that tables use, every few seconds, beside the tables' own turns.
+"""A look at every bucket that tables use, every few seconds, independent of the tables' turns.
 
-1. Tables that were resolved name their places. Of each bucket of each LakeStore one place is kept.
-2. One small read there says whether the endpoint answers, the credentials are taken and the bucket
-   exists. Tables that are quiet are looked at only now and then, so nothing else would notice soon.
-3. When that changes, the tables of the bucket are woken: they say it in their conditions, and go on
-   as soon as it is put right.
-4. A bucket that holds tables is asked once for each generation of its LakeStore whether it keeps
-   its promises (`tideline.storage.probe`), with a few small objects that are removed again.
+1. Resolved tables name their places. Of each bucket of each LakeStore one place is kept.
+2. One small read there shows whether the endpoint answers, the credentials are accepted and the
+   bucket exists. Idle tables are looked at only now and then, so nothing else would notice soon.
+3. When that changes, the tables of the bucket are woken: they report it in their conditions, and go
+   on as soon as it is fixed.
+4. A bucket that holds tables is checked once for each generation of its LakeStore
+   (`tideline.storage.probe`), with a few small objects that are deleted afterwards.
 5. Both are kept in the LakeStore's status, written only when it changed.
 
-One thread plans; a few look, so that an endpoint that hangs does not keep the others waiting.
+One thread plans; several look, so that an endpoint that hangs does not block the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tideline.storage.object_store import ObjectStore
 from tideline.storage.probe.race import QUICK
 from tideline.storage.probe.run import QUICK_PROMISES, check_store
 from tideline_operator.api_objects import LAKE_STORES, ApiRefusedError, Manifest
-from tideline_operator.controller import figures
+from tideline_operator.controller import controller_metrics
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.metrics import Metrics
 from tideline_operator.controller.object_cache import ObjectCache
@@ -45,8 +45,8 @@ from tideline_operator.resources.store_status import BucketStatus, LakeStoreStat
 LOOK_S = 15.0
 _LOOKS_AT_ONCE = 4
 _NOT_THERE = ".tideline-look"
-"""An object nobody makes: what a read of it is answered tells a missing bucket from a missing
-object, and needs no right but to read below the place."""
+"""An object that never exists: the answer to a read of it distinguishes a missing bucket from a
+missing object, and needs no right but to read below the place."""
 
 _log = logging.getLogger(__name__)
 _Bucket = tuple[Key, str]
@@ -63,7 +63,7 @@ class _Use:
 
 
 class StoreWatch:
-    """See the module. `wake` is told of tables to be looked at."""
+    """See the module. `wake` is called with each table to be looked at."""
 
     def __init__(
         self,
@@ -89,11 +89,11 @@ class StoreWatch:
         self._stop = threading.Event()
 
     def start(self) -> None:
-        """Begin, in threads of its own."""
+        """Run in new threads."""
         threading.Thread(target=self._run, name="store watch", daemon=True).start()
 
     def stop(self) -> None:
-        """End after the looks under way."""
+        """Stop after the looks under way."""
         self._stop.set()
         self._changed.set()
 
@@ -108,14 +108,14 @@ class StoreWatch:
             self._changed.set()
 
     def forget(self, key: Key) -> None:
-        """A table is gone."""
+        """A table was deleted."""
         with self._lock:
             is_known = self._uses.pop(key, None) is not None
         if is_known:
             self._changed.set()
 
     def look(self) -> None:
-        """Look at every bucket once, and write down what changed."""
+        """Look at every bucket once, and write what changed."""
         uses = self._used()
         with ThreadPoolExecutor(_LOOKS_AT_ONCE, thread_name_prefix="look") as threads:
             looks: dict[_Bucket, Future[BucketStatus]] = {
@@ -133,7 +133,7 @@ class StoreWatch:
             try:
                 self.look()
             except Exception:
-                _log.exception("cannot look at the stores")
+                _log.exception("cannot check the stores")
             self._changed.wait(LOOK_S)
 
     def _used(self) -> dict[_Bucket, _Use]:
@@ -164,7 +164,7 @@ class StoreWatch:
         return bucket_looked_at(before, None)
 
     def _take(self, bucket: _Bucket, now: BucketStatus) -> None:
-        """Keep what was found, and wake the tables of a bucket that went or came."""
+        """Keep what was found, and wake the tables of a bucket that failed or recovered."""
         before = self._found.get(bucket)
         self._found[bucket] = now
         if (before.problem if before is not None else "") == now.problem:
@@ -192,7 +192,7 @@ class StoreWatch:
         try:
             written = self._api.apply(LAKE_STORES, manifest, key[0], subresource="status")
         except ApiRefusedError as error:
-            # It is gone, or another of its name is there.
+            # It was deleted, or another one of its name exists.
             _log.info("cannot write the status of LakeStore %s/%s: %s", *key, error)
             return
         self._stores.put(written)
@@ -211,9 +211,11 @@ class StoreWatch:
         labels = {"namespace": key[0], "store": key[1]}
         (ready,) = status.conditions
         if ready.status is Truth.UNKNOWN:
-            self._metrics.unset(figures.STORE_READY, **labels)
+            self._metrics.unset(controller_metrics.STORE_READY, **labels)
         else:
-            self._metrics.set(figures.STORE_READY, float(ready.status is Truth.TRUE), **labels)
+            self._metrics.set(
+                controller_metrics.STORE_READY, float(ready.status is Truth.TRUE), **labels
+            )
 
 
 def _uses_of(namespace: str, table: ResolvedTable) -> dict[_Bucket, _Use]:

@@ -1,4 +1,4 @@
-"""Which events an operation's end is worth. Pure."""
+"""The events for the end of an operation. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _FILES_NAMED = 3
 
 
 def series_of(entry: OperationStatus, status: LakeTableStatus) -> str:
-    """What tells failures in a row of one kind of operation from those after a success.
+    """The series of consecutive failures of one kind of operation; it ends with a success.
 
-    The row goes on when other files, or a changed spec, made another operation of it.
+    It goes on when other files, or a changed spec, made another operation of it.
     """
     kept = [item for item in status.operations if item.id != entry.id]
     good = next((item.id for item in reversed(kept) if _is_good(item, entry)), "")
@@ -57,7 +57,7 @@ def events_of(
     if result.skipped:
         named = "; ".join(f"{file.path}: {file.reason}" for file in result.skipped[:_FILES_NAMED])
         more = len(result.skipped) - _FILES_NAMED
-        note = f"{name} set aside {named}" + (f"; and {more} more" if more > 0 else "")
+        note = f"{name} set aside {named}" + (f"; and {more:,} more" if more > 0 else "")
         events.append(TableEvent("Quarantined", attempt, note, True, attempt))
     if result.rows_set_aside:
         rows = counted(result.rows_set_aside, "row")

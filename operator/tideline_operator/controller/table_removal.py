@@ -1,13 +1,12 @@
-"""Deleting a Hudi table's own files from its folder, and nothing else that lies there.
+"""Deleting a Hudi table's own files from its folder, and nothing else there.
 
-1. A first listing learns what else is there: tables below the root, and which folders are
-   partitions of this table.
-2. Data goes: base and log files, by name, in partitions. Then the partitions' metadata, then
-   `.hoodie`, and hoodie.properties last: as long as anything is left that can be told to be the
-   table's, the file that says which table it is stays too. Dying in between, or running out of
-   time, leaves a table that the next turn goes on with.
-3. What is not the table's stays and is reported: files of unknown names, folders that are no
-   partition, tables below the root, places of other LakeTables.
+1. A first listing finds what else is there: tables below the root, and which folders are partitions
+   of this table.
+2. Data is deleted first: base and log files, by name, in partitions. Then the partitions' metadata,
+   then `.hoodie`, and hoodie.properties last: the file that identifies the table stays as long as
+   any other file of it. After a death in between, or out of time, the next turn continues.
+3. Files that are not the table's stay and are reported: files of unknown names, folders that are
+   not partitions, tables below the root, places of other LakeTables.
 
 Every delete passes the guard of the engine (`tideline.storage.delete_scope`).
 """
@@ -46,7 +45,7 @@ class Kept:
     def __str__(self) -> str:
         named = "; ".join(f"{path}: {reason}" for path, reason in self.named.items())
         more = self.count - len(self.named)
-        return f"{counted(self.count, 'file')} not of the table stay: {named}" + (
+        return f"kept {counted(self.count, 'file')} outside of the table: {named}" + (
             f"; and {more:,} more" if more else ""
         )
 
@@ -56,7 +55,7 @@ class TableRemoval:
     """The removal of one table from `store`, its root.
 
     `others` are places of other LakeTables below the root, by path, each with its owner.
-    `may_go_on` is asked before every request that deletes: False ends the turn; it may raise.
+    `may_go_on` is called before every request that deletes: False ends the turn; it may raise.
     """
 
     store: ObjectStore
@@ -70,7 +69,7 @@ class TableRemoval:
     _is_surveyed: bool = False
 
     def run(self) -> bool:
-        """Delete what is the table's; False when there was no time for all of it: run it again."""
+        """Delete the table's files; False when there was no time for all of them: run it again."""
         if not self._is_surveyed:
             self._survey()
         self.kept = Kept()
@@ -79,13 +78,13 @@ class TableRemoval:
         control = (path for path in self._paths() if _is_control(path) and path != _PROPERTIES)
         last = (path for path in self._paths() if path == _PROPERTIES)
         for number, paths in enumerate((data, metadata, control, last)):
-            # Whatever is neither data nor metadata is met, judged and left in the second round.
+            # What is neither data nor metadata is judged, and kept, in the second round.
             if not self._delete(paths, counts_kept=number == 1):
                 return False
         return True
 
     def _survey(self) -> None:
-        """Learn partitions and tables below the root, keeping no path of the listing."""
+        """Find partitions and tables below the root, keeping no path of the listing."""
         roots: dict[str, str] = {}
         for batch in _batches(self._paths()):
             roots |= nested_tables(batch)
@@ -95,7 +94,7 @@ class TableRemoval:
                     self._partitions.add(folder)
         hudi = {root: kind for root, kind in roots.items() if kind == HUDI}
         self._partitions = {one for one in self._partitions if root_around(one, hudi) is None}
-        # Where this table has partitions Iceberg metadata is a file that somebody put there.
+        # Iceberg metadata in a partition of this table is just a file that was put there.
         others = {root: kind for root, kind in roots.items() if not self._has_partition(root)}
         self._nested = hudi | others
         self._is_surveyed = True
@@ -138,10 +137,10 @@ class TableRemoval:
             return f"it belongs to LakeTable {self.others[place]}"
         folder, name = split_path(path)
         if folder not in self._partitions:
-            return "its folder is no partition of the table"
+            return "its folder is not a partition of the table"
         if name in METADATA_NAMES or parse_data_file(folder, name, 0) is not None:
             return None
-        return "no file of the table has such a name"
+        return "its name is not that of a table's file"
 
 
 def _is_control(path: str) -> bool:

@@ -1,8 +1,8 @@
-"""From a LakeTable object to a table one can work on, or the reason why not.
+"""From a LakeTable object to a resolved table, or the reason why it cannot be resolved.
 
-1. The spec is parsed. One that is not valid leaves the last valid one, kept in status, in force.
+1. The spec is parsed. If it is not valid, the last valid one, kept in status, stays in force.
 2. The LakeStores it names are found, and the Secrets they name.
-3. Its place must be its own, see locations.py.
+3. No other LakeTable may hold its places, see locations.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tideline.storage.object_store import ObjectStore
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import Connections, SecretProblemError
-from tideline_operator.controller.locations import Claim, ClaimedPlace, Locations, Taken
+from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim, Taken
 from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.addresses import address_of
@@ -34,9 +34,9 @@ from tideline_operator.resources.resolving import S3_SCHEMES, resolve_table, sto
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """The spec in force. `problem` says why the newest one is not; None for `table`: there is
-    none. Then `placed` is the last one without its properties, where these alone are refused now:
-    it says whose the places are."""
+    """The spec in force, None for `table` when there is none. `problem` says why the newest one is
+    not in force. `placed` is the last valid one without its properties, where only these are
+    refused now: it still claims its places."""
 
     table: LakeTable | None
     problem: str | None = None
@@ -45,8 +45,8 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """What the table names is not there: `reason` is one word. `may_heal` without a change of
-    anything that is watched."""
+    """Something that the table names is missing: `reason` is one word. `may_heal` without a change
+    of anything that is watched."""
 
     reason: str
     message: str
@@ -54,7 +54,7 @@ class Unresolved:
 
 
 def declared_table(item: Manifest, last_valid: Mapping[str, object]) -> Declared:
-    """The spec of a LakeTable object, or else the last one that was valid."""
+    """The spec of a LakeTable object, or the last valid one."""
     try:
         return Declared(parse_object(LakeTable, item))
     except ConfigError as error:
@@ -75,7 +75,7 @@ def _without_properties(item: Manifest, spec: Mapping[str, object]) -> LakeTable
 
 
 class TableSource:
-    """Resolves tables by the caches. `wake` is told of tables that are to be looked at again."""
+    """Resolves tables by the caches. `wake` is called with each table to be looked at again."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class TableSource:
         places = (resolved.location, *resolved.landings.values())
         remote = [place for place in places if place.uri]
         if not self._allows_local and not all(at.uri.startswith(S3_SCHEMES) for at in remote):
-            message = "spec: only s3:// places can be reached from pods; name a LakeStore and s3://"
+            message = "spec: pods only reach s3:// locations; name a LakeStore and s3://bucket/..."
             return Unresolved("LocationInvalid", message)
         taken = self._claim(item, resolved)
         if taken is not None:
@@ -125,7 +125,7 @@ class TableSource:
         return resolved
 
     def hold(self, item: Manifest, table: LakeTable) -> None:
-        """Keep the places of a table that is not worked on, so that no other is worked on there."""
+        """Claim the places of a table without a valid spec, so that no other table takes them."""
         stores = self._lake_stores(table.metadata.namespace, store_names(table.spec))
         if isinstance(stores, Unresolved):
             return
@@ -166,7 +166,7 @@ class TableSource:
         }
 
     def forget(self, key: Key) -> None:
-        """The table is gone: its place is free."""
+        """The table was deleted: its places are free."""
         for other in self._locations.release(key):
             self._wake(other)
 
@@ -182,7 +182,7 @@ class TableSource:
                 )
                 message = (
                     f"spec.storeRef: there is no LakeStore {name!r} in namespace {namespace}; "
-                    f"there are: {', '.join(known) or 'none'}"
+                    f"existing ones: {', '.join(known) or 'none'}"
                 )
                 return Unresolved("StoreMissing", message)
             try:
@@ -202,7 +202,7 @@ class TableSource:
 
     def _claim(self, item: Manifest, table: ResolvedTable) -> Unresolved | None:
         created_at = str(item["metadata"].get("creationTimestamp", ""))
-        claim = Claim(key_of(item), claimed_places(item, table), created_at)
+        claim = TableClaim(key_of(item), claimed_places(item, table), created_at)
         taken, moved = self._locations.claim(claim)
         for other in moved:
             self._wake(other)
@@ -244,21 +244,21 @@ def _taken_message(taken: Taken) -> str:
     if own.is_landing:
         return (
             f"{own.field}: {own.shown} and the table of LakeTable {owner} at {elder.shown} "
-            "overlap; files that wait to be taken in must lie outside of tables"
+            "overlap; choose a landing prefix outside of tables"
         )
     if elder.is_landing:
         return (
             f"{own.field}: {own.shown} and the landing prefix {elder.shown} of LakeTable {owner} "
-            "overlap; a table must lie outside of landing prefixes"
+            "overlap; choose a location outside of landing prefixes"
         )
     return (
-        f"{own.field}: {own.shown} belongs to LakeTable {owner}, or one lies inside the other; one "
-        "table has one LakeTable"
+        f"{own.field}: {own.shown} overlaps {elder.shown}, the location of LakeTable {owner}; "
+        "choose another location or delete one of the two"
     )
 
 
 def _worked_at(item: Manifest) -> set[object]:
-    """Where this resource has been at work, or found its table, as its spec spells the places."""
+    """Where this resource has worked, or found its table, as its spec spells the places."""
     status = item.get("status") or {}
     refused = any(one.get("reason") == LOCATION_TAKEN for one in status.get("conditions") or ())
     has_worked = bool(status.get("operations") or status.get("table"))

@@ -1,7 +1,7 @@
-"""What stands in a table's way, and since when: so that a recurrence is told from a continuation.
+"""What blocks a table, and since when: this distinguishes a recurrence from a continuation.
 
 A trouble begins in the first turn that meets it and ends with the first that does not. What is
-remembered may be lost with the process: then the table's condition says since when.
+remembered may be lost with the process: then the start is taken from the table's condition.
 """
 
 from __future__ import annotations

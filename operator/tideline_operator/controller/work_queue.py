@@ -1,12 +1,12 @@
-"""A queue of keys: each is there once, worked on by one worker at a time, and never in a hot loop.
+"""A queue of keys: each is in it once, processed by one worker at a time, and never in a hot loop.
 
-1. `add` makes a key ready; adding it again before it is worked on changes nothing.
-2. A key added while it is worked on becomes ready when that is done, not before.
-3. Every key has a budget of turns that refills with time. Without any left it waits for the next.
+1. `add` makes a key ready; adding it again before it is processed changes nothing.
+2. A key added while it is being processed becomes ready afterwards, not before.
+3. Every key has a budget of turns that refills with time. With none left it waits for the next.
 4. `wake_at` is the one moment at which a key becomes ready by itself; a new moment replaces it.
-5. A turn that failed is taken again after a delay that doubles.
+5. A failed turn is retried after a delay that doubles.
 
-Urgent keys (somebody changed something) go before routine ones (a timer).
+Urgent keys (an object changed) go before routine ones (a timer).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RETRY_LAST_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """What the queue is doing. Times are seconds, 0 when there is nothing."""
+    """The state of the queue. Times are seconds, 0 when there is nothing."""
 
     ready: int
     delayed: int
@@ -71,12 +71,12 @@ class WorkQueue:
             self._add(key, urgent)
 
     def wake_at(self, key: Key, at_s: float) -> None:
-        """Make `key` ready at that moment of the monotonic clock, instead of any set before."""
+        """Make `key` ready at that moment of the monotonic clock; it replaces one set before."""
         with self._changed:
             self._schedule(key, at_s)
 
     def retry(self, key: Key, *, at_least_s: float = 0.0) -> float:
-        """Take the turn again after a failure; how many seconds later, that is."""
+        """Repeat the turn after a failure; the delay in seconds."""
         with self._changed:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             delay_s = min(RETRY_LAST_S, RETRY_FIRST_S * 2.0 ** min(failures - 1, 20))
@@ -85,12 +85,12 @@ class WorkQueue:
             return delay_s
 
     def succeeded(self, key: Key) -> None:
-        """The turn went well: the next failure starts with a short delay again."""
+        """The turn succeeded: the next failure starts with a short delay again."""
         with self._changed:
             self._failures.pop(key, None)
 
     def forget(self, key: Key) -> None:
-        """The key stands for nothing any more."""
+        """Drop all that is known of a key."""
         with self._changed:
             for known in (self._wakes, self._turns, self._failures, self._again):
                 known.pop(key, None)
@@ -122,7 +122,7 @@ class WorkQueue:
                 self._add(key, urgent)
 
     def close(self) -> None:
-        """No more keys: everybody who waits for one gets None."""
+        """Close the queue: every waiting worker gets None."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -180,7 +180,7 @@ class WorkQueue:
     def _wake(self, now_s: float) -> None:
         while self._heap and self._heap[0][0] <= now_s:
             at_s, _, key = heapq.heappop(self._heap)
-            # A moment that was replaced by another one is passed over.
+            # A moment that was replaced by another one is skipped.
             if self._wakes.get(key) == at_s:
                 del self._wakes[key]
                 self._add(key, urgent=False)

@@ -1,11 +1,11 @@
-"""What became of the processes that heartbeats of pending instants name, going by their pods.
+"""What became of the writers that heartbeats of pending instants name, judged by their pods.
 
 1. A writer is one of ours when the pod in its name is known here: listed now, or noted in the
-   status while its Job was there. Another cluster may look after the same table and plan the same
-   operations; of its pods nothing is known here, and only the age of a heartbeat counts.
-2. While a Job of its operation may start a pod, or a pod of it has not ended, it is ENDING. That is
-   so for executors that outlive their driver, too.
-3. GONE is only said after asking past the caches.
+   status while its Job was there. Another cluster may manage the same table and plan the same
+   operations; nothing is known here of its pods, and only the age of a heartbeat counts.
+2. While a Job of its operation may start a pod, or a pod of it has not ended, it is ENDING. This
+   includes executors that outlive their driver.
+3. GONE is only concluded after reading past the caches.
 """
 
 from __future__ import annotations

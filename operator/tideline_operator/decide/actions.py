@@ -1,4 +1,4 @@
-"""What a plan consists of: work to start, moments to wait for, advice, what stands in the way."""
+"""What a plan consists of: work to start, moments to wait for, advice, obstacles."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Something only a person, or a change of the spec, can move; `reason` is one word.
+    """An obstacle that only a person, or a change of the spec, can remove; `reason` is one word.
 
     `exit_code` is what `tideline run --once` ends with because of it.
     """
@@ -75,7 +75,7 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class Advise:
-    """Something that is due and that only advice was asked for."""
+    """Something that is due, for which only advice was asked."""
 
     subject: str
     reason: str
@@ -84,4 +84,4 @@ class Advise:
         return f"{self.subject} is due: {self.reason}"
 
 
-Action = Start | Wait | Blocked | Advise
+PlannedAction = Start | Wait | Blocked | Advise

@@ -1,4 +1,4 @@
-"""One address for all spellings of a place: what servers and paths are compared by. Pure.
+"""One address for all spellings of a place, for comparing servers and paths. Pure.
 
 Two names that only a name server knows to be one machine stay two addresses.
 """
@@ -22,7 +22,7 @@ def address_of(place: Place, namespace: str = "") -> str:
 
 
 def server_of(endpoint: str, namespace: str = "") -> str:
-    """Host and port. All of Amazon is one server: there a bucket's name is taken but once."""
+    """Host and port. All of AWS is one server: bucket names are unique there."""
     if not endpoint:
         return _AWS
     try:

@@ -1,13 +1,13 @@
 """Whether the operator may work on a table that it found, and on what grounds. Pure.
 
-1. A table that the operator made is known: nobody has to look.
+1. A table that the operator made is known: there is no need to look.
 2. Of any other the engine says what it is (`tideline.nature`), before anything is done to it.
 3. Refused: what the LakeTable asks for cannot be done, or only once something is declared. Nothing
    is done, rolled back or repaired until the spec or the table says otherwise.
-4. Unsure: work goes on with a warning; what goes by the age of instants waits (decision 22).
+4. Unsure: work goes on with a warning; what depends on the age of instants waits (decision 22).
 
-A single service that the table is not for does not keep the others away: it is left out. Its line
-in the status says why, and so does the decision's message.
+A single service that the table does not support does not block the others: it is left out. Its
+entry in the status says why, and so does the decision's message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.nature.table_nature import TableNature
 from tideline.hudi.services.registry import TableService
@@ -38,7 +38,7 @@ class AdoptionReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What is decided of one table, and a sentence about it for people.
+    """The decision about one table, with a message for people.
 
     `left_out` are wanted services that the table's nature refuses, with the reason.
     """
@@ -63,7 +63,7 @@ def adoption_of(nature: TableNature, spec: LakeTableSpec, *, is_ours: bool) -> A
         for service in wanted_services(spec)
         if (refusal := nature.may(service.permission)) is not None
     }
-    message = "; ".join((*nature.warnings, *_told(left_out)))
+    message = "; ".join((*nature.warnings, *_left_out_messages(left_out)))
     is_unsure = nature.zone is not None and not nature.zone.knows_age
     reason = AdoptionReason.TABLE_MADE if is_ours else AdoptionReason.VERIFIED
     if is_unsure or nature.unreadable:
@@ -71,27 +71,27 @@ def adoption_of(nature: TableNature, spec: LakeTableSpec, *, is_ours: bool) -> A
     return Adoption(reason, message, left_out)
 
 
-def _told(left_out: Mapping[TableService, str]) -> Iterator[str]:
-    """Services that are left out, once for each reason."""
+def _left_out_messages(left_out: Mapping[TableService, str]) -> Iterator[str]:
+    """The services that are left out, one message for each reason."""
     for why in dict.fromkeys(left_out.values()):
         names = ", ".join(spec_name(one) for one, text in left_out.items() if text == why)
         yield f"left out ({names}): {why}"
 
 
-def _needed(spec: LakeTableSpec) -> Iterator[Operation]:
+def _needed(spec: LakeTableSpec) -> Iterator[Permission]:
     """What has to be possible for the LakeTable to be worked on at all."""
-    yield Operation.READ
-    yield Operation.ROLLBACK
+    yield Permission.READ
+    yield Permission.ROLLBACK
     if spec.ingest and not spec.fenced:
-        yield Operation.WRITE
+        yield Permission.WRITE
     if spec.restore_to is not None:
-        yield Operation.RESTORE
+        yield Permission.RESTORE
     if spec.savepoints:
-        yield Operation.SAVEPOINT
+        yield Permission.SAVEPOINT
 
 
 def _place_of(setting: str) -> str:
-    """Where a LakeTable says a setting: in a field of its own, or among its properties."""
+    """Where a LakeTable has a setting: in a field of its own, or among its properties."""
     name = setting.removeprefix(_OUR_PREFIX)
     has_field = setting.startswith(_OUR_PREFIX) and name in _SPEC_FIELDS
     return f"spec.{name}" if has_field else f"spec.properties[{setting}]"

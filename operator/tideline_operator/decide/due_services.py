@@ -1,4 +1,4 @@
-"""Which services of a table are due, whatever its format. Pure."""
+"""Which services of a table of either format are due. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tideline_operator.resources.status import LakeTableStatus
 def needs_of(
     spec: LakeTableSpec, status: LakeTableStatus, observed: Observed, now_ms: int
 ) -> tuple[ServiceNeed, ...]:
-    """Of every service that is wanted, whether it is due; nothing where there is no table."""
+    """For every wanted service, whether it is due; nothing where there is no table."""
     if observed.iceberg is not None:
         return iceberg_needs(spec, status, observed.iceberg, now_ms)
     if observed.table is not None:
@@ -21,7 +21,7 @@ def needs_of(
 
 
 def basis_of(observed: Observed) -> str:
-    """What a plan made now works from: the newest instant, or metadata file."""
+    """What a plan made now is based on: the newest instant, or metadata file."""
     if observed.iceberg is not None:
         return observed.iceberg.metadata_location
     return "" if observed.table is None else newest_instant(observed.table.history)

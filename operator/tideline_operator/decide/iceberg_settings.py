@@ -1,4 +1,4 @@
-"""The service part of an Iceberg table's LakeTable in the words of Iceberg's procedures."""
+"""The service part of an Iceberg table's LakeTable as arguments of Iceberg's procedures."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _RERUN_OPTIONS: Mapping[IcebergService, Mapping[str, str]] = {
     IcebergService.REWRITE_DATA_FILES: {"min-input-files": "2"},
     IcebergService.REWRITE_POSITION_DELETES: {"min-input-files": "2"},
 }
-"""Over all others for a run that a person asked for."""
+"""Options that override all others in a run that a user asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """How one service is to run: what its procedure is given."""
+    """How one service runs: the arguments and options of its procedure."""
 
     arguments: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class ServiceSettings:
 
 
 def wanted_iceberg_services(spec: LakeTableSpec) -> tuple[IcebergService, ...]:
-    """The services that are to be looked after, in the order in which they run."""
+    """The services that the operator runs, in the order in which they run."""
     services = spec.services
     if services.mode is ServiceMode.OFF:
         return ()

@@ -1,11 +1,11 @@
-"""Whether a piece of an Iceberg table's maintenance is due, and why: from what was observed. Pure.
+"""Whether a service of an Iceberg table is due, and why: from what was observed. Pure.
 
 1. `spec.rerun` has a number for it that has not been run, or
 2. a rewrite planned on the newest snapshot would take files, snapshots are past their age, or the
-   day for looking for orphan files has come.
+   search for orphan files is due again.
 
-Where the newest snapshot has yet to be counted, what hangs on that waits. A table that shares its
-files with another (`gc.enabled`) has none deleted.
+As long as the files of the newest snapshot are not counted, what depends on them waits. No file of
+a table that shares its files with another (`gc.enabled`) is deleted.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from tideline_operator.resources.lake_table import LakeTableSpec
 from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.status import LakeTableStatus, ServiceStatus
 
-_NOT_COUNTED = "the newest snapshot is still to be looked at"
+_NOT_COUNTED = "the newest snapshot is not counted yet"
 
 
 def iceberg_needs(
     spec: LakeTableSpec, status: LakeTableStatus, table: ObservedIceberg, now_ms: int
 ) -> tuple[ServiceNeed, ...]:
-    """Of every service that is wanted, whether it is due; in the order in which they run."""
+    """For every wanted service, whether it is due; in the order in which they run."""
     return tuple(
         _need(service, spec, status, table, now_ms) for service in wanted_iceberg_services(spec)
     )
@@ -79,7 +79,7 @@ def _data_files(files: IcebergFiles | None) -> ServiceNeed:
     if isinstance(files.rewrite, UnsupportedTableError):
         return ServiceNeed(service, False, str(files.rewrite))
     if files.rewrite is not None:
-        return ServiceNeed(service, True, _promise("data files", files.rewrite))
+        return ServiceNeed(service, True, _promise("data file", files.rewrite))
     small = f"{_percent(files.small_files, files.files)} are small"
     deleted = f"{_percent(files.files_with_deletes, files.files)} have deletes"
     reason = f"nothing to gain: of {counted(files.files, 'data file')} {small}, {deleted}"
@@ -95,7 +95,7 @@ def _deletes(files: IcebergFiles | None) -> ServiceNeed:
     if isinstance(files.deletes, UnsupportedTableError):
         return ServiceNeed(service, False, str(files.deletes))
     if files.deletes is not None:
-        return ServiceNeed(service, True, _promise("position delete files", files.deletes))
+        return ServiceNeed(service, True, _promise("position delete file", files.deletes))
     reason = f"nothing to gain: {counted(files.delete_files, 'delete file')}"
     return ServiceNeed(service, False, reason if files.delete_files else "there are no deletes")
 
@@ -109,9 +109,11 @@ def _manifests(spec: LakeTableSpec, files: IcebergFiles | None) -> ServiceNeed:
         found = counted(files.manifests, "manifest")
         return ServiceNeed(service, False, f"nothing to gain: {found}")
     if outlook.files_before >= least:
-        return ServiceNeed(service, True, _promise("manifests", outlook))
-    found = f"{outlook.files_before:,} of {files.manifests:,} manifests are small or overlap"
-    return ServiceNeed(service, False, f"{found}; {least:,} are worth rewriting")
+        return ServiceNeed(service, True, _promise("manifest", outlook))
+    found = (
+        f"{outlook.files_before:,} of {counted(files.manifests, 'manifest')} small or overlapping"
+    )
+    return ServiceNeed(service, False, f"{found}; a rewrite takes at least {least:,}")
 
 
 def _snapshots(spec: LakeTableSpec, table: ObservedIceberg, now_ms: int) -> ServiceNeed:
@@ -122,10 +124,12 @@ def _snapshots(spec: LakeTableSpec, table: ObservedIceberg, now_ms: int) -> Serv
     arguments = iceberg_settings(spec, service).arguments
     plan = plan_expire(table.metadata, expire_options(arguments, now_ms=now_ms), now_ms=now_ms)
     if plan.is_empty:
-        return ServiceNeed(service, False, f"all {len(plan.kept_ids):,} snapshots are kept")
+        return ServiceNeed(
+            service, False, f"nothing to expire: {counted(len(plan.kept_ids), 'snapshot')}"
+        )
     words = [f"{len(plan.snapshot_ids):,} of {counted(len(table.metadata.snapshots), 'snapshot')}"]
     if plan.refs:
-        words.append(f"{len(plan.refs):,} branches and tags")
+        words.append(counted(len(plan.refs), "ref"))
     return ServiceNeed(service, True, f"{' and '.join(words)} are past their age")
 
 
@@ -140,8 +144,8 @@ def _orphans(
     every = str(orphans.every)
     if known.last_run is not None and now_ms - known.last_run.ms < orphans.every.ms:
         since = Duration(max(1_000, (now_ms - known.last_run.ms) // 1_000 * 1_000))
-        return ServiceNeed(service, False, f"looked for {since} ago; that is done every {every}")
-    return ServiceNeed(service, True, f"they are looked for every {every}")
+        return ServiceNeed(service, False, f"last search was {since} ago; one is due every {every}")
+    return ServiceNeed(service, True, f"a search is due every {every}")
 
 
 def _why_kept(metadata: TableMetadata) -> str | None:
@@ -157,7 +161,9 @@ def _promise(what: str, outlook: RewriteOutlook) -> str:
     """`24 data files (1.2 MB) would become 3: enough files of the wrong size`."""
     size = size_text(outlook.bytes_before)
     why = f": {'; '.join(outlook.reasons)}" if outlook.reasons else ""
-    return f"{outlook.files_before:,} {what} ({size}) would become {outlook.files_after:,}{why}"
+    return (
+        f"{counted(outlook.files_before, what)} ({size}) would become {outlook.files_after:,}{why}"
+    )
 
 
 def _percent(part: int, whole: int) -> str:

@@ -1,4 +1,4 @@
-"""What was seen of one table, as values: the planner's only knowledge of the world."""
+"""What was observed of one table, as values: all that the planner knows of the world."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tideline_operator.decide.adoption import Adoption
 from tideline_operator.decide.observed_iceberg import ObservedIceberg
 
 LOCATION_TAKEN = "LocationTaken"
-"""Why a table cannot be where it is declared: the place is another's."""
+"""Why a table cannot be where it is declared: the place belongs to another one."""
 
 
 class WriterFate(Enum):
-    """What is known of a writer besides its heartbeat.
+    """What is known of a writer in addition to its heartbeat.
 
     ENDING: its driver has ended, but a pod that wrote for it may still run. GONE: all have ended.
     """
@@ -38,7 +38,7 @@ class ObservedPending:
 
     `dead_at_ms` is when its heartbeat counts as dead if it is not renewed; None where there is no
     heartbeat. `fate` is what else is known of the `writer` that the heartbeat names. A dead write
-    is rolled back; a table `service` that `is_idle` has a plan which nobody runs, to be resumed.
+    is rolled back; a table `service` that `is_idle` has a plan that no process runs, to be resumed.
     """
 
     time: str
@@ -58,8 +58,8 @@ class TableHistory:
 
     `properties` are the table's own settings. `clusterings` are the replacecommits that are
     clustering, pending or completed; `log_compactions` the delta commits that are log compactions.
-    `archival_holds` are known where archival would be due but for them. `ingests` are commits that
-    ingests of ours made since the last restore, where that matters. `zone` is that of the instants.
+    `archival_holds` are known where archival would be due without them. `ingests` are commits of
+    our ingests since the last restore, where that matters. `zone` is that of the instants.
     """
 
     timeline: ActiveTimeline = field(default_factory=ActiveTimeline)
@@ -86,9 +86,9 @@ class FileCounts:
 class ObservedTable:
     """A table that exists: how it was created, and its timeline.
 
-    `identity` tells it from other tables. `savepoints` are instants by the name of their savepoint.
-    `counts` is None when the files were not counted in this look; `adoption` says on what grounds
-    the table is worked on.
+    `identity` distinguishes it from other tables. `savepoints` are instants by the name of their
+    savepoint. `counts` is None when the files were not counted in this look; `adoption` says on
+    what grounds the table is worked on.
     """
 
     record_key: tuple[str, ...]
@@ -124,7 +124,7 @@ class Problem:
 class ObservedLanding:
     """A landing prefix that was listed, or why it could not be.
 
-    `settle_ms` is how old a file must be to count as written to its end.
+    `settle_ms` is how old a file must be to count as completely written.
     """
 
     landing: Landing = field(default_factory=Landing)
@@ -137,10 +137,9 @@ class ObservedLanding:
 class Observed:
     """One look at a table, which is `table` or, in Iceberg's format, `iceberg`.
 
-    `landings` holds only those that were due to be looked at. `running` are the operations that are
-    being carried out right now. `lacks_bucket` when there is not even a bucket, and creating the
-    table may create it. `refused` when a table is there that must not be worked on, so that nothing
-    more was looked at.
+    `landings` holds only those that were due to be looked at. `running` are the operations under
+    way. `lacks_bucket` when there is no bucket, and creating the table may create it. `refused`
+    when there is a table that must not be worked on, so that nothing else was looked at.
     """
 
     table: ObservedTable | None = None

@@ -1,4 +1,4 @@
-"""What was observed of a table, as the triggers of its services ask for it. Pure."""
+"""What was observed of a table, in the form that the triggers of its services take. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was seen of an Iceberg table, as values."""
+"""What was observed of an Iceberg table, as values."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tideline.iceberg.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class RewriteOutlook:
-    """What a rewrite would do: files and bytes that it takes, and how many files it is expected to
-    make of them. `reasons` say in words why."""
+    """What a rewrite would do: the files and bytes it takes, and how many files it is expected to
+    write. `reasons` say why."""
 
     files_before: int
     files_after: int
@@ -24,9 +24,9 @@ class RewriteOutlook:
 class IcebergFiles:
     """The files of one snapshot, counted; `small_files` are below the size rewrites aim at.
 
-    What `is_filtered` leaves out files that a rewrite's filter does. `rewrite`, `deletes` and
+    `is_filtered`: files that a rewrite's filter excludes are not counted. `rewrite`, `deletes` and
     `manifest_rewrite` are what rewrites would do, None where there is nothing to gain; `problem` is
-    the error that keeps one of data files from being planned; `deletes` may be one as well.
+    the error that prevents the plan for data files; `deletes` may be an error as well.
     """
 
     files: int = 0
@@ -46,8 +46,9 @@ class IcebergFiles:
 class ObservedIceberg:
     """An Iceberg table that exists.
 
-    `metadata` lacks the document it came from. `files` is None until the newest snapshot has been
-    looked at, which is done at `count_at_ms` so that looking stays a small part of the time.
+    `metadata` lacks the document it came from. `files` is None until the files of the newest
+    snapshot are counted, which is done at `count_at_ms` so that counting stays a small part of the
+    time.
     """
 
     metadata: TableMetadata

@@ -1,22 +1,22 @@
 """The planner: what to do about one table, from its spec, its status and what was observed.
 
-A pure function of values, computed anew each time; nothing is remembered between two plans but
-the status, and losing that only means looking again.
+A pure function of values, computed anew each time; only the status is kept between two plans, and
+losing it only means looking again.
 
-1. Suspended: nothing. Not observable: try again. Not adopted, or not ours to touch: say why.
+1. Suspended: nothing. Not observable: retry. Not adopted, or different from the spec: say why.
 2. No bucket, or no table and a declared schema: create it. Otherwise the first batch creates it.
 3. Roll back what dead writers left, before anything builds on the table. Where the last pods of a
-   dead writer are still ending, that is waited for.
-4. Go back to the savepoint that `restoreTo` names; make the savepoints that are missing.
-5. For each ingest whose landing prefix was looked at: take the next files in, in order of arrival.
+   dead writer are still ending, wait for that.
+4. Restore the savepoint that `restoreTo` names; make the savepoints that are missing.
+5. For each ingest whose landing prefix was looked at: ingest the next files, in order of arrival.
 6. Run the table services that are due: urgent ones before ingests, the others after them.
-7. Whatever is not due now has a moment to wait for.
+7. Everything that is not due now has a moment to wait for.
 
-An Iceberg table is only looked after: while there is none that is said, and of the above only the
-services remain.
+An Iceberg table is only maintained: of the above only the services remain, and while there is no
+table the plan says so.
 
-One operation at a time. One that failed is tried again with growing delays; one that ended well and
-is planned again all the same is delayed likewise, so that no mistake here becomes a hot loop.
+One operation at a time. One that failed is retried with growing delays; one that succeeded and is
+planned again anyway is delayed likewise, so that no mistake here becomes a hot loop.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ from tideline.ingest.landing.continuation import (
 )
 from tideline.ingest.landing.plan import Batch, plan_batch
 from tideline.ingest.operation.operation import Operation
+from tideline.wording import counted
 from tideline_operator.decide.actions import (
-    Action,
     Advise,
     Blocked,
+    PlannedAction,
     Priority,
     Start,
     Wait,
@@ -43,7 +44,7 @@ from tideline_operator.decide.actions import (
 )
 from tideline_operator.decide.due_services import basis_of, needs_of
 from tideline_operator.decide.observed import Observed, ObservedLanding, ObservedTable, WriterFate
-from tideline_operator.decide.operation import (
+from tideline_operator.decide.planned_operation import (
     create_operation,
     ingest_operation,
     restore_operation,
@@ -64,13 +65,13 @@ OBSERVE_RETRY_MS = 30_000
 TABLE_MISMATCH = "TableMismatch"
 NOT_ADOPTED = "NotAdopted"
 CHANGED_PAUSE_MS = 10_000
-"""After a failure, how long at most before other files, or a changed spec, are tried."""
+"""The longest delay after a failure before other files, or a changed spec, are tried."""
 
 
 def plan(
     table: ResolvedTable, status: LakeTableStatus, observed: Observed, now_ms: int
-) -> tuple[Action, ...]:
-    """Actions in the order in which they matter: what to start, what to wait for, what is stuck."""
+) -> tuple[PlannedAction, ...]:
+    """Actions in order of importance: what to start, what to wait for, what is blocked."""
     spec = table.spec
     blocked = _standstill(spec, observed)
     if blocked is not None:
@@ -81,7 +82,7 @@ def plan(
 
 
 def continuation_of(table: ResolvedTable, ingest: Ingest, observed: Observed) -> GoesOn | Refused:
-    """The checkpoint that an ingest goes on from, or why its spec does not go with it."""
+    """The checkpoint that an ingest goes on from, or why its spec does not match it."""
     seen = observed.landings.get(ingest.name, ObservedLanding())
     former = table.former_landings.get(ingest.name)
     uri = table.location.uri
@@ -99,7 +100,7 @@ def continuation_of(table: ResolvedTable, ingest: Ingest, observed: Observed) ->
 
 def batch_of(table: ResolvedTable, ingest: Ingest, observed: Observed, now_ms: int) -> Batch | None:
     """The next files of an ingest; None when its landing prefix was not looked at, or its spec does
-    not go with its checkpoint."""
+    not match its checkpoint."""
     seen = observed.landings.get(ingest.name)
     going_on = continuation_of(table, ingest, observed)
     if seen is None or seen.problem is not None or isinstance(going_on, Refused):
@@ -113,7 +114,7 @@ def batch_of(table: ResolvedTable, ingest: Ingest, observed: Observed, now_ms: i
     )
 
 
-def _order(action: Action) -> tuple[int, int]:
+def _order(action: PlannedAction) -> tuple[int, int]:
     match action:
         case Start():
             return 0, action.priority
@@ -126,7 +127,7 @@ def _order(action: Action) -> tuple[int, int]:
 
 
 def _standstill(spec: LakeTableSpec, observed: Observed) -> Blocked | None:
-    """What keeps the whole table from being worked on."""
+    """What blocks all work on the table."""
     if spec.suspend:
         return Blocked("Paused", "paused by spec.suspend or the annotation tideline.dev/paused")
     if observed.problem is not None:
@@ -149,7 +150,7 @@ def _look_again(observed: Observed, now_ms: int) -> tuple[Wait, ...]:
 
 
 def difference_of(spec: LakeTableSpec, table: ObservedTable) -> str | None:
-    """How the table at the location differs from the spec in what can never change."""
+    """How the table at the location differs from the spec in properties that can never change."""
     keys = spec.key_generator
     fields = (
         ("recordKey", list(spec.record_key), list(table.record_key)),
@@ -184,7 +185,7 @@ class _Planner:
         self._observed = observed
         self._now_ms = now_ms
 
-    def plan(self) -> list[Action]:
+    def plan(self) -> list[PlannedAction]:
         if self._spec.format is TableFormat.ICEBERG:
             return self._maintain()
         if self._observed.lacks_bucket:
@@ -194,46 +195,52 @@ class _Planner:
             reason = "there is no table at the location yet"
             return self._admit(create_operation(self._table), Priority.CREATE, reason)
         if self._observed.table is None and not self._spec.ingest:
-            message = "there is no table at the location, and neither spec.schema nor spec.ingest"
-            return [Blocked("NoTable", f"{message} to make one from")]
+            message = (
+                "there is no table at the location: give spec.schema or spec.ingest to create it"
+            )
+            return [Blocked("NoTable", message)]
         first = self._roll_back()
         if _has_start(first) or self._has_ending_writer():
             return first
         restore = self._restore()
         if restore:
-            # Until the table is where it ought to be, no service may build on it or clean it.
+            # Until the restore is done, no service may build on the table or clean it.
             return first + restore + ([] if _has_start(restore) else self._ingests())
         return first + self._savepoints() + self._ingests() + self._services()
 
-    def _maintain(self) -> list[Action]:
-        """An Iceberg table is only looked after; others create and write it."""
+    def _maintain(self) -> list[PlannedAction]:
+        """An Iceberg table is only maintained; other engines create and write it."""
         table = self._observed.iceberg
         if table is None:
             again = self._now_ms + OBSERVE_RETRY_MS
             return [
                 Blocked("TableMissing", self._missing(), exit_code=1),
-                Wait("", WaitKind.RETRY, again, "see whether somebody created the table"),
+                Wait("", WaitKind.RETRY, again, "look for the table again"),
             ]
         services = self._services()
         if table.files is None and table.count_at_ms is not None and not _has_start(services):
-            reason = "look at the files of the newest snapshot"
+            reason = "count the files of the newest snapshot"
             services.append(Wait("", WaitKind.SETTLE, table.count_at_ms, reason))
         return services
 
     def _missing(self) -> str:
         catalog = self._spec.catalog
         if catalog is not None:
-            return f"catalog {catalog.name} has no table {catalog.table} yet; others create it"
-        return f"there is no Iceberg table at {self._table.location.uri} yet; others create it"
+            missing = f"catalog {catalog.name} has no table {catalog.table} yet"
+        else:
+            missing = f"there is no Iceberg table at {self._table.location.uri} yet"
+        return f"{missing}; create it with the engine that writes it"
 
-    def _roll_back(self) -> list[Action]:
+    def _roll_back(self) -> list[PlannedAction]:
         pending = self._observed.table.pending if self._observed.table is not None else ()
         dead = tuple(instant.time for instant in pending if instant.is_dead)
         gone = tuple(one.writer for one in pending if one.fate is WriterFate.GONE)
-        actions: list[Action] = []
+        actions: list[PlannedAction] = []
         for instant in pending:
             if not instant.is_dead and instant.dead_at_ms is not None:
-                reason = f"see whether the writer of {instant.time} ({instant.action}) still lives"
+                reason = (
+                    f"check whether the writer of {instant.time} ({instant.action}) is still alive"
+                )
                 actions.append(Wait("", WaitKind.HEARTBEAT, instant.dead_at_ms + 1, reason))
         if dead and not self._observed.running:
             reason = f"the writer of {', '.join(dead)} is gone"
@@ -242,19 +249,19 @@ class _Planner:
         return actions
 
     def _has_ending_writer(self) -> bool:
-        """Whether what a dead driver left can be rolled back in a moment, so that nothing else
-        begins before; its heartbeat is a limit to that."""
+        """Whether what a dead driver left can be rolled back soon, so that nothing else starts
+        before; its heartbeat limits the wait."""
         pending = self._observed.table.pending if self._observed.table is not None else ()
         return any(instant.fate is WriterFate.ENDING for instant in pending)
 
-    def _restore(self) -> list[Action]:
+    def _restore(self) -> list[PlannedAction]:
         wanted, table = self._spec.restore_to, self._observed.table
         if wanted is None or table is None:
             return []
         target = table.savepoints.get(wanted, wanted)
         if target not in table.savepoints.values() or not is_instant_time(target):
             known = ", ".join(f"{name} ({time})" for name, time in table.savepoints.items())
-            message = f"spec.restoreTo names {wanted!r}, which is no savepoint; there are"
+            message = f"spec.restoreTo names {wanted!r}, which is not a savepoint; existing ones"
             return [Blocked("NoSavepoint", f"{message}: {known or 'none'}", exit_code=2)]
         basis = restore_basis(table.history, InstantTime(target))
         if basis is None:
@@ -262,8 +269,8 @@ class _Planner:
         operation = restore_operation(self._table, target, basis=basis)
         return self._admit(operation, Priority.RESTORE, f"spec.restoreTo is {wanted}")
 
-    def _savepoints(self) -> list[Action]:
-        """Make the first one missing; an instant has one savepoint, so a second one waits."""
+    def _savepoints(self) -> list[PlannedAction]:
+        """Make the first missing one; an instant has one savepoint, so a second one waits."""
         table = self._observed.table
         if table is None:
             return []
@@ -277,11 +284,11 @@ class _Planner:
                 return self._admit(operation, Priority.SAVEPOINT, "it is declared and missing")
         return []
 
-    def _services(self) -> list[Action]:
+    def _services(self) -> list[PlannedAction]:
         needs = needs_of(self._spec, self._status, self._observed, self._now_ms)
         return [action for need in needs for action in self._service(need)]
 
-    def _service(self, need: ServiceNeed) -> list[Action]:
+    def _service(self, need: ServiceNeed) -> list[PlannedAction]:
         if need.problem is not None:
             exit_code = need.problem.exit_code
             return [Blocked(need.problem.kind, need.reason, need.name, exit_code)]
@@ -300,19 +307,19 @@ class _Planner:
         return self._admit(operation, priority, need.reason, self._last_failure(operation))
 
     def _last_failure(self, operation: Operation) -> OperationStatus | None:
-        """How the last run of a service failed: newer instants are no reason to try sooner."""
+        """The last run of a service if it failed: newer instants are no reason to retry sooner."""
         runs = [item for item in self._status.operations if item.kind == operation.kind.value]
         return runs[-1] if runs and runs[-1].phase is OperationPhase.FAILED else None
 
-    def _ingests(self) -> list[Action]:
+    def _ingests(self) -> list[PlannedAction]:
         if self._spec.restore_to is not None:
-            message = "spec.restoreTo is set: nothing is taken in until it is removed"
+            message = "spec.restoreTo is set: nothing is ingested until it is removed"
             return [Blocked("Fenced", message)]
         if self._spec.fenced:
             return [Blocked("Fenced", "spec.fenced is set: nothing is written")]
         return [action for ingest in self._spec.ingest for action in self._ingest(ingest)]
 
-    def _ingest(self, ingest: Ingest) -> list[Action]:
+    def _ingest(self, ingest: Ingest) -> list[PlannedAction]:
         going_on = continuation_of(self._table, ingest, self._observed)
         if isinstance(going_on, Refused):
             return [Blocked(going_on.reason, going_on.message, ingest.name, exit_code=2)]
@@ -331,16 +338,18 @@ class _Planner:
         if batch is None or not batch.files:
             if batch is None or batch.settled_at_ms is None:
                 return self._next_look(ingest, seen)
-            reason = f"{batch.unsettled_files} files may still be being written"
+            reason = f"{counted(batch.unsettled_files, 'file')} may not be completely written yet"
             return [Wait(ingest.name, WaitKind.SETTLE, batch.settled_at_ms, reason)]
         operation = ingest_operation(
             self._table, ingest, batch.files, generation=going_on.generation
         )
-        waiting = f" of {len(batch.files) + batch.backlog_files}" if batch.backlog_files else ""
-        reason = f"{len(batch.files)}{waiting} new files"
+        total = len(batch.files) + batch.backlog_files
+        reason = counted(total, "new file")
+        if batch.backlog_files:
+            reason = f"{len(batch.files):,} of {reason}"
         return self._admit(operation, Priority.INGEST, reason)
 
-    def _next_look(self, ingest: Ingest, seen: ObservedLanding | None) -> list[Action]:
+    def _next_look(self, ingest: Ingest, seen: ObservedLanding | None) -> list[PlannedAction]:
         """Wait for the trigger. A prefix that was looked at just now counts as polled now."""
         status = self._status.ingest.get(ingest.name)
         table = self._observed.table
@@ -363,10 +372,10 @@ class _Planner:
         priority: Priority,
         reason: str,
         failed: OperationStatus | None = None,
-    ) -> list[Action]:
-        """Start it, unless one is running or it has to wait after what happened last.
+    ) -> list[PlannedAction]:
+        """Start it, unless one is running or it has to wait after the last attempt.
 
-        `failed` is a failure that counts for it although it was another operation's.
+        `failed` is a failure of another operation that counts for this one as well.
         """
         if self._observed.running:
             return []
@@ -376,7 +385,7 @@ class _Planner:
         if retry_at is not None and retry_at.ms > self._now_ms:
             again = "try the next files"
             if last is not None:
-                again = "try again" if last.phase is OperationPhase.FAILED else "look again"
+                again = "retry" if last.phase is OperationPhase.FAILED else "look again"
             subject = operation.subject or str(operation.kind)
             waited_for = last.id if last is not None else operation.id
             return [Wait(subject, WaitKind.RETRY, retry_at.ms, again, operation_id=waited_for)]
@@ -384,7 +393,7 @@ class _Planner:
         return [Start(operation, priority, reason, attempt)]
 
     def _pause_of(self, operation: Operation) -> Timestamp | None:
-        """After a failure of another operation on the same subject: its pause, cut short."""
+        """After a failure of another operation on the same subject: its pause, shortened."""
         for item in reversed(self._status.operations):
             if (item.kind, item.subject) != (operation.kind.value, operation.subject):
                 continue
@@ -395,5 +404,5 @@ class _Planner:
         return None
 
 
-def _has_start(actions: list[Action]) -> bool:
+def _has_start(actions: list[PlannedAction]) -> bool:
     return any(isinstance(action, Start) for action in actions)

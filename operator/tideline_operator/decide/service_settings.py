@@ -1,7 +1,7 @@
-"""The service part of a LakeTable in Hudi's words: settings, names, and which services run.
+"""The service part of a LakeTable as Hudi's settings, and which services run.
 
-What a spec says in fields of its own comes first, `spec.properties` over it. A service that the
-resource has no field for is looked after where `spec.properties` switch it on.
+`spec.properties` override what a spec says in fields of its own. A service that the resource has no
+field for runs where `spec.properties` switch it on.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tideline.hudi.services.cleaning.config import CleaningPolicy
 from tideline.hudi.services.registry import ROLLBACK, TableService, all_services
-from tideline.hudi.table.table_config import TIMEZONE
+from tideline.hudi.table.table_config import TIMEZONE, TableType
 from tideline.iceberg.service import IcebergService
 from tideline_operator.decide.iceberg_settings import ICEBERG_SPEC_NAMES
-from tideline_operator.resources.lake_table import LakeTableSpec, TableType
-from tideline_operator.resources.services import CleaningPolicy, ServiceMode, Services
+from tideline_operator.resources.lake_table import LakeTableSpec
+from tideline_operator.resources.services import ServiceMode, Services
 
 INLINE_SERVICES_OFF: Mapping[str, str] = {
     name: "false" for service in all_services() for name in service.inline_settings
 }
-"""For every write of ours: services are operations of their own."""
+"""For each of our writes: services are operations of their own."""
 
 _SERVICES_ENABLED = "hoodie.table.services.enabled"
 _RETENTION = {
@@ -51,9 +52,9 @@ def spec_name(service: TableService | IcebergService) -> str:
 
 
 def wanted_services(spec: LakeTableSpec) -> tuple[TableService, ...]:
-    """The services that are to be looked after, in the order in which they run; of a Hudi table.
+    """The services of a Hudi table that the operator runs, in the order in which they run.
 
-    Rollback is none of them: dead writers are rolled back before anything else, wanted or not.
+    Rollback is not one of them: dead writers are always rolled back first.
     """
     switched_off = spec.properties.get(_SERVICES_ENABLED, "").lower() == "false"
     if spec.services.mode is ServiceMode.OFF or switched_off:

@@ -1,4 +1,4 @@
-"""Whether a table service is due, and why: from the timeline and what its instants say. Pure.
+"""Whether a table service is due, and why: from the timeline and the content of its instants. Pure.
 
 The triggers are the services' own (`TableService.due`), fed with what was observed, so the plan
 that an operation makes later agrees with them. Nothing here lists files. A service is due when
@@ -7,9 +7,9 @@ that an operation makes later agrees with them. Nothing here lists files. A serv
 2. `spec.rerun` has a number for it that has not been run, or
 3. its trigger says so.
 
-What the table's nature refuses (`Adoption.left_out`) is never due, and says why.
+A service that the table's nature refuses (`Adoption.left_out`) is never due, and says why.
 
-Ingests go first, unless waiting would hurt: a compaction that is due (log files pile up) and a
+Ingests go first, unless waiting would do harm: a compaction that is due (log files pile up) and a
 service that would have been due `PATIENCE_COMMITS` writes ago are urgent.
 """
 
@@ -37,7 +37,7 @@ from tideline_operator.resources.lake_table import LakeTableSpec
 from tideline_operator.resources.status import LakeTableStatus, ServiceStatus
 
 PATIENCE_COMMITS = 5
-"""For how many writes of ingests a service that is due lets them go first."""
+"""For how many writes of ingests a due service waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class ServiceNeed:
     """Whether a service is due, and why. `name` is what the resource calls it.
 
     `resumes` are plans of dead runs; `rerun` is the number of the run that was asked for;
-    `problem` is the error that keeps its trigger from being asked.
+    `problem` is the error that its trigger raised.
     """
 
     service: TableService | IcebergService
@@ -64,12 +64,12 @@ class ServiceNeed:
 def service_needs(
     spec: LakeTableSpec, status: LakeTableStatus, table: ObservedTable, now_ms: int
 ) -> tuple[ServiceNeed, ...]:
-    """Of every service that is wanted, whether it is due; in the order in which they run."""
+    """For every wanted service, whether it is due; in the order in which they run."""
     return tuple(_need(item, spec, status, table, now_ms) for item in wanted_services(spec))
 
 
 def newest_instant(history: TableHistory) -> str:
-    """The newest instant of the timeline in any state: what a plan made now works from."""
+    """The newest instant of the timeline in any state: what a plan made now is based on."""
     newest = history.timeline.newest_time()
     return "" if newest is None else str(newest)
 
@@ -77,8 +77,8 @@ def newest_instant(history: TableHistory) -> str:
 def restore_basis(history: TableHistory, target: InstantTime) -> str | None:
     """The newest instant that a restore to `target` has to undo; None when there is nothing to do.
 
-    What ran after a restore stays, such as services beside the fence. But a commit of one of our
-    ingests can only be there because `restoreTo` was taken away in between: now it is wanted anew.
+    What ran after a restore stays, such as services while the table is fenced. But a commit of one
+    of our ingests shows that `restoreTo` was removed in between: the restore is wanted again.
     """
     unfinished = history.timeline.of(Action.RESTORE).pending().last()
     if unfinished is not None:
@@ -104,10 +104,10 @@ def _need(
     pending = [item for item in table.pending if item.service == service]
     idle = tuple(item.time for item in pending if item.is_idle)
     if idle:
-        reason = f"the plan {', '.join(idle)} is still to be executed"
+        reason = f"the plan {', '.join(idle)} is not executed yet"
         return ServiceNeed(service, True, reason, is_urgent=True, resumes=idle)
     if pending:
-        return ServiceNeed(service, False, f"{pending[0].time} is being executed elsewhere")
+        return ServiceNeed(service, False, f"another process is executing {pending[0].time}")
     settings = {**table.history.properties, **service_settings(spec)}
     wanted = spec.rerun.get(name, 0)
     if wanted > known.rerun:
@@ -129,7 +129,7 @@ def _ask(
     known: ServiceStatus,
     now_ms: int,
 ) -> Due | NotDue:
-    """Why the trigger of a service says yes, or why not. Raises ConfigError, CorruptTableError."""
+    """The answer of a service's trigger, with the reason. Raises ConfigError, CorruptTableError."""
     found, pace = service.due(ObservedFacts(table, now_ms), Settings(settings)), service.pace
     if isinstance(found, NotDue) or pace is None or known.last_run is None:
         return found

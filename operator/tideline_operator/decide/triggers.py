@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tideline.ingest.landing.continuation import newest_of
 from tideline_operator.decide.observed import ObservedTable
-from tideline_operator.decide.operation import once_number
+from tideline_operator.decide.planned_operation import once_number
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.lake_table import LakeTableSpec
 from tideline_operator.resources.schedule import Duration
@@ -42,7 +42,7 @@ def next_poll_ms(
     if ingest.trigger.once and drained is not None and drained >= once_number(spec, ingest):
         return None
     if status is None or status.polled_at is None:
-        # Nothing remembered: a cron trigger waits for its next time, the others look at once.
+        # Not polled yet: a cron trigger waits for its next time, the others look at once.
         return now_ms if ingest.trigger.cron is None else ingest.trigger.cron.next_after(now_ms)
     if status.lag_files > 0 or status.unsettled_files > 0:
         return now_ms

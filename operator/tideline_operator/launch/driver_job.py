@@ -2,12 +2,12 @@
 
 1. Work that moves rows gets a driver that starts executors; all other work gets one small pod in
    which no Java runs and which has no access to the Kubernetes API.
-2. The pod is laid out in three layers: what we propose, what `spec.podTemplate` says, what has to
-   be so. Executors are made from a template of the same three layers.
+2. The pod is composed of three layers: our defaults, `spec.podTemplate`, and what is required.
+   Executors are made from a template of the same three layers.
 3. Credentials appear as references to the Secret of the LakeStore and nowhere else.
 
-There is never a second driver for one operation: the pod is not restarted, the Job does not try
-again, a pod that is going away is not replaced, and a disruption fails the Job.
+There is never a second driver for one operation: the pod is not restarted, the Job does not retry,
+a pod that is terminating is not replaced, and a disruption fails the Job.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CA_BUNDLE_PATH = "/etc/tideline/ca/ca.crt"
 TERMINATION_LOG = "/dev/termination-log"
 ENGINE_UID = 185
 CONFIG_MAP_BYTES_MAX = 1_000_000
-"""A little less than what Kubernetes takes."""
+"""A little less than the limit of Kubernetes."""
 
 _NAME_LENGTH_MAX = 63
 _SPARK_PODS_KEY = "spark-pods.json"
@@ -67,7 +67,7 @@ _TMP = {"name": "tmp", "emptyDir": {}}
 
 @dataclass(frozen=True, slots=True)
 class LaunchSettings:
-    """What is the same for every Job. `grace_s` is what a stopped driver gets to undo its write."""
+    """The same for every Job. `grace_s` is how long a stopped driver may take to undo its write."""
 
     image: str
     pull_policy: str = "IfNotPresent"
@@ -86,7 +86,7 @@ class _StoreSecrets:
 
 
 def job_name(operation_id: str, attempt: int) -> str:
-    """The name of an attempt's Job; cut at the front, its end tells operations apart."""
+    """The name of an attempt's Job; cut at the front, because its end identifies the operation."""
     return f"{operation_id}-{attempt}"[-_NAME_LENGTH_MAX:].lstrip("-")
 
 
@@ -101,7 +101,7 @@ def moves_rows(operation: Operation) -> bool:
 
 
 def memory_asked_bytes(operation: Operation, table: ResolvedTable) -> int:
-    """What the operation's pods may ask for together."""
+    """Memory that the operation's pods may ask for together."""
     resources = table.spec.resources
     driver = memory_bytes(resources.driver.memory)
     if operation.kind is OperationKind.REWRITE_POSITION_DELETES:
@@ -122,7 +122,7 @@ def driver_job(
 ) -> Manifest:
     """The Job that carries `operation` out; `owner` is the LakeTable as the API server has it.
 
-    Raises ConfigError naming the field that no pod can be made of.
+    Raises ConfigError naming the field that makes a pod impossible.
     """
     job: Manifest = {
         "apiVersion": "batch/v1",
@@ -173,7 +173,7 @@ def operation_config_map(
     size = sum(len(text.encode()) for text in data.values())
     if size > CONFIG_MAP_BYTES_MAX:
         raise ConfigError(
-            f"the operation has {size:,} bytes, a Job can be given {CONFIG_MAP_BYTES_MAX:,}: lower "
+            f"the operation has {size:,} bytes, a ConfigMap holds {CONFIG_MAP_BYTES_MAX:,}: lower "
             "maxFilesPerCommit of the ingest"
         )
     return {
@@ -266,7 +266,7 @@ def _driver_template(
 def _executor_template(
     operation: Operation, table: ResolvedTable, settings: LaunchSettings
 ) -> Manifest:
-    """What Spark completes: image, arguments, sizes and the restart policy are its own to set."""
+    """Completed by Spark, which sets image, arguments, sizes and the restart policy."""
     required = _required(operation, table, EXECUTOR_ROLE, _store_secrets(table))
     engine_container(required)["command"] = None
     return _layered(_proposed(settings, has_api_access=False), table, required)
@@ -279,8 +279,8 @@ def _layered(proposed: Manifest, table: ResolvedTable, required: Manifest) -> Ma
 
 
 def _proposed(settings: LaunchSettings, *, has_api_access: bool) -> Manifest:
-    """What `spec.podTemplate` may change: whatever satisfies the restricted Pod Security Standard,
-    on a file system that is read-only but for /tmp."""
+    """Defaults that `spec.podTemplate` may change: they satisfy the restricted Pod Security
+    Standard, on a file system that is read-only except for /tmp."""
     return {
         "spec": {
             "serviceAccountName": settings.service_account,
@@ -313,7 +313,7 @@ def _proposed(settings: LaunchSettings, *, has_api_access: bool) -> Manifest:
 def _required(
     operation: Operation, table: ResolvedTable, role: str, secrets: _StoreSecrets
 ) -> Manifest:
-    """What has to be so in drivers and executors."""
+    """What is required in drivers and executors."""
     variables = [{"name": "HOME", "value": "/tmp"}]
     mounts: list[Manifest] = [{"name": "tmp", "mountPath": "/tmp"}]
     volumes: list[Manifest] = []
@@ -348,11 +348,11 @@ def _driver_variables(operation: Operation, settings: LaunchSettings) -> list[Ma
             "POD_NAMESPACE": "metadata.namespace",
             "POD_IP": "status.podIP",
         }
-    told = [
+    downward = [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
         for name, path in fields.items()
     ]
-    return variables + told
+    return variables + downward
 
 
 def _from_secret(key: str, secret: str) -> Manifest:
@@ -378,7 +378,7 @@ def _spark_memory_bytes(text: str, field: str) -> int:
     size_bytes = memory_bytes(text)
     if size_bytes < MEMORY_BYTES_MIN:
         raise ConfigError(
-            f"{field}: {text} is too little for Java and Python together; "
+            f"{field}: {text} is not enough for Java and Python together; "
             f"give at least {memory_text(MEMORY_BYTES_MIN)}"
         )
     return size_bytes
@@ -404,7 +404,7 @@ def _store_secrets(table: ResolvedTable) -> _StoreSecrets:
 
 
 def _in_pod(operation: Operation) -> Operation:
-    """The operation with the authorities' file where the pod has it."""
+    """The operation with the path that the CA file has in the pod."""
     table = replace(operation.table, location=_place_in_pod(operation.table.location))
     work = operation.work
     if isinstance(work, IngestFiles):

@@ -1,10 +1,12 @@
 """Starting an operation as a Job, and stopping it.
 
-1. The Job; one of that name means that the operation was started before. 2. The ConfigMap with the
-operation, owned by the Job, so that it goes when the Job goes; until then the Job's pod waits.
+1. The Job; one of that name means that the operation was started before.
+2. The ConfigMap with the operation, owned by the Job and deleted with it; until it exists the Job's
+   pod waits.
 
-A death between 1 and 2 is made good by starting once more: whoever has not seen both made does that
-before anything else. So the operator needs no right on ConfigMaps but to create them.
+After a death between 1 and 2 the operation is started once more: a controller that has not seen
+both created does that before anything else. So the operator only needs the right to create
+ConfigMaps.
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ from tideline_operator.resources.resolved import ResolvedTable
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The operation's Job is there; `is_new` when this call made it."""
+    """The operation's Job exists; `is_new` when this call created it."""
 
     is_new: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """The operation cannot be started as things are: the message says what to change."""
+class StartRefused:
+    """The operation cannot be started: the message says what to change."""
 
     message: str
 
@@ -42,7 +44,7 @@ class Refused:
 class JobLauncher:
     """Starts and stops the Jobs of operations.
 
-    Raises ApiUnavailableError: trying again may help.
+    Raises ApiUnavailableError: a retry may help.
     """
 
     def __init__(self, api: KubeApi, settings: LaunchSettings) -> None:
@@ -55,7 +57,7 @@ class JobLauncher:
 
     def ensure_started(
         self, operation: Operation, table: ResolvedTable, attempt: int, owner: Manifest
-    ) -> Started | Refused:
+    ) -> Started | StartRefused:
         """Start an attempt at `operation` unless it was started before.
 
         `owner` is the LakeTable as the API server has it.
@@ -68,28 +70,27 @@ class JobLauncher:
             )
             job = driver_job(operation, table, attempt, owner=owner, settings=settings)
         except ConfigError as error:
-            return Refused(str(error))
+            return StartRefused(str(error))
         name = job_name(operation.id, attempt)
         try:
             made = self._api.create(JOBS, job, namespace)
         except ApiRefusedError as error:
-            return Refused(error.message)
+            return StartRefused(error.message)
         started = made.object if isinstance(made, Created) else self._api.get(JOBS, name, namespace)
         if started is None:
-            # Deleted just now: whoever looks at it next finds that out.
+            # Deleted just now: the next turn notices.
             return Started(is_new=False)
         try:
             self._api.create(CONFIG_MAPS, _owned_by(content, started), namespace)
         except ApiRefusedError as error:
             self._api.delete(JOBS, name, namespace)
-            return Refused(error.message)
+            return StartRefused(error.message)
         return Started(is_new=isinstance(made, Created))
 
     def stop(self, namespace: str, name: str) -> bool:
         """Stop a Job: its driver gets SIGTERM and the grace period to undo its write.
 
-        The Job stays, as one that is being deleted, until its pod is gone. False when there is no
-        such Job.
+        The Job stays, in deletion, until its pod has ended. False when there is no such Job.
         """
         return self._api.delete(JOBS, name, namespace, propagation="Foreground")
 

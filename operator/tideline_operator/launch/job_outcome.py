@@ -1,9 +1,9 @@
-"""What became of an operation's Job, read off the Job and its pods. Pure.
+"""What became of an operation's Job, from the Job and its pods. Pure.
 
-1. A driver that ended and left its result as termination message: that result counts.
+1. A driver that ended with its result as termination message: that result counts.
 2. A driver that ended without one, or a Job that failed without a driver: the operation is lost,
    and the message says what Kubernetes knows about it.
-3. Anything else is still under way; what keeps it from starting is told.
+3. Anything else is still under way; the message says what prevents its start.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tideline_operator.launch.driver_job import (
 
 _JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 _OUT_OF_MEMORY = "OOMKilled"
-# What does not mend itself within a moment: somebody has to change something.
+# What does not resolve itself quickly: a user has to change something.
 _STUCK = (
     "ErrImagePull",
     "ImagePullBackOff",
@@ -44,10 +44,10 @@ _MESSAGE_LENGTH_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class Active:
-    """Not ended. `is_stuck`: it will not get on before somebody changes something.
+    """Not ended. `is_stuck`: it makes no progress until a user changes something.
 
-    `waits_since_ms` is since when it has had no driver that runs, or a driver without executors
-    although some were asked for; None while neither is so.
+    `waits_since_ms` is since when it has had no running driver, or a driver without executors
+    although some were requested; None otherwise.
     """
 
     message: str
@@ -76,8 +76,8 @@ JobOutcome = Active | Ended | Lost
 def outcome_of(
     job: Manifest, pods: Iterable[Manifest], events: Sequence[Manifest] = ()
 ) -> JobOutcome:
-    """What became of `job`. `pods` may hold those of others; `events` are the Job's own, which tell
-    why it has no pod."""
+    """What became of `job`. `pods` may include those of others; `events` are the Job's own, which
+    explain why it has no pod."""
     everyone = tuple(pods)
     driver = _driver_of(job, everyone)
     failure = _condition(job, "Failed") or _condition(job, "FailureTarget")
@@ -89,7 +89,7 @@ def outcome_of(
         return Lost(_lost_message(driver, failure))
     if driver is None:
         if _condition(job, "Complete") is not None:
-            return Lost("its pod is gone, and with it the result")
+            return Lost("its pod was deleted, and with it the result")
         return _without_pod(job, events)
     if has_ended(driver):
         return Lost(_lost_message(driver, failure))
@@ -97,7 +97,7 @@ def outcome_of(
 
 
 def has_ended(pod: Manifest) -> bool:
-    """Whether nothing of a pod runs any more."""
+    """Whether all containers of a pod have ended."""
     return _phase(pod) in ("Succeeded", "Failed")
 
 
@@ -108,7 +108,7 @@ def may_start_pods(job: Manifest) -> bool:
 
 
 def driver_uid(job: Manifest, pods: Iterable[Manifest]) -> str:
-    """What tells the Job's driver pod from all others; empty when there is none."""
+    """The uid of the Job's driver pod; empty when there is none."""
     driver = _driver_of(job, pods)
     return "" if driver is None else str(driver["metadata"].get("uid", ""))
 
@@ -140,7 +140,7 @@ def _executors_of(job: Manifest, pods: Iterable[Manifest]) -> list[Manifest]:
 
 
 def _ended(driver: Manifest, job: Manifest) -> Ended | Lost | None:
-    """How its container ended, None while it has not."""
+    """How its container ended; None while it runs."""
     end = _container(driver).get("state", {}).get("terminated")
     if end is None:
         return None
@@ -161,7 +161,8 @@ def _result(text: str) -> OperationResult | None:
 
 def _lost_message(driver: Manifest | None, failure: Manifest | None) -> str:
     if driver is None:
-        return f"its pod is gone: {_condition_text(failure)}" if failure else "its pod is gone"
+        gone = "its pod was deleted"
+        return f"{gone}: {_condition_text(failure)}" if failure else gone
     status = driver.get("status", {})
     end = _container(driver).get("state", {}).get("terminated", {})
     parts = []
@@ -176,11 +177,11 @@ def _lost_message(driver: Manifest | None, failure: Manifest | None) -> str:
         parts.append(_condition_text(disruption))
     if failure is not None and failure.get("reason") == "DeadlineExceeded":
         parts.append(_condition_text(failure))
-    return _short("; ".join(parts) or "its pod ended without a word")
+    return _short("; ".join(parts) or "its pod ended without a message")
 
 
 def _out_of_memory() -> str:
-    return "its pod was OOMKilled: give spec.resources.driver.memory more"
+    return "its pod was OOMKilled: raise spec.resources.driver.memory"
 
 
 def _exit_text(end: Manifest) -> str:
@@ -197,16 +198,16 @@ def _without_pod(job: Manifest, events: Sequence[Manifest]) -> Active:
     since_ms = _created_ms(job)
     warnings = [event for event in events if event.get("type") == "Warning"]
     if not warnings:
-        return Active("waits for its pod", is_started=False, waits_since_ms=since_ms)
+        return Active("waiting for its pod", is_started=False, waits_since_ms=since_ms)
     newest = max(warnings, key=_happened_at)
     text = _joined(newest.get("reason", ""), newest.get("note") or newest.get("message", ""))
-    # Each pod that is refused has a name of its own, and the reason would look new each time.
+    # Each refused pod has another name, and the reason would look new each time.
     text = re.sub(re.escape(job["metadata"]["name"]) + "-[a-z0-9]{5}\\b", "its pod", text)
     return Active(_short(f"has no pod: {text}"), False, is_stuck=True, waits_since_ms=since_ms)
 
 
 def _happened_at(event: Manifest) -> str:
-    """When an event happened last; the two kinds of events say so in different fields."""
+    """When an event last happened; the two kinds of events have different fields for it."""
     series = event.get("series") or {}
     times = ("deprecatedLastTimestamp", "lastTimestamp", "eventTime")
     return str(series.get("lastObservedTime") or next(filter(None, map(event.get, times)), ""))
@@ -223,18 +224,18 @@ def _under_way(driver: Manifest, executors: Sequence[Manifest]) -> Active:
 
 
 def _with_executors(executors: Sequence[Manifest]) -> Active:
-    """A driver that runs. With one executor it gets on, if slowly, whatever keeps the others."""
+    """A running driver. With one executor it makes progress, even if the others do not start."""
     waiting = [pod for pod in executors if _phase(pod) == "Pending"]
     if not waiting or any(_phase(pod) == "Running" for pod in executors):
         return Active("is running", is_started=True)
     first = min(waiting, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
     text, is_stuck = _why_not_running(first)
-    message = _short(f"executor {first['metadata']['name']} does not start: {text}")
+    message = _short(f"executor {first['metadata']['name']} has not started: {text}")
     return Active(message, True, is_stuck, waits_since_ms=_created_ms(first))
 
 
 def _why_not_running(pod: Manifest) -> tuple[str, bool]:
-    """What a pod waits for, and whether somebody has to do something about it."""
+    """What a pod waits for, and whether a user has to do something about it."""
     scheduled = _condition(pod, "PodScheduled", wanted="False")
     if scheduled is not None:
         return _condition_text(scheduled), scheduled.get("reason") == "Unschedulable"

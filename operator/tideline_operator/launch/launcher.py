@@ -1,4 +1,4 @@
-"""What a launcher is: start an operation, hear how it goes, end."""
+"""The interface of a launcher: start an operation, receive its events, stop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tideline.ingest.operation.result import OperationResult
 
 @dataclass(frozen=True, slots=True)
 class Progressed:
-    """An operation says what it is doing."""
+    """A running operation reports progress."""
 
     operation_id: str
     text: str
@@ -19,14 +19,14 @@ class Progressed:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """An operation has ended, well or not."""
+    """An operation has ended, in success or failure."""
 
     result: OperationResult
 
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """Whoever carried the operation out is gone without an answer."""
+    """The process of the operation ended without a result."""
 
     operation_id: str
     message: str
@@ -36,23 +36,23 @@ LauncherEvent = Progressed | Finished | Died
 
 
 class Launcher(Protocol):
-    """Carries out operations somewhere else."""
+    """Carries out operations in another process."""
 
     def start(self, operation: Operation) -> None:
-        """Begin. Starting one that runs already changes nothing."""
+        """Start it. Starting a running one again changes nothing."""
         ...
 
     @property
     def running(self) -> frozenset[str]:
-        """Ids of the operations that have been started and not reported ended."""
+        """Ids of the operations that were started and have not ended."""
         ...
 
     def next_event(self, timeout_s: float) -> LauncherEvent | None:
-        """The next thing that happened, or None when nothing did in time."""
+        """The next event, or None when there is none in time."""
         ...
 
     def abandon(self) -> None:
-        """Give up what runs, undoing it if there is time."""
+        """Abort the running operation, undoing it if there is time."""
         ...
 
     def close(self) -> None:

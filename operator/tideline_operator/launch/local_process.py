@@ -1,7 +1,7 @@
-"""One persistent worker process beside us: `python -m tideline.cli.worker`.
+"""One persistent worker process: `python -m tideline.cli.worker`.
 
 The worker keeps its Spark session warm from one operation to the next, so that fifty commits cost
-fifty writes and one start of Java. It runs in a session of its own, so Ctrl-C reaches only us. A
+fifty writes and one start of Java. It runs in its own session, so Ctrl-C does not reach it. A
 worker that dies is reported, with the end of its log, and the next operation gets a new one.
 """
 
@@ -35,7 +35,7 @@ _LOG_TAIL_LINES = 8
 class LocalProcessLauncher:
     """Runs operations one after the other in one worker process; see `Launcher`.
 
-    `locations` are all stores the worker will meet: Spark wants to know them when it starts.
+    `locations` are all stores that the worker will use: Spark needs them when it starts.
     `inherited` are file descriptors that stay open as long as a worker lives.
     """
 
@@ -156,7 +156,7 @@ class LocalProcessLauncher:
         try:
             process.wait(grace_s)
         except subprocess.TimeoutExpired:
-            # The worker leads a process group of its own, with Java and Python tasks in it.
+            # The worker leads its own process group, which contains Java and Python tasks.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()

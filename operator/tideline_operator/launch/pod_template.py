@@ -1,8 +1,8 @@
-"""Pod templates laid over one another: ours, the user's `spec.podTemplate`, and ours again. Pure.
+"""Overlaying pod templates: our defaults, the user's `spec.podTemplate`, what we require. Pure.
 
-Mappings merge key by key, containers by their name. A volume or a variable takes the place of the
-one of its name, a mount of the one at its path, a port of the one of its number. Of lists of plain
-values the upper one counts; other lists (tolerations) are joined.
+Mappings merge key by key, containers by name. A volume or a variable replaces the one of its name,
+a mount the one at its path, a port the one of its number. Of lists of plain values the upper one
+counts; other lists (tolerations) are joined.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def checked_template(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def overlay(lower: Any, upper: Any, field: str = "") -> Any:
-    """`upper` over `lower`: what the upper one says wins; None takes a field out."""
+    """`upper` over `lower`: the upper one wins; None removes a field."""
     if isinstance(lower, Mapping) and isinstance(upper, Mapping):
         merged = dict(lower)
         for name, value in upper.items():
@@ -98,4 +98,4 @@ def _check_items(items: Any, identity: str, field: str) -> None:
         if not isinstance(item, Mapping):
             raise ConfigError(f"{field}[{number}]: must be a mapping")
         if identity not in item:
-            raise ConfigError(f"{field}[{number}].{identity}: is needed")
+            raise ConfigError(f"{field}[{number}].{identity}: is required")

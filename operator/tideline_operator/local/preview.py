@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tideline.clock import Clock
-from tideline_operator.decide.actions import Action, Blocked, Start
+from tideline_operator.decide.actions import Blocked, PlannedAction, Start
 from tideline_operator.decide.planner import plan
 from tideline_operator.local.status_file import read_status
 from tideline_operator.observe.observation import Observer
@@ -25,17 +25,17 @@ class TablePreview:
     """What a run would do first with one table, and what it would wait for."""
 
     table: str
-    actions: tuple[Action, ...]
+    actions: tuple[PlannedAction, ...]
     now_ms: int
 
     @property
     def exit_code(self) -> int:
-        """What a run would end with because of what stands in its way; 0 for nothing."""
+        """The exit code of a run because of what blocks it; 0 for nothing."""
         codes = (item.exit_code for item in self.actions if isinstance(item, Blocked))
         return max(codes, default=0)
 
     def lines(self) -> list[str]:
-        """The preview as people read it."""
+        """The preview for people."""
         starts = [item for item in self.actions if isinstance(item, Start)]
         if not starts:
             return [f"{self.table}  {line}" for line in describe_rest(self.actions, self.now_ms)]

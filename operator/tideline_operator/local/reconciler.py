@@ -1,10 +1,10 @@
-"""The embedded reconciler: look, plan, do one thing, look again, until told to stop.
+"""The embedded reconciler: look, plan, do one thing, look again, until a signal.
 
-One operation at a time, the tables in turn. Every round starts from a fresh look at the table; the
-status files only save looking too often and trying again too soon.
+One operation at a time, one table after the other. Every round starts from a fresh look at the
+table; the status files only prevent looking too often and retrying too soon.
 
-With `once` it ends when nothing is due: files that may still be being written are waited for, and
-what is safe to retry is tried a few times.
+With `once` it ends when nothing is due: it waits for files that may not be completely written yet,
+and retries a few times what is safe to retry.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from types import FrameType
 from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
-from tideline_operator.decide.actions import Action, Blocked, Start, Wait, WaitKind
+from tideline_operator.decide.actions import Blocked, PlannedAction, Start, Wait, WaitKind
 from tideline_operator.decide.planner import plan
 from tideline_operator.launch.launcher import Died, Finished, Launcher, Progressed
 from tideline_operator.local.run_lock import RunLock
@@ -42,7 +42,7 @@ ONCE_SETTLE_ROUNDS_MAX = 30
 _EVENT_TIMEOUT_S = 0.2
 _WATCH_S = 2.0
 RESYNC_MS = 300_000
-"""A table is looked at this often even when nothing is waited for."""
+"""A table is looked at this often even when there is nothing to wait for."""
 IDLE_WORKER_MS = 600_000
 
 
@@ -55,7 +55,7 @@ class _Round:
 
 
 class Reconciler:
-    """Keeps the tables as their resources say. `run` returns an exit code."""
+    """Keeps the tables as their resources declare them. `run` returns an exit code."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Reconciler:
         if self._stop.is_set():
             self._abandoned = True
         elif self._launcher.running:
-            self._reporter.note("stopping after the operation under way; once more abandons it")
+            self._reporter.note("stopping after this operation; a second signal abandons it")
         self._signal = number
         self._stop.set()
 
@@ -129,7 +129,7 @@ class Reconciler:
                 break
         return found
 
-    def _look(self, table: ResolvedTable) -> tuple[Action, ...]:
+    def _look(self, table: ResolvedTable) -> tuple[PlannedAction, ...]:
         """Observe and plan; the status is kept."""
         status = self._statuses.get(table.name)
         if status is None:
@@ -213,7 +213,7 @@ class Reconciler:
         return True
 
     def _exit_code(self) -> int:
-        """The code of what is left undone; the gravest (usage, then data) first."""
+        """The code of what is left undone; the most severe (usage, then data) first."""
         codes: set[int] = set()
         for table in self._files.tables:
             codes |= {item.exit_code for item in self._blocked.get(table.name, ())}

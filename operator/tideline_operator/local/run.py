@@ -41,7 +41,7 @@ STATE_FOLDER = ".tideline"
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(STATE_FOLDER),
     show_default=True,
-    help="Folder for status and logs. Losing it loses nothing.",
+    help="Folder for status and logs; it can be deleted.",
 )
 @click.option(
     "--dry-run", is_flag=True, help="Say what would be started first; change nothing, then end."
@@ -52,9 +52,9 @@ def run_command(
 ) -> int:
     """Keep the tables in FILE as they declare, with local processes.
 
-    Takes in what arrives in the landing prefixes, rolls back what dead writers left, runs the table
-    services that are due, and says what it did and what comes next. Ctrl-C lets the operation under
-    way finish; a second one abandons it. Credentials come from the environment.
+    Ingests what arrives in the landing prefixes, rolls back what dead writers left, runs the table
+    services that are due, and reports what it did and what comes next. Ctrl-C lets the operation
+    under way finish; a second one abandons it. Credentials come from the environment.
     """
     files = TableFiles(paths, ca_bundle=os.environ.get("AWS_CA_BUNDLE"))
     if dry_run:
@@ -95,7 +95,7 @@ def _reporter(as_json: bool) -> Reporter:
 
 
 def _places(files: TableFiles) -> tuple[Place, ...]:
-    """What Spark itself must reach. Tasks on Iceberg tables use clients of ours."""
+    """The places that Spark itself must reach. Tasks on Iceberg tables use our clients."""
     tables = (table for table in files.tables if table.spec.format is TableFormat.HUDI)
     places = [place for table in tables for place in (table.location, *table.landings.values())]
     return tuple(dict.fromkeys(place for place in places if place.uri))

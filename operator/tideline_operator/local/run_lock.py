@@ -1,7 +1,7 @@
 """At most one `tideline run` for a table in a state folder: a second one would do the same work.
 
-The lock belongs to an open file that the worker process inherits. So it lasts until both are gone:
-should this process be killed, the next one waits for the worker to notice.
+The lock belongs to an open file that the worker process inherits. So it lasts until both have
+ended: when this process is killed, the next one waits for the worker to notice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PAUSE_S = 0.1
 
 
 class RunLock:
-    """The locks of all tables, let go at the end of a `with` block."""
+    """The locks of all tables, released at the end of a `with` block."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -64,6 +64,7 @@ class RunLock:
                 if time.monotonic() > deadline_s:
                     file.close()
                     raise ConflictError(
-                        f"Another `tideline run` is looking after LakeTable {table.name}", path=path
+                        f"another `tideline run` has LakeTable {table.name}: stop it first",
+                        path=path,
                     ) from error
                 time.sleep(_PAUSE_S)

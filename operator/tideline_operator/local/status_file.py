@@ -20,14 +20,14 @@ def read_status(folder: Path, table: ResolvedTable) -> LakeTableStatus:
         content = json.loads(_path(folder, table).read_bytes())
     except (OSError, ValueError):
         return LakeTableStatus()
-    # A status of the same name about another place says nothing about this one.
+    # A status of the same name about another place does not apply to this one.
     if not isinstance(content, dict) or content.get("location") != table.address:
         return LakeTableStatus()
     return parse_stored(LakeTableStatus, content.get("status")) or LakeTableStatus()
 
 
 def write_status(folder: Path, table: ResolvedTable, status: LakeTableStatus) -> None:
-    """Replace the file at once; a reader sees the old or the new status."""
+    """Replace the file atomically; a reader sees the old or the new status."""
     content = {"location": table.address, "status": to_json_object(status)}
     path = _path(folder, table)
     path.parent.mkdir(parents=True, exist_ok=True)

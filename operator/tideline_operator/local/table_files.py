@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tideline.ingest.landing.landed_file import FileFormat, Landing
+from tideline.ingest.landing.landed_file import Landing
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.loading import ResourceSet, load_resources
 from tideline_operator.resources.resolved import ResolvedTable
@@ -40,9 +40,9 @@ class TableFiles:
         return True
 
     def notes(self, environment_names: Iterable[str]) -> list[str]:
-        """What people should know before the start."""
+        """What users should know before the start."""
         present = set(environment_names)
-        notes = [f"passed over {item}" for item in self.resources.passed_over]
+        notes = [f"skipped {item}: not a resource of Tideline" for item in self.resources.skipped]
         for store in self.resources.stores:
             notes += _store_notes(store, present)
         return notes
@@ -50,10 +50,10 @@ class TableFiles:
     def note_landing(
         self, table: ResolvedTable, name: str, landing: Landing, note: Callable[[str], None]
     ) -> None:
-        """Say once, and again when it changes, which files are left alone for their name and what
+        """Note once, and again when it changes, which files are ignored for their name and what
         waits in the quarantine."""
         ingest = next(item for item in table.spec.ingest if item.name == name)
-        strangers = landing.describe_strangers(FileFormat(ingest.source.format.value))
+        strangers = landing.describe_strangers(ingest.source.format)
         for text in (strangers, landing.describe_quarantine()):
             if text is not None and (table.name, name, text) not in self._noted:
                 self._noted.add((table.name, name, text))

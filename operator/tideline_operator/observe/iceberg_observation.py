@@ -1,9 +1,9 @@
 """Looking at an Iceberg table: its newest metadata, and what its newest snapshot consists of.
 
-Reads only, and neither Java nor Arrow takes part. While the newest metadata file is the one known,
-a look costs a few requests for its number; a new one is read, and with it the manifests of the
-newest snapshot, which are planned as a rewrite would plan them. Where that takes long it is done so
-seldom that it stays a small part of the time.
+Reads only, without Java or Arrow. While the newest metadata file is the known one, a look costs a
+few requests for its number; a new one is read together with the manifests of the newest snapshot,
+which are planned as a rewrite would plan them. Where that takes long it is done rarely enough to
+stay a small part of the time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tideline_operator.observe.iceberg_source import IcebergSource
 from tideline_operator.resources.lake_table import LakeTableSpec
 
 COUNTING_FREE_MS = 2_000
-"""Counting that takes no longer is done whenever something changed."""
+"""Counting that takes at most this long is done after every change."""
 _COUNTING_SHARE = 20
 _REASONS_MAX = 3
 
@@ -61,10 +61,11 @@ class IcebergMemory:
 def observe_iceberg(
     source: IcebergSource, spec: LakeTableSpec, memory: IcebergMemory, clock: Clock
 ) -> ObservedIceberg:
-    """Look at the table. Raises ObjectNotFoundError when there is none, and what loading raises."""
+    """Look at the table. Raises ObjectNotFoundError when there is none, and the errors of
+    loading."""
     loaded = source.load(memory.loaded)
     if loaded is not memory.loaded:
-        # The document as it was read is as large as all the rest.
+        # The document as it was read is as large as the rest together.
         loaded = replace(loaded, metadata=replace(loaded.metadata, document={}))
         # Large metadata is read anew each time: between two looks no table may hold much memory.
         memory.loaded = None if reads_large_objects() else loaded
@@ -79,7 +80,7 @@ def observe_iceberg(
         return replace(seen, files=memory.files)
     if started_ms < memory.count_again_ms:
         return replace(seen, count_at_ms=memory.count_again_ms)
-    memory.files = count_files(source.io, loaded.metadata, settings)
+    memory.files = count_snapshot_files(source.io, loaded.metadata, settings)
     memory.counted = key
     took_ms = clock.now_ms() - started_ms
     pause_ms = _COUNTING_SHARE * took_ms if took_ms > COUNTING_FREE_MS else 0
@@ -87,8 +88,8 @@ def observe_iceberg(
     return replace(seen, files=memory.files)
 
 
-def count_files(io: FileIO, metadata: TableMetadata, settings: _Settings) -> IcebergFiles:
-    """The files of the newest snapshot, and what a rewrite would make of them.
+def count_snapshot_files(io: FileIO, metadata: TableMetadata, settings: _Settings) -> IcebergFiles:
+    """The files of the newest snapshot, and what rewrites would do to them.
 
     Raises CorruptTableError and StorageUnavailableError.
     """
@@ -134,7 +135,7 @@ def count_files(io: FileIO, metadata: TableMetadata, settings: _Settings) -> Ice
 
 @dataclass(slots=True)
 class _Census:
-    """Counts files as they pass by."""
+    """Counts files while they are iterated over."""
 
     size_bytes_min: int
     files: int = 0
@@ -162,7 +163,7 @@ def _outlook(plan: RewritePlan) -> RewriteOutlook | UnsupportedTableError | None
     files = (task.data_file for group in plan.groups for task in group.tasks)
     formats = {file.file_format for file in files} - {"PARQUET"}
     if formats:
-        message = "files worth rewriting are not in Parquet, and no others are rewritten"
+        message = "files that should be rewritten are not in Parquet; only Parquet is supported"
         return UnsupportedTableError(message, value=", ".join(sorted(formats)))
     reasons = Counter(group.reason.value for group in plan.groups)
     return RewriteOutlook(

@@ -13,7 +13,7 @@ from tideline.iceberg.table.table_operations import Loaded
 from tideline.ingest.operation.operation import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline_operator.decide.operation import catalog_entry
+from tideline_operator.decide.planned_operation import catalog_entry
 from tideline_operator.resources.resolved import ResolvedTable
 
 
@@ -26,7 +26,7 @@ class IcebergSource(Protocol):
         ...
 
     def load(self, known: Loaded | None) -> Loaded:
-        """The newest metadata; `known` itself while that is the newest.
+        """The newest metadata; `known` itself while it is the newest.
 
         Raises ObjectNotFoundError when there is no table, CorruptTableError, UnsupportedTableError
         and StorageUnavailableError.

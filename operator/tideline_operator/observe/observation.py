@@ -4,7 +4,8 @@ A look at a Hudi table costs one request for the properties, one listing of the 
 per commit not seen before (usually one), up to three per pending instant, and one listing per
 landing prefix that is due. The table's files are counted only after something completed, and never
 more often than makes counting a small part of the time; markers and heartbeats are listed only
-while archival seems due. What is read besides, to know what the table is, says table_dossier.py.
+while archival seems due. What else is read to know what the table is: see
+known_nature.py.
 For Iceberg see iceberg_observation.py.
 """
 
@@ -39,7 +40,7 @@ from tideline.ingest.landing.checkpoint import (
     read_checkpoints,
     read_newest_checkpoints,
 )
-from tideline.ingest.landing.landed_file import FileFormat, list_landing
+from tideline.ingest.landing.landed_file import list_landing
 from tideline.ingest.landing.plan import LOCAL_SETTLE_MS
 from tideline.ingest.operation.operation import Place
 from tideline.read_limits import reading_in_turn
@@ -63,26 +64,26 @@ from tideline_operator.decide.service_settings import service_settings, wanted_s
 from tideline_operator.decide.triggers import due_ingests
 from tideline_operator.observe.iceberg_observation import IcebergMemory, observe_iceberg
 from tideline_operator.observe.iceberg_source import IcebergSource, open_source
-from tideline_operator.observe.table_dossier import Dossier
+from tideline_operator.observe.known_nature import KnownNature
 from tideline_operator.observe.table_identity import identity_of
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.lake_table import TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
 
-# The engine's defaults, for a table whose properties do not say otherwise.
+# The engine's defaults, for a table whose properties do not set them.
 _FAILED_WRITES_POLICY = "hoodie.clean.failed.writes.policy"
 _SMALL_FILE_LIMIT = ("hoodie.parquet.small.file.limit", 104_857_600)
 _REMEMBERED_COMMITS = 10_000
 _REMEMBERED_CHARACTERS = 4_000_000
 """A checkpoint is some thousand characters in most tables, and a million at the most."""
 _COUNTING_SHARE = 20
-"""Counting files may take one part in so many of the time."""
+"""Counting files may take this fraction (one part in 20) of the time."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What is remembered of a completed commit."""
+class _CommitContent:
+    """What is kept of a completed commit."""
 
     extra_metadata: Mapping[str, str]
     operation_type: str | None
@@ -92,21 +93,21 @@ class _Said:
 class _Memory:
     """What is remembered of one table: completed instants never change."""
 
-    commits: dict[InstantTime, _Said] = field(default_factory=dict)
+    commits: dict[InstantTime, _CommitContent] = field(default_factory=dict)
     savepoints: dict[InstantTime, str] = field(default_factory=dict)
     cleans: dict[InstantTime, LastClean | None] = field(default_factory=dict)
     counted: ActiveTimeline | None = None
     count_again_ms: int = 0
     characters: int = 0
-    dossier: Dossier = field(default_factory=Dossier)
+    nature: KnownNature = field(default_factory=KnownNature)
 
-    def remember(self, time: InstantTime, said: _Said) -> None:
-        """Keep what a commit said; all before it is dropped when it grows large."""
-        self.characters += sum(map(len, said.extra_metadata.values()))
+    def remember(self, time: InstantTime, content: _CommitContent) -> None:
+        """Keep the content of a commit; everything before is dropped when it grows large."""
+        self.characters += sum(map(len, content.extra_metadata.values()))
         if len(self.commits) >= _REMEMBERED_COMMITS or self.characters > _REMEMBERED_CHARACTERS:
             self.commits.clear()
             self.characters = 0
-        self.commits[time] = said
+        self.commits[time] = content
 
 
 OpenStore = Callable[[ResolvedTable, Place], ObjectStore]
@@ -123,8 +124,8 @@ OpenSource = Callable[[ResolvedTable, OpenStore, Clock], IcebergSource]
 
 
 class Observer:
-    """Looks at tables, remembering what completed instants said. For any number of threads, each
-    of which looks at another table."""
+    """Looks at tables, remembering the content of completed instants. For any number of threads,
+    each of which looks at another table."""
 
     def __init__(
         self,
@@ -139,7 +140,7 @@ class Observer:
         self._iceberg: dict[str, IcebergMemory] = {}
 
     def forget(self, table: ResolvedTable) -> None:
-        """Drop what is remembered of a table that nobody looks at any more."""
+        """Drop what is remembered of a table that is not observed any more."""
         self._memories.pop(table.location, None)
         self._iceberg.pop(table.address, None)
 
@@ -152,8 +153,8 @@ class Observer:
     ) -> Observed:
         """Look at the table and at the landing prefixes that are due.
 
-        What others wrote there is read within limits, large objects of one table at a time, so
-        that no table takes the memory that the looks at all others need.
+        Content written by others is read within limits, large objects of one table at a time, so
+        that no table takes the memory that looking at the others needs.
         """
         if table.spec.suspend:
             return Observed(running=running)
@@ -191,7 +192,7 @@ class Observer:
         return Observed(found, landings, running, lacks_bucket=lacks_bucket)
 
     def _in_the_way(self, table: ResolvedTable) -> Problem | None:
-        """A table of others where this one is to be created."""
+        """Another table where this one is to be created."""
         try:
             words = find_table_conflict(
                 StoreLocation.of(table.location.uri, dict(table.location.options)),
@@ -201,7 +202,7 @@ class Observer:
             return problem_of(error)
         if words is None:
             return None
-        message = f"spec.location: {table.location.uri} is {words}; choose a folder of its own"
+        message = f"spec.location: {table.location.uri} is {words}; choose another folder"
         return Problem(LOCATION_TAKEN, message, ConfigError.exit_code, is_transient=False)
 
     def _iceberg_table(self, table: ResolvedTable, running: frozenset[str]) -> Observed:
@@ -230,7 +231,7 @@ class Observer:
         memory = self._memories.setdefault(table.location, _Memory())
         config = hoodie.config
         timeline = hoodie.timeline()
-        adoption = memory.dossier.decide(hoodie, timeline, table.spec, status)
+        adoption = memory.nature.decide(hoodie, timeline, table.spec, status)
         if adoption.is_refused:
             return adoption
         completed = timeline.completed()
@@ -263,7 +264,7 @@ class Observer:
             store = self._open_store(table, table.landings[ingest.name])
             root = store.local_path("")
             return ObservedLanding(
-                list_landing(store, FileFormat(ingest.source.format.value)),
+                list_landing(store, ingest.source.format),
                 settle_ms=LOCAL_SETTLE_MS if root is not None else 0,
                 exists=root is None or Path(root).is_dir(),
             )
@@ -329,7 +330,7 @@ class Observer:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads what the completed instants of one timeline say, each once."""
+    """Reads the completed instants of one timeline, each once."""
 
     table: ResolvedTable
     hoodie: HoodieTable
@@ -343,12 +344,12 @@ class _Reader:
             return read_carried(self.hoodie.archived(), CHECKPOINT_PREFIX)
 
         def read(instant: Instant) -> Mapping[str, str]:
-            return self._said(instant).extra_metadata
+            return self._content(instant).extra_metadata
 
         ingests = self.table.spec.ingest
         names = {item.name for item in ingests} | {item.renamed_from or "" for item in ingests}
         found = read_checkpoints(self.timeline, read, names - {""}, read_archived)
-        # What others took in matters to an insert, which must not take it in once more.
+        # Files that other ingests took matter to an insert, which must not insert them again.
         inserts = any(item.operation.inserts for item in ingests)
         others = read_newest_checkpoints(self.timeline, read, read_archived) if inserts else {}
         return {**others, **found}
@@ -356,7 +357,7 @@ class _Reader:
     def clusterings(self) -> frozenset[InstantTime]:
         """The replacecommits that are clustering, pending or completed."""
         replaced = self.timeline.of(Action.REPLACECOMMIT).completed()
-        done = {one.time for one in replaced if self._said(one).operation_type == CLUSTER}
+        done = {one.time for one in replaced if self._content(one).operation_type == CLUSTER}
         return clusterings(self.hoodie, self.timeline.pending()) | done
 
     def history(self, found: frozenset[InstantTime]) -> TableHistory:
@@ -371,7 +372,7 @@ class _Reader:
         )
 
     def with_archival_holds(self, seen: ObservedTable, now_ms: int) -> ObservedTable:
-        """With what else keeps instants from being archived, where all that is known would not."""
+        """Add the archival holds, where archival would be due without them."""
         spec, archival = self.table.spec, service_named("archival")
         if archival not in wanted_services(spec):
             return seen
@@ -381,13 +382,14 @@ class _Reader:
                 return seen
             holds = read_archival_holds(self.hoodie, self.timeline)
         except ConfigError:
-            return seen  # the planner meets it again, and reports it
+            return seen  # the planner gets it again, and reports it
         except ObjectNotFoundError:
             return seen  # archived by another process at this moment
         return replace(seen, history=replace(seen.history, archival_holds=holds))
 
     def savepoints(self) -> dict[str, str]:
-        """Instants by the name of their savepoint; one without a name goes by its instant."""
+        """Instants by the name of their savepoint; one without a name is named after its
+        instant."""
         names = {}
         for instant in self.timeline.of(Action.SAVEPOINT).completed():
             if instant.time not in self.memory.savepoints:
@@ -404,7 +406,7 @@ class _Reader:
         return frozenset(
             one.time
             for one in (deltas.after(last.time) if last else deltas)
-            if self._said(one).operation_type == LOG_COMPACT
+            if self._content(one).operation_type == LOG_COMPACT
         )
 
     def _last_clean(self) -> LastClean | None:
@@ -422,9 +424,11 @@ class _Reader:
         if self.table.spec.restore_to is None or restore is None:
             return frozenset()
         later = self.timeline.of(*COMMIT_ACTIONS).completed().after(restore.time)
-        return frozenset(one.time for one in later if INGEST_KEY in self._said(one).extra_metadata)
+        return frozenset(
+            one.time for one in later if INGEST_KEY in self._content(one).extra_metadata
+        )
 
-    def _said(self, instant: Instant) -> _Said:
+    def _content(self, instant: Instant) -> _CommitContent:
         commits = self.memory.commits
         if instant.time not in commits:
             metadata = self.hoodie.timelines.read_commit(instant)
@@ -433,9 +437,9 @@ class _Reader:
                 for name, text in metadata.extra_metadata.items()
                 if name == INGEST_KEY or name.startswith(CHECKPOINT_PREFIX)
             }
-            said = _Said(kept, metadata.operation_type)
-            self.memory.remember(instant.time, said)
-            return said
+            content = _CommitContent(kept, metadata.operation_type)
+            self.memory.remember(instant.time, content)
+            return content
         return commits[instant.time]
 
 
@@ -455,7 +459,7 @@ def count_files(hoodie: HoodieTable, timeline: ActiveTimeline) -> FileCounts:
 
 
 def _failed_writes(hoodie: HoodieTable) -> FailedWrites:
-    """Whose writes count as failed, by the table's own properties."""
+    """Which writes count as failed, by the table's own properties."""
     properties = hoodie.config.properties
     read = Settings(properties)
     policy = read.text(_FAILED_WRITES_POLICY, "").upper()
@@ -472,7 +476,7 @@ def _number(hoodie: HoodieTable, setting: tuple[str, int]) -> int:
 
 
 def problem_of(error: TidelineError) -> Problem:
-    """What an error in looking at something says to a planner."""
+    """An error in looking at something, as the planner needs it."""
     return Problem(
         reason=error.kind,
         message=str(error),

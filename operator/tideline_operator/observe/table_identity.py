@@ -1,7 +1,7 @@
-"""Which table it is that lies at a place: told from what never changes in hoodie.properties. Pure.
+"""The identity of a table, from what never changes in hoodie.properties. Pure.
 
-Hudi gives a table no id. Another table made in its place with the same name, type, keys and
-partitioning has the same identity; what tells those two apart is their timelines, see
+Hudi gives a table no id. Another table created in its place with the same name, type, keys and
+partitioning has the same identity; only their timelines distinguish the two, see
 `controller/deletion.py`.
 """
 
@@ -15,7 +15,7 @@ _CHECKSUM = "hoodie.table.checksum"
 
 
 def identity_of(config: TableConfig) -> str:
-    """A digest of what a table keeps from its creation to its end."""
+    """A digest of what never changes in a table."""
     digest = blake2b(digest_size=12)
     for part in (
         config.database,

@@ -1,4 +1,4 @@
-"""Failed operations of a table that somebody, or time, has yet to put right. Pure."""
+"""Failed operations of a table that are not resolved yet. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tideline_operator.resources.status import LakeTableStatus, OperationPhase, 
 
 
 def unresolved_failures(status: LakeTableStatus) -> tuple[OperationStatus, ...]:
-    """Operations that failed and that no later one on the same subject has made good.
+    """Operations that failed and that no later one on the same subject has resolved.
 
-    One that is being tried again has not made good yet.
+    One that is being retried is not resolved yet.
     """
     latest = {(item.kind, item.subject): item for item in status.operations}
     return tuple(
@@ -22,7 +22,7 @@ def unresolved_failures(status: LakeTableStatus) -> tuple[OperationStatus, ...]:
 
 
 def standing_failures(status: LakeTableStatus, observed: Observed) -> tuple[OperationStatus, ...]:
-    """The same without those of services that are left out now: they are not tried again."""
+    """The same without those of services that are left out now: they are not retried."""
     left_out = observed.table.adoption.left_out if observed.table is not None else {}
     return tuple(
         item

@@ -1,4 +1,4 @@
-"""An Iceberg table in the words of a LakeTable's status. Pure."""
+"""An Iceberg table as parts of a LakeTable's status. Pure."""
 
 from __future__ import annotations
 

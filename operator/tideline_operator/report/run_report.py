@@ -1,4 +1,4 @@
-"""What `tideline run` tells people and machines.
+"""What `tideline run` prints, for people and for machines.
 
 On a terminal: progress bars while it works, then one line per operation. In a pipe: the lines.
 With --json: one JSON object per line, `{"event": ...}`. Results go to standard output, problems to
@@ -19,26 +19,26 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from tideline.ingest.operation.operation import MaintainIceberg, Operation, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.wording import counted, size_text
-from tideline_operator.decide.actions import Action, Advise, Blocked, Start, Wait
+from tideline_operator.decide.actions import Advise, Blocked, PlannedAction, Start, Wait
 from tideline_operator.resources.status import ServiceStatus
 
-Services = Mapping[str, ServiceStatus]
+ServiceStatuses = Mapping[str, ServiceStatus]
 _NOTES_SHOWN = 5
 
 
 class Reporter(Protocol):
-    """Hears what the reconciler does."""
+    """Receives what the reconciler does."""
 
     def note(self, text: str) -> None:
         """Something worth knowing once."""
         ...
 
     def started(self, table: str, start: Start, *, files_waiting: int) -> None:
-        """An operation starts; `files_waiting` counts what its ingest has before it."""
+        """An operation starts; `files_waiting` counts the files that its ingest has to process."""
         ...
 
     def progressed(self, table: str, text: str) -> None:
-        """The operation under way says what it is doing."""
+        """The operation under way reports progress."""
         ...
 
     def finished(self, table: str, operation: Operation, result: OperationResult) -> None:
@@ -46,9 +46,9 @@ class Reporter(Protocol):
         ...
 
     def resting(
-        self, table: str, actions: tuple[Action, ...], services: Services, now_ms: int
+        self, table: str, actions: tuple[PlannedAction, ...], services: ServiceStatuses, now_ms: int
     ) -> None:
-        """There is nothing to start for this table; said when it changes."""
+        """There is nothing to start for this table; printed when it changes."""
         ...
 
     def close(self) -> None:
@@ -102,13 +102,13 @@ class LineReporter:
                 self._print(f"{table}    {line}", is_problem=True)
 
     def resting(
-        self, table: str, actions: tuple[Action, ...], services: Services, now_ms: int
+        self, table: str, actions: tuple[PlannedAction, ...], services: ServiceStatuses, now_ms: int
     ) -> None:
         # The moments move with every look; what is waited for does not.
-        told = (*(str(action) for action in actions), *describe_services(services))
-        if self._rested.get(table) == told:
+        printed = (*(str(action) for action in actions), *describe_services(services))
+        if self._rested.get(table) == printed:
             return
-        self._rested[table] = told
+        self._rested[table] = printed
         if self._as_json:
             waiting = [rest_event(action, now_ms) for action in actions]
             known = {
@@ -122,7 +122,7 @@ class LineReporter:
             self._print(f"{table}  {line}")
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to close."""
 
     def _say(self, event: Mapping[str, Any], text: str, *, is_problem: bool = False) -> None:
         if self._as_json:
@@ -174,7 +174,7 @@ class TerminalReporter(LineReporter):
             self._progress.update(self._current, advance=files, doing="")
 
     def resting(
-        self, table: str, actions: tuple[Action, ...], services: Services, now_ms: int
+        self, table: str, actions: tuple[PlannedAction, ...], services: ServiceStatuses, now_ms: int
     ) -> None:
         for key in [key for key in self._bars if key[0] == table]:
             self._progress.remove_task(self._bars.pop(key))
@@ -199,7 +199,7 @@ def describe_result(operation: Operation, result: OperationResult) -> str:
     if operation.kind.service is not None or result.write_operation is None:
         return f"{name}  {_describe_service(result)}"
     rows = (
-        f"{result.rows_inserted:,} rows inserted, {result.rows_updated:,} updated, "
+        f"{counted(result.rows_inserted, 'row')} inserted, {result.rows_updated:,} updated, "
         f"{result.rows_deleted:,} deleted"
     )
     return (
@@ -210,8 +210,8 @@ def describe_result(operation: Operation, result: OperationResult) -> str:
     )
 
 
-def rest_event(action: Action, now_ms: int) -> dict[str, Any]:
-    """An action of a table at rest, for machines."""
+def rest_event(action: PlannedAction, now_ms: int) -> dict[str, Any]:
+    """A planned action of an idle table, for machines."""
     match action:
         case Wait():
             seconds = round(max(0, action.until_ms - now_ms) / 1000, 3)
@@ -242,33 +242,34 @@ def _is_idle_look(operation: Operation, result: OperationResult) -> bool:
 
 
 def _describe_service(result: OperationResult) -> str:
-    """What a service did, or any operation that took no rows in."""
+    """What a service did, or any operation that ingested no rows."""
     sizes = (
         (result.bytes_read, "read"),
         (result.bytes_written, "written"),
         (result.bytes_deleted, "freed"),
     )
-    figures = [f"{size_text(size)} {what}" for size, what in sizes if size]
+    parts = [f"{size_text(size)} {what}" for size, what in sizes if size]
     if result.rows_written:
-        figures.append(f"{result.rows_written:,} rows")
+        parts.append(counted(result.rows_written, "row"))
     if result.rows_set_aside:
-        figures.append(f"{counted(result.rows_set_aside, 'row')} set aside")
+        parts.append(f"{counted(result.rows_set_aside, 'row')} set aside")
     at = f"{result.instant}: " if result.instant else ""
     took = f" in {result.seconds:.1f} s" if result.outcome is Outcome.SUCCEEDED else ""
     words = at + (result.message or "done")
-    return ", ".join([words, *figures]) + (took if figures else "")
+    return ", ".join([words, *parts]) + (took if parts else "")
 
 
 def describe_details(result: OperationResult) -> list[str]:
     """Further lines: files set aside, and notes."""
     lines = [f"set aside {file.path}: {file.reason}" for file in result.skipped[:_NOTES_SHOWN]]
-    if len(result.skipped) > _NOTES_SHOWN:
-        lines.append(f"set aside {len(result.skipped) - _NOTES_SHOWN} more files")
+    more = len(result.skipped) - _NOTES_SHOWN
+    if more > 0:
+        lines.append(f"set aside {counted(more, 'more file')}")
     return [*lines, *result.notes]
 
 
-def describe_rest(actions: tuple[Action, ...], now_ms: int) -> list[str]:
-    """What stands in the way and what comes next, when there is nothing to start."""
+def describe_rest(actions: tuple[PlannedAction, ...], now_ms: int) -> list[str]:
+    """What is blocked and what comes next, when there is nothing to start."""
     lines = [f"stopped: {action}" for action in actions if isinstance(action, Blocked)]
     lines += [f"advice: {action}" for action in actions if isinstance(action, Advise)]
     waits = [action for action in actions if isinstance(action, Wait)]
@@ -277,8 +278,8 @@ def describe_rest(actions: tuple[Action, ...], now_ms: int) -> list[str]:
     return lines or ["nothing to do"]
 
 
-def describe_services(services: Services) -> list[str]:
-    """What the services that are not due wait for."""
+def describe_services(services: ServiceStatuses) -> list[str]:
+    """Why services are not due."""
     return [
         f"not due: {name}: {service.reason}"
         for name, service in services.items()

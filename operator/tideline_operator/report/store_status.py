@@ -1,4 +1,4 @@
-"""The status of a LakeStore, from what its buckets answered. Pure."""
+"""The status of a LakeStore, from the looks at its buckets. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MESSAGE_LENGTH_MAX = 1_000
 
 
 def bucket_checked(report: StoreReport, generation: int, now_ms: int) -> BucketStatus:
-    """A bucket that answered every question."""
+    """A bucket after its checks."""
     checks = tuple(
         StoreCheck(name=str(one.promise), outcome=str(one.outcome), message=_short(one.message))
         for one in report.results
@@ -37,7 +37,7 @@ def bucket_checked(report: StoreReport, generation: int, now_ms: int) -> BucketS
 
 
 def bucket_looked_at(before: BucketStatus, problem: Problem | None) -> BucketStatus:
-    """A bucket after a look; what its checks said stays."""
+    """A bucket after a look; the results of its checks stay."""
     if problem is None:
         return replace(before, problem="", message="")
     return replace(before, problem=problem.reason, message=_short(problem.message))
@@ -66,7 +66,7 @@ def store_status(
 
 def _judged(buckets: Mapping[str, BucketStatus]) -> tuple[Truth, str, str]:
     if not buckets:
-        return Truth.UNKNOWN, "NotUsed", "no table names a bucket in it"
+        return Truth.UNKNOWN, "NotUsed", "no table uses a bucket of it"
     for name, bucket in buckets.items():
         if bucket.problem:
             return Truth.FALSE, bucket.problem, f"bucket {name}: {bucket.message}"
@@ -75,7 +75,7 @@ def _judged(buckets: Mapping[str, BucketStatus]) -> tuple[Truth, str, str]:
         wrong = [one for one in bucket.checks if one.outcome != passed]
         if wrong:
             number = counted(len(wrong), "check")
-            message = f"{number} not passed: bucket {name} {wrong[0].message}"
+            message = f"bucket {name} did not pass {number}: it {wrong[0].message}"
             return Truth.FALSE, "PromisesBroken", message
     return Truth.TRUE, "Reachable", ""
 

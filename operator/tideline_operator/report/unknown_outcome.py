@@ -1,9 +1,9 @@
 """Operations whose commit may have taken place, settled by reading the table. Pure.
 
-A driver that was left with an unknown outcome ends with UnknownOutcomeError's exit code and names
-its instant. Once a look at the table shows that instant completed, the operation has succeeded;
-until then, and when the instant was rolled back, it counts as one that may be tried again: what it
-is tried with, a checkpoint or a plan, never doubles anything.
+A driver with an unknown outcome ends with UnknownOutcomeError's exit code and names its instant.
+Once a look at the table shows that instant completed, the operation has succeeded; until then, and
+when the instant was rolled back, it counts as one that may be retried: a retry starts from a
+checkpoint or a plan and never duplicates anything.
 """
 
 from __future__ import annotations
@@ -43,5 +43,5 @@ def _settled(entry: OperationStatus, seen: ObservedTable) -> OperationStatus:
         exit_code=0,
         is_safe_to_retry=False,
         retry_at=None,
-        message=f"it was unknown at first whether {entry.instant} is committed; it is",
+        message=f"{entry.instant} is committed, which was unknown at first",
     )

@@ -12,16 +12,14 @@ import sys
 import typing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from tideline_operator.api_objects import Manifest
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.metadata import API_VERSION
 from tideline_operator.resources.openapi import Schema, object_schema
-
-Manifest = dict[str, Any]
 
 _GROUP, _VERSION = API_VERSION.split("/")
 _CATEGORY = "tideline"
@@ -29,7 +27,7 @@ _AGE: Manifest = {"name": "Age", "type": "date", "jsonPath": ".metadata.creation
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PrinterColumn:
     """A column of `kubectl get`; those of a `priority` above 0 come with `-o wide`."""
 
     name: str
@@ -50,28 +48,32 @@ class Column:
 
 _READY = '.status.conditions[?(@.type=="Ready")]'
 _TABLE_COLUMNS = (
-    Column("Format", ".spec.format", "Table format."),
-    Column("Ready", f"{_READY}.status", "Whether the table is as asked for."),
-    Column("Latest", ".status.timeline.latest", "Newest completed instant, or snapshot."),
-    Column("Pending", ".status.timeline.pendingCount", "Pending instants.", type="integer"),
-    Column("Files", ".status.table.files", "Base or data files of the snapshot.", type="integer"),
-    Column("Lag", ".status.lagFiles", "Files that wait to be taken in.", type="integer"),
-    Column("Reason", f"{_READY}.reason", "Why it is ready or not.", priority=1),
-    Column(
+    PrinterColumn("Format", ".spec.format", "Table format."),
+    PrinterColumn("Ready", f"{_READY}.status", "Whether the table is as asked for."),
+    PrinterColumn("Latest", ".status.timeline.latest", "Newest completed instant, or snapshot."),
+    PrinterColumn("Pending", ".status.timeline.pendingCount", "Pending instants.", type="integer"),
+    PrinterColumn(
+        "Files", ".status.table.files", "Base or data files of the snapshot.", type="integer"
+    ),
+    PrinterColumn("Lag", ".status.lagFiles", "Files that wait to be ingested.", type="integer"),
+    PrinterColumn("Reason", f"{_READY}.reason", "Why it is ready or not.", priority=1),
+    PrinterColumn(
         "Adopted",
         '.status.conditions[?(@.type=="Adopted")].reason',
         "On what grounds the table is worked on, or not.",
         priority=1,
     ),
-    Column("Type", ".spec.type", "Hudi table type.", priority=1),
-    Column("Location", ".spec.location", "Where the table lives.", priority=1),
-    Column("Catalog", ".spec.catalog.table", "Its name in its catalog.", priority=1),
+    PrinterColumn("Type", ".spec.type", "Hudi table type.", priority=1),
+    PrinterColumn("Location", ".spec.location", "Where the table lives.", priority=1),
+    PrinterColumn("Catalog", ".spec.catalog.table", "Its name in its catalog.", priority=1),
 )
 _STORE_COLUMNS = (
-    Column("Endpoint", ".spec.endpoint", "URL of the S3 endpoint."),
-    Column("Region", ".spec.region", "Region requests are signed for."),
-    Column("Ready", f"{_READY}.status", "Whether its buckets are reached and keep their promises."),
-    Column("Reason", f"{_READY}.reason", "Why it is ready or not.", priority=1),
+    PrinterColumn("Endpoint", ".spec.endpoint", "URL of the S3 endpoint."),
+    PrinterColumn("Region", ".spec.region", "Region requests are signed for."),
+    PrinterColumn(
+        "Ready", f"{_READY}.status", "Whether its buckets are reached and keep their promises."
+    ),
+    PrinterColumn("Reason", f"{_READY}.reason", "Why it is ready or not.", priority=1),
 )
 
 
@@ -96,7 +98,7 @@ def as_yaml(*manifests: Manifest) -> str:
 
 
 def _definition(
-    kind: type[LakeTable] | type[LakeStore], *, short_name: str, columns: tuple[Column, ...]
+    kind: type[LakeTable] | type[LakeStore], *, short_name: str, columns: tuple[PrinterColumn, ...]
 ) -> Manifest:
     singular = kind.KIND.lower()
     plural = f"{singular}s"

@@ -1,4 +1,4 @@
-"""YAML files as plain values that remember where each of them stood.
+"""YAML files as plain values, with the place of each in its file.
 
 Stricter than PyYAML's own constructor: repeated keys are refused, keys are always text (so `on:`
 and `1:` keep their spelling), and aliases cannot multiply a document beyond a bound.
@@ -52,11 +52,11 @@ class Document:
 def read_documents(text: str, *, file: str) -> tuple[Document, ...]:
     """The documents of a YAML stream, empty ones left out.
 
-    Raises ConfigError naming file, line and column when the text is no YAML.
+    Raises ConfigError naming file, line and column when the text is not YAML.
     """
     if len(text) > _CHARACTERS_MAX:
         raise ConfigError(
-            f"{file}: longer than {_CHARACTERS_MAX:,} characters, which no resource is"
+            f"{file}: longer than {_CHARACTERS_MAX:,} characters: split it into several files"
         )
     documents = []
     number = 0
@@ -70,7 +70,7 @@ def read_documents(text: str, *, file: str) -> tuple[Document, ...]:
             if value is not None:
                 documents.append(Document(file, number, value, reader.marks))
     except yaml.YAMLError as error:
-        raise ConfigError(f"{file}: no valid YAML: {_one_line(error)}") from error
+        raise ConfigError(f"{file}: not valid YAML: {_one_line(error)}") from error
     finally:
         if loader is not None:
             loader.dispose()
@@ -123,9 +123,9 @@ class _NodeReader:
             value: object = self._loader.construct_object(node)
         except (ValueError, ArithmeticError, LookupError, TypeError) as error:
             shown = f"{node.value[:_SHOWN_CHARACTERS]!r}"
-            raise self._error(node, f"{shown} is no valid value: {error}") from error
+            raise self._error(node, f"{shown} is not a valid value: {error}") from error
         if isinstance(value, int) and value.bit_length() > INTEGER_BITS_MAX:
-            raise self._error(node, "a number of too many digits")
+            raise self._error(node, "the number has too many digits")
         return value
 
     def _read_mapping(
@@ -136,7 +136,7 @@ class _NodeReader:
             if not isinstance(key, yaml.ScalarNode):
                 raise self._error(key, "keys must be plain text")
             if key.value in written:
-                raise self._error(key, f"{key.value!r} is there twice")
+                raise self._error(key, f"{key.value!r} appears twice")
             written.add(key.value)
         if self._merged(node, {}) > _VALUES_MAX:
             raise self._error(node, "the document is too large or nested too deeply")
@@ -152,7 +152,7 @@ class _NodeReader:
         if not isinstance(node, yaml.MappingNode):
             return 1
         if id(node) not in known:
-            known[id(node)] = 1  # while it is counted: one that brings in itself
+            known[id(node)] = 1  # while it is counted: it may include itself
             merges = (value for key, value in node.value if key.tag == _MERGE_TAG)
             known[id(node)] = len(node.value) + sum(self._merged(item, known) for item in merges)
         return known[id(node)]

@@ -2,8 +2,8 @@
 
 Every field of a resource is declared with `described(...)`. The strict parser checks the same
 constraints that the CustomResourceDefinition is generated from, so there is one definition. What
-no single field can say is a method `problems()` of its class for the parser, and `RULES` beside it
-for the Kubernetes API server.
+no single field can say is a method `faults()` of its class for the parser, and its `RULES` for the
+Kubernetes API server.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RULE = "rule"
 class FieldRule:
     """Description and constraints of one field; lengths are in characters or items.
 
-    `item_key` is the member that tells the items of a list apart. A field that is `always_written`
+    `item_key` is the member that identifies an item of a list. A field that is `always_written`
     is printed even when it has its default.
     """
 
@@ -47,7 +47,7 @@ class FieldRule:
 class CelRule:
     """A condition on an object that the API server checks, in CEL; `field` is what it is about.
 
-    `found` is an expression for what is wrong in the values at hand; it ends the message.
+    `found` is an expression for the offending values; it ends the message.
     """
 
     rule: str

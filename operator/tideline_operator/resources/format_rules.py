@@ -46,15 +46,17 @@ _ICEBERG_SERVICES = (
 SERVICE_NAMES = tuple(json_name(name) for name in _HUDI_SERVICES)
 ICEBERG_SERVICE_NAMES = tuple(json_name(name) for name in _ICEBERG_SERVICES)
 
-_ONLY_HUDI = "belongs to Hudi tables; an Iceberg table is only maintained, and others write it"
-_NO_INGEST = "nothing is taken into an Iceberg table: it is only maintained, and others write it"
-_NO_DELETION = "Delete is for Hudi tables; an Iceberg table stays with those who write it"
+_ONLY_HUDI = "is for Hudi tables; an Iceberg table is only maintained, other engines write it"
+_NO_INGEST = (
+    "nothing is ingested into an Iceberg table: it is only maintained, other engines write it"
+)
+_NO_DELETION = "Delete is for Hudi tables; an Iceberg table belongs to the engines that write it"
 _ONLY_HUDI_SERVICE = (
     f"is a service of Hudi tables; Iceberg tables have {', '.join(ICEBERG_SERVICE_NAMES)}"
 )
-_ONLY_ICEBERG = "belongs to Iceberg tables (format: Iceberg)"
+_ONLY_ICEBERG = "is for Iceberg tables (format: Iceberg)"
 _ONLY_ICEBERG_SERVICE = "is a service of Iceberg tables (spec.format: Iceberg)"
-_NO_LOCATION = "is needed: where the table lives"
+_NO_LOCATION = "is required: where the table lives"
 _ONE_PLACE = (
     "give one of location (the folder of a table that no catalog keeps) and catalog for an Iceberg "
     "table"
@@ -88,7 +90,7 @@ def format_rules(spec: type, services: type) -> tuple[CelRule, ...]:
     return tuple(rules)
 
 
-def format_problems(spec: Any, *, is_iceberg: bool) -> Iterator[tuple[str, str]]:
+def format_faults(spec: Any, *, is_iceberg: bool) -> Iterator[tuple[str, str]]:
     """The same for a parsed spec."""
     services = spec.services
     if not is_iceberg:

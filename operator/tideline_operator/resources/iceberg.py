@@ -1,6 +1,6 @@
 """The Iceberg part of a LakeTable: where a catalog keeps the table, and its maintenance.
 
-Options that Iceberg's own procedures take go by Iceberg's names.
+Options that Iceberg's own procedures take have Iceberg's names.
 """
 
 # ruff: noqa: RUF009 -- described() makes a dataclass field
@@ -61,16 +61,16 @@ class Catalog:
 
     type: CatalogType = described("A REST catalog, or the tables of an SQL database.")
     name: str = described(
-        "What the catalog is called: an SQL catalog tells its tables by it, and variables of the "
-        "environment name it.",
+        "Name of the catalog: an SQL catalog stores it with its tables, and environment variables "
+        "contain it.",
         default="lake",
         pattern=r"[A-Za-z][A-Za-z0-9_]*",
         pattern_meaning="letters, digits and _",
         length_max=63,
     )
     uri: str | None = described(
-        "Address of the catalog, without credentials. One that holds a password comes with the "
-        "credentials.",
+        "Address of the catalog, without credentials. An address that contains a password belongs "
+        "in the credentials.",
         default=None,
         length_max=1024,
     )
@@ -92,7 +92,7 @@ class Catalog:
         ),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """No password in the address."""
         if self.uri is not None and re.fullmatch(_HOLDS_PASSWORD, self.uri):
             yield "uri", "credentials belong in the environment or in a Secret"
@@ -146,7 +146,7 @@ class RewriteDataFiles:
         "Committing in parts.", default_factory=PartialProgress
     )
     options: Mapping[str, str] = described(
-        "Further options of Iceberg's rewrite_data_files by their names there; they go before the "
+        "Further options of Iceberg's rewrite_data_files by their names there; they override the "
         "fields here.",
         default_factory=dict,
         length_max=64,
@@ -156,7 +156,7 @@ class RewriteDataFiles:
     RULES: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
             "self.strategy != 'ZOrder' || (has(self.sortBy) && self.sortBy.size() > 1)",
-            "is needed for ZOrder: at least two columns",
+            "is required for ZOrder: at least two columns",
             field="sortBy",
         ),
         CelRule(
@@ -169,11 +169,11 @@ class RewriteDataFiles:
         no_credentials_in("options"),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """Each strategy has its columns."""
         is_zorder = self.strategy is RewriteStrategy.ZORDER
         if is_zorder and len(self.sort_by) < 2:
-            yield "sortBy", "is needed for ZOrder: at least two columns"
+            yield "sortBy", "is required for ZOrder: at least two columns"
         is_binpack = self.strategy is RewriteStrategy.BINPACK
         has_order = any(" " in column for column in self.sort_by)
         if (is_binpack and self.sort_by) or (is_zorder and has_order):
@@ -209,7 +209,7 @@ class RemoveOrphanFiles:
         "Advise only counts them and says how many, Auto deletes them.", default=OrphanMode.ADVISE
     )
     older_than: Duration = described(
-        "Age at which a file nobody refers to counts as an orphan, at least 24h: a writer may "
+        "Age at which a file without references counts as an orphan, at least 24h: a writer may "
         "still be about to commit a younger one.",
         default=Duration(259_200_000),
         length_max=16,
@@ -220,8 +220,8 @@ class RemoveOrphanFiles:
         length_max=16,
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
-        """Files of writers under way are told from orphans by nothing but their age."""
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """Only their age distinguishes files of writers under way from orphans."""
         if self.older_than.ms < ORPHAN_AGE_MS_MIN:
             yield "olderThan", f"'{self.older_than}'; allowed: at least 24h"
 

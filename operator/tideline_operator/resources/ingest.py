@@ -1,4 +1,4 @@
-"""The ingest part of a LakeTable: what lands where, when it is taken in, and how."""
+"""The ingest part of a LakeTable: what lands where, when it is ingested, and how."""
 
 # ruff: noqa: RUF009 -- described() makes a dataclass field
 from __future__ import annotations
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
+from tideline.ingest.landing.landed_file import FileFormat
 from tideline.ingest.operation.column_type import ColumnType
 from tideline_operator.resources.field import CelRule, described, no_credentials_in
 from tideline_operator.resources.metadata import NAME_MEANING, NAME_PATTERN
@@ -25,14 +26,6 @@ _TYPE_PATTERN = (
 )
 
 
-class SourceFormat(Enum):
-    """File formats that can land."""
-
-    PARQUET = "parquet"
-    CSV = "csv"
-    JSON = "json"
-
-
 class IngestOperation(Enum):
     """How a batch is written. No overwrites: batch by batch they would undo each other."""
 
@@ -43,19 +36,19 @@ class IngestOperation(Enum):
 
     @property
     def inserts(self) -> bool:
-        """Whether taking a file in twice doubles its rows."""
+        """Whether ingesting a file twice duplicates its rows."""
         return self in (IngestOperation.INSERT, IngestOperation.BULK_INSERT)
 
 
 class BadFilePolicy(Enum):
-    """What happens to a file that cannot be taken in."""
+    """What happens to a file that cannot be ingested."""
 
     QUARANTINE = "Quarantine"
     FAIL = "Fail"
 
 
 class BadRowPolicy(Enum):
-    """What happens to a row that cannot be taken in."""
+    """What happens to a row that cannot be ingested."""
 
     FAIL = "Fail"
     QUARANTINE = "Quarantine"
@@ -85,7 +78,7 @@ class ColumnSpec:
 class Source:
     """Where files land and how they are read."""
 
-    format: SourceFormat = described("parquet, csv (with a header line) or json (one per line).")
+    format: FileFormat = described("parquet, csv (with a header line) or json (one per line).")
     path: str = described(
         "Landing prefix: s3://bucket/prefix/, or a folder, relative to the YAML file.",
         length_max=LOCATION_LENGTH_MAX,
@@ -109,8 +102,8 @@ class Source:
         item_key="name",
     )
     moved_from: str | None = described(
-        "The path before, where the files of the landing prefix were moved to a new one: the "
-        "ingest goes on from its checkpoint. Without it another path is refused.",
+        "The former path, where the files of the landing prefix were moved: the ingest goes on "
+        "from its checkpoint. Without it another path is refused.",
         default=None,
         length_max=LOCATION_LENGTH_MAX,
     )
@@ -125,7 +118,7 @@ class Trigger:
     every: Duration | None = described("Interval, such as 30s.", default=None, length_max=16)
     cron: Cron | None = described("Five-field cron expression, UTC.", default=None, length_max=128)
     once: bool = described(
-        "Take in what is there, then no more; spec.rerun.<ingest name> starts it again.",
+        "Ingest the files that are there, then stop; spec.rerun.<ingest name> starts it again.",
         default=False,
     )
 
@@ -136,7 +129,7 @@ class Trigger:
         ),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """Exactly one of every, cron and once is set."""
         chosen = [self.every is not None, self.cron is not None, self.once]
         if sum(chosen) != 1:
@@ -155,7 +148,7 @@ class Ingest:
         length_max=40,
     )
     renamed_from: str | None = described(
-        "The ingest's name before: it goes on from the checkpoint kept under that name.",
+        "The ingest's former name: it goes on from the checkpoint kept under that name.",
         default=None,
         pattern=NAME_PATTERN,
         pattern_meaning=NAME_MEANING,
@@ -183,17 +176,17 @@ class Ingest:
         default_factory=lambda: Trigger(every=Duration(30_000)),
     )
     on_bad_file: BadFilePolicy = described(
-        "What happens to a file that cannot be taken in: unreadable, of other columns or types, or "
+        "What happens to a file that cannot be ingested: unreadable, of other columns or types, or "
         "with rows that onBadRow does not set aside. Quarantine leaves it where it is, notes the "
         "reason in <landing>/_quarantine/ and goes on; deleting the note tries the file again. "
         "Fail stops this ingest, naming the file.",
         default=BadFilePolicy.QUARANTINE,
     )
     on_bad_row: BadRowPolicy = described(
-        "What happens to a row that cannot be taken in: it does not fit its columns, or has no "
+        "What happens to a row that cannot be ingested: it does not fit its columns, or has no "
         "record key, ordering value or partition. Fail makes its file a bad one. Quarantine keeps "
-        "the row, with its place and the reason, in <landing>/_quarantine/ and takes the other "
-        "rows in.",
+        "the row, with its place and the reason, in <landing>/_quarantine/ and ingests the other "
+        "rows.",
         default=BadRowPolicy.FAIL,
     )
     max_bad_rows: int = described(
@@ -218,7 +211,7 @@ class Ingest:
         ),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """A delete batch deletes all its keys already."""
         if self.delete_when is not None and self.operation is not IngestOperation.UPSERT:
             yield "deleteWhen", "only the operation upsert can delete some of its rows"

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import ClassVar
 
 from tideline.errors import ConfigError
+from tideline.hudi.table.table_config import KeyGeneratorKind, TableType
 from tideline.hudi.timeline.zone import TimelineZone
 from tideline.settings.gate import problem_of
 from tideline.settings.setting import Place
@@ -17,7 +18,7 @@ from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.format_rules import (
     ICEBERG_SERVICE_NAMES,
     SERVICE_NAMES,
-    format_problems,
+    format_faults,
     format_rules,
 )
 from tideline_operator.resources.iceberg import Catalog
@@ -40,7 +41,7 @@ from tideline_operator.resources.table_rules import EVENT_TIME, TABLE_RULES
 from tideline_operator.resources.uniqueness import (
     UNIQUENESS_RULES,
     Uniqueness,
-    uniqueness_problems,
+    uniqueness_faults,
 )
 
 INGESTS_MAX = 32
@@ -56,13 +57,6 @@ class TableFormat(Enum):
     ICEBERG = "Iceberg"
 
 
-class TableType(Enum):
-    """Hudi's table types."""
-
-    COPY_ON_WRITE = "COPY_ON_WRITE"
-    MERGE_ON_READ = "MERGE_ON_READ"
-
-
 class IndexKind(Enum):
     """Indexes that find a key's file group."""
 
@@ -71,16 +65,6 @@ class IndexKind(Enum):
     GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
     GLOBAL_BLOOM = "GLOBAL_BLOOM"
     BUCKET = "BUCKET"
-
-
-class KeyGenerator(Enum):
-    """How record keys and partition paths are made; chosen from the key and partition columns."""
-
-    SIMPLE = "SIMPLE"
-    COMPLEX = "COMPLEX"
-    NON_PARTITION = "NON_PARTITION"
-    TIMESTAMP = "TIMESTAMP"
-    CUSTOM = "CUSTOM"
 
 
 class TimestampInput(Enum):
@@ -129,7 +113,7 @@ class Index:
         ),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """Each option belongs to the kinds that have it."""
         if self.buckets is not None and self.type is not IndexKind.BUCKET:
             yield "buckets", f"only a BUCKET index has buckets, not {self.type.value}"
@@ -161,30 +145,30 @@ class TimestampPartitioning:
     RULES: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
             "!(self.type in ['DATE_STRING', 'MIXED']) || has(self.inputFormat)",
-            "is needed for types DATE_STRING and MIXED",
+            "is required for types DATE_STRING and MIXED",
             field="inputFormat",
         ),
         CelRule(
             "self.type != 'SCALAR' || has(self.scalarUnit)",
-            "is needed for type SCALAR",
+            "is required for type SCALAR",
             field="scalarUnit",
         ),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """Strings need their format, scalars their unit."""
         reads_strings = self.type in (TimestampInput.DATE_STRING, TimestampInput.MIXED)
         if reads_strings and self.input_format is None:
-            yield "inputFormat", f"is needed for type {self.type.value}"
+            yield "inputFormat", f"is required for type {self.type.value}"
         if self.type is TimestampInput.SCALAR and self.scalar_unit is None:
-            yield "scalarUnit", "is needed for type SCALAR"
+            yield "scalarUnit", "is required for type SCALAR"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyGeneration:
     """How record keys and partition paths are written."""
 
-    type: KeyGenerator | None = described(
+    type: KeyGeneratorKind | None = described(
         "Key generator; without it the one Hudi chooses from the columns.", default=None
     )
     hive_style: bool = described("Partition paths as column=value.", default=False)
@@ -196,23 +180,23 @@ class KeyGeneration:
     RULES: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
             "!has(self.timestamp) || (has(self.type) && self.type in ['TIMESTAMP', 'CUSTOM'])",
-            "needs type TIMESTAMP or CUSTOM beside it",
+            "requires type TIMESTAMP or CUSTOM",
             field="timestamp",
         ),
         CelRule(
             "has(self.timestamp) || !has(self.type) || self.type != 'TIMESTAMP'",
-            "is needed for type TIMESTAMP",
+            "is required for type TIMESTAMP",
             field="timestamp",
         ),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """Timestamp options and the generators that read them come together."""
-        takes = self.type in (KeyGenerator.TIMESTAMP, KeyGenerator.CUSTOM)
+        takes = self.type in (KeyGeneratorKind.TIMESTAMP, KeyGeneratorKind.CUSTOM)
         if self.timestamp is not None and not takes:
-            yield "timestamp", "needs type TIMESTAMP or CUSTOM beside it"
-        if self.timestamp is None and self.type is KeyGenerator.TIMESTAMP:
-            yield "timestamp", "is needed for type TIMESTAMP"
+            yield "timestamp", "requires type TIMESTAMP or CUSTOM"
+        if self.timestamp is None and self.type is KeyGeneratorKind.TIMESTAMP:
+            yield "timestamp", "is required for type TIMESTAMP"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +256,7 @@ class ExecutorResources:
         CelRule("self.min <= self.max", "must not be greater than max", field="min"),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """min <= max."""
         if self.min > self.max:
             yield "min", f"must not be greater than max ({self.max})"
@@ -360,7 +344,7 @@ class LakeTableSpec:
         length_max=64,
     )
     properties: Mapping[str, str] = described(
-        "Properties (hoodie.*, tideline.*) handed through as they are.",
+        "Properties (hoodie.*, tideline.*) passed on as they are.",
         default_factory=dict,
         length_max=4096,
         items_max=200,
@@ -382,12 +366,12 @@ class LakeTableSpec:
         length_max=63,
     )
     rerun: Mapping[str, int] = described(
-        "Service or ingest name and a number: a greater number than before runs it once more.",
+        "Service or ingest name and a number: a higher number than before runs it once more.",
         default_factory=dict,
         minimum=0,
         items_max=64,
     )
-    suspend: bool = described("Stop everything for this table.", default=False)
+    suspend: bool = described("Start nothing for this table.", default=False)
     fenced: bool = described("No writers; services may go on.", default=False)
     deletion_policy: DeletionPolicy = described(
         "What becomes of the data when the resource is deleted.", default=DeletionPolicy.RETAIN
@@ -401,20 +385,20 @@ class LakeTableSpec:
 
     RULES: ClassVar[tuple[CelRule, ...]]
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """What no single field can say."""
         is_iceberg = self.format is TableFormat.ICEBERG
-        yield from format_problems(self, is_iceberg=is_iceberg)
+        yield from format_faults(self, is_iceberg=is_iceberg)
         if not is_iceberg and not self.record_key:
-            yield "recordKey", "is needed: the columns that identify a row"
+            yield "recordKey", "is required: the columns that identify a row"
         if self.location.startswith(("s3://", "s3a://")) and self.store_ref is None:
-            yield "storeRef", "is needed for an s3:// location: name a LakeStore"
+            yield "storeRef", "is required for an s3:// location: name a LakeStore"
         yield from self._unknown_zone()
         kind = None if self.index is None else self.index.type.value
-        yield from uniqueness_problems(self.uniqueness, kind, self.properties)
+        yield from uniqueness_faults(self.uniqueness, kind, self.properties)
         mode, event_time = EVENT_TIME
         if self.properties.get(mode) == event_time and not self.ordering:
-            yield "ordering", f"is needed for {mode}: {event_time}"
+            yield "ordering", f"is required for {mode}: {event_time}"
         yield from _repeated("recordKey", self.record_key)
         yield from _repeated("partitionBy", self.partition_by)
         yield from _repeated("ordering", self.ordering)
@@ -425,10 +409,10 @@ class LakeTableSpec:
         services = ICEBERG_SERVICE_NAMES if is_iceberg else SERVICE_NAMES
         runnable = {*services, *(ingest.name for ingest in self.ingest)}
         for name in sorted(set(self.rerun) - runnable):
-            yield f"rerun.{name}", f"nothing of that name; allowed: {', '.join(sorted(runnable))}"
+            yield f"rerun.{name}", f"unknown name; allowed: {', '.join(sorted(runnable))}"
         for name, text in self.properties.items():
             if not re.fullmatch(r"(hoodie|tideline)\.[A-Za-z0-9._-]+", name):
-                yield f"properties.{name}", "only hoodie.* and tideline.* are handed through"
+                yield f"properties.{name}", "only hoodie.* and tideline.* properties are passed on"
             elif not is_iceberg and (problem := problem_of(name, text, Place.LAKE_TABLE)):
                 yield f"properties.{name}", problem
 
@@ -455,13 +439,13 @@ class LakeTableSpec:
                     yield f"{path}[{position}]", f"spec.schema has no column {top!r}"
 
 
-# What a format refuses is told by the fields' defaults.
+# What a format refuses follows from the fields' defaults.
 LakeTableSpec.RULES = (*TABLE_RULES, *UNIQUENESS_RULES, *format_rules(LakeTableSpec, Services))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeTable:
-    """A lakehouse table: what it is, what lands in it, and how it is looked after."""
+    """A lakehouse table: what it is, what lands in it, and how it is maintained."""
 
     KIND: ClassVar[str] = "LakeTable"
     RULES: ClassVar[tuple[CelRule, ...]] = (NAME_RULE,)
@@ -476,4 +460,4 @@ class LakeTable:
 def _repeated(path: str, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for position, name in enumerate(names):
         if name in names[:position]:
-            yield f"{path}[{position}]", f"{name!r} is there twice"
+            yield f"{path}[{position}]", f"{name!r} appears twice"

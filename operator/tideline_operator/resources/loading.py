@@ -1,7 +1,7 @@
 """Resource files of `tideline run`: read, checked as a whole, and resolved to real locations.
 
-Relative paths are taken from the folder of the file they stand in. Documents of other API groups
-(a Namespace, a Secret) are passed over and named in the result.
+Relative paths are relative to the folder of their file. Documents of other API groups (a Namespace,
+a Secret) are skipped and named in the result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ResourceSet:
     tables: tuple[ResolvedTable, ...]
     stores: tuple[LakeStore, ...]
     files: tuple[Path, ...]
-    passed_over: tuple[str, ...]
+    skipped: tuple[str, ...]
 
 
 def load_resources(paths: Iterable[Path], *, ca_bundle: str | None = None) -> ResourceSet:
@@ -44,13 +44,13 @@ def load_resources(paths: Iterable[Path], *, ca_bundle: str | None = None) -> Re
     files = tuple(file for path in paths for file in _files_of(path))
     problems: list[str] = []
     parsed: list[tuple[Path, Document, LakeTable | LakeStore]] = []
-    passed_over: list[str] = []
+    skipped: list[str] = []
     for file in files:
         for document in _read(file, problems):
             try:
                 kind = _kind_of(document)
                 if kind is None:
-                    passed_over.append(_other_kind(document))
+                    skipped.append(_other_kind(document))
                     continue
                 parsed.append((file, document, parse_resource(kind, document)))
             except ConfigError as error:
@@ -60,16 +60,16 @@ def load_resources(paths: Iterable[Path], *, ca_bundle: str | None = None) -> Re
         raise ConfigError("\n".join(problems))
     if not tables:
         shown = ", ".join(str(path) for path in files) or "no file"
-        raise ConfigError(f"No LakeTable (apiVersion {API_VERSION}) in {shown}")
+        raise ConfigError(f"no LakeTable (apiVersion {API_VERSION}) in {shown}")
     stores = tuple(item for _, _, item in parsed if isinstance(item, LakeStore))
-    return ResourceSet(tuple(tables), stores, files, tuple(passed_over))
+    return ResourceSet(tuple(tables), stores, files, tuple(skipped))
 
 
 def _files_of(path: Path) -> list[Path]:
     if path.is_dir():
         found = sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml"))
         if not found:
-            raise ConfigError("No .yaml or .yml file in this folder", path=path)
+            raise ConfigError("no .yaml or .yml file in this folder", path=path)
         return found
     return [path]
 
@@ -89,7 +89,9 @@ def _read(file: Path, problems: list[str]) -> tuple[Document, ...]:
 def _kind_of(document: Document) -> type[LakeTable] | type[LakeStore] | None:
     place = f"{document.file}, document {document.number}"
     if not isinstance(document.value, Mapping):
-        raise ConfigError(f"{place}: is no mapping; allowed: a resource with apiVersion and kind")
+        raise ConfigError(
+            f"{place}: is not a mapping; allowed: a resource with apiVersion and kind"
+        )
     version, kind = document.value.get("apiVersion"), document.value.get("kind")
     if not isinstance(version, str) or not isinstance(kind, str):
         raise ConfigError(f"{place}: apiVersion and kind are required, as text")

@@ -17,12 +17,12 @@ NAME_RULE = CelRule(
     f"self.metadata.name.size() <= {NAME_LENGTH_MAX} && !self.metadata.name.contains('.')",
     f"metadata.name: allowed: at most {NAME_LENGTH_MAX} characters, and no dot",
 )
-"""The name becomes a label, which is shorter than names may be; Kubernetes sees to the rest."""
+"""The name becomes a label, which is shorter than names may be; Kubernetes checks the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectMeta:
-    """The part of Kubernetes' metadata that Tideline reads; the rest is let through."""
+    """The part of Kubernetes' metadata that Tideline reads; the rest is ignored."""
 
     name: str = described(
         "Name of the resource.",

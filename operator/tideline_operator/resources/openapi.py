@@ -30,15 +30,16 @@ _LENGTH_MAX = {"date-time": 40}
 # there may be thousands, that would cost too much.
 _EXPLAINED_LENGTH_MAX = 128
 _KEPT = (
-    "is fixed: delete this {kind} (its data stays unless deletionPolicy is Delete) "
-    "and create another"
+    "is immutable: delete this {kind} (its data stays unless deletionPolicy is Delete) "
+    "and create a new one"
 )
 
 
 def object_schema(kind: type, *, owner: str, has_defaults: bool = True) -> Schema:
     """The schema of a dataclass; `owner` is the resource it is part of.
 
-    Without defaults the API server stores exactly what is written, empty texts too: a status.
+    Without defaults, as in a status, the API server stores exactly what is written, empty texts
+    too.
     """
     hints = typing.get_type_hints(kind)
     fields = dataclasses.fields(kind)
@@ -166,7 +167,7 @@ def _whole(pattern: str) -> str:
 
 
 def _immutability(kind: type, owner: str) -> Iterator[Schema]:
-    """Rules on the object around a fixed field: a rule on the field itself sees no removal."""
+    """Rules on the object around an immutable field: one on the field itself misses its removal."""
     hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
         if not rule_of(field).immutable:

@@ -1,8 +1,7 @@
 """Strict parsing of resources from plain values, and the way back.
 
-Every problem of a document is collected before any is reported, each with the field's path, the
-value found and what is allowed. The same functions read YAML files and objects from the
-Kubernetes API.
+Every fault of a document is collected before any is reported, each with the field's path, the value
+found and what is allowed. The same functions read YAML files and objects from the Kubernetes API.
 """
 
 from __future__ import annotations
@@ -33,19 +32,19 @@ Resource = TypeVar("Resource")
 
 _SECRET = re.compile(CREDENTIAL_NAMES, re.IGNORECASE)
 _VALUE_LENGTH_MAX = 80
-# A field of this type lets through what it does not know: Kubernetes adds to it at will.
+# A field of this type accepts unknown members: Kubernetes adds to it at will.
 _LENIENT = (ObjectMeta,)
 
 
 class _Invalid:
-    """Stands for a value whose problem has been noted."""
+    """Stands for a value whose fault has been noted."""
 
 
 _INVALID = _Invalid()
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FieldFault:
     """One thing wrong with a document."""
 
     path: FieldPath
@@ -55,7 +54,7 @@ class Problem:
 def parse_resource(kind: type[Resource], document: Document) -> Resource:
     """`document` as a resource of `kind`.
 
-    Raises ConfigError listing every problem: file, document, line, field path, value, what is
+    Raises ConfigError listing every fault: file, document, line, field path, value, what is
     allowed.
     """
     parser = _Parser(document, ignore_unknown=False)
@@ -63,22 +62,22 @@ def parse_resource(kind: type[Resource], document: Document) -> Resource:
     for header in ("apiVersion", "kind"):
         value.pop(header, None)
     parsed = parser.read(kind, value, ())
-    if parser.problems:
-        raise ConfigError("\n".join(_describe(document, item) for item in parser.problems))
+    if parser.faults:
+        raise ConfigError("\n".join(_describe(document, item) for item in parser.faults))
     return cast("Resource", parsed)
 
 
 def parse_object(kind: type[Resource], value: Mapping[str, object]) -> Resource:
-    """An object of the Kubernetes API as a resource of `kind`; its status is passed over.
+    """An object of the Kubernetes API as a resource of `kind`; its status is skipped.
 
-    Raises ConfigError listing every problem: field path, value, what is allowed.
+    Raises ConfigError listing every fault: field path, value, what is allowed.
     """
     parser = _Parser(Document("", 0, value, {}), ignore_unknown=False)
-    passed_over = ("apiVersion", "kind", "status")
-    members = {name: item for name, item in value.items() if name not in passed_over}
+    skipped = ("apiVersion", "kind", "status")
+    members = {name: item for name, item in value.items() if name not in skipped}
     parsed = parser.read(kind, members, ())
-    if parser.problems:
-        found = (f"{path_text(item.path)}: {item.message}" for item in parser.problems)
+    if parser.faults:
+        found = (f"{path_text(item.path)}: {item.message}" for item in parser.faults)
         raise ConfigError("; ".join(found))
     return cast("Resource", parsed)
 
@@ -90,7 +89,7 @@ def parse_stored(kind: type[Resource], value: object) -> Resource | None:
     """
     parser = _Parser(Document("", 0, value, {}), ignore_unknown=True)
     parsed = parser.read(kind, value, ())
-    return None if parser.problems else cast("Resource", parsed)
+    return None if parser.faults else cast("Resource", parsed)
 
 
 def to_json_object(value: object) -> Any:
@@ -135,30 +134,30 @@ def _members_of(kind: type) -> tuple[dict[str, Any], dict[str, dataclasses.Field
     return typing.get_type_hints(kind), fields
 
 
-def _describe(document: Document, problem: Problem) -> str:
+def _describe(document: Document, fault: FieldFault) -> str:
     place = f"{document.file}, document {document.number}"
-    line = document.line_of(problem.path)
+    line = document.line_of(fault.path)
     if line is not None:
         place += f", line {line}"
-    return f"{place}: {path_text(problem.path) or 'document'}: {problem.message}"
+    return f"{place}: {path_text(fault.path) or 'document'}: {fault.message}"
 
 
 class _Parser:
-    """Reads values by the type hints and rules of dataclass fields, noting problems."""
+    """Reads values by the type hints and rules of dataclass fields, noting faults."""
 
     def __init__(self, document: Document, *, ignore_unknown: bool) -> None:
         self._document = document
         self._ignore_unknown = ignore_unknown
-        self.problems: list[Problem] = []
+        self.faults: list[FieldFault] = []
 
     def read(self, hint: Any, value: object, path: FieldPath) -> Any:
-        """`value` as `hint`, or `_INVALID` with its problem noted."""
+        """`value` as `hint`, or `_INVALID` with its fault noted."""
         if dataclasses.is_dataclass(hint) and not hasattr(hint, "parse"):
             return self._read_object(cast("type", hint), value, path)
         return self._read_member(hint, FieldRule(""), value, path)
 
     def _note(self, path: FieldPath, message: str) -> _Invalid:
-        self.problems.append(Problem(path, message))
+        self.faults.append(FieldFault(path, message))
         return _INVALID
 
     def _read_object(self, kind: type, value: object, path: FieldPath) -> Any:
@@ -184,9 +183,9 @@ class _Parser:
         return self._checked(built, path)
 
     def _checked(self, built: Any, path: FieldPath) -> Any:
-        if not hasattr(built, "problems"):
+        if not hasattr(built, "faults"):
             return built
-        found = list(built.problems())
+        found = list(built.faults())
         for where, message in found:
             self._note((*path, *_split_path(where)), message)
         return _INVALID if found else built
@@ -253,7 +252,7 @@ class _Parser:
             return self._note(path, f'{shown}; write "{mark.text}" in quotes')
         near = difflib.get_close_matches(str(value).upper(), [item.upper() for item in allowed], 1)
         guess = next((item for item in allowed if near and item.upper() == near[0]), None)
-        hint_text = f", perhaps {guess}" if guess else ""
+        hint_text = f", did you mean {guess}?" if guess else ""
         return self._note(path, f"{shown}; allowed: {', '.join(allowed)}{hint_text}")
 
     def _read_scalar(self, hint: Any, rule: FieldRule, value: object, path: FieldPath) -> Any:

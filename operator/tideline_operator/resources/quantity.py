@@ -21,7 +21,7 @@ _MIB = 1024 * 1024
 
 
 def parse_quantity(text: str) -> Decimal:
-    """The number `text` stands for. Raises ConfigError when it is no quantity."""
+    """The number `text` stands for. Raises ConfigError when it is not a quantity."""
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
         raise ConfigError("must be a Kubernetes quantity such as 500m or 2Gi", value=text)

@@ -32,11 +32,12 @@ resources under `operator/tideline_operator/resources/`, as it writes the
 CustomResourceDefinitions; in a cluster `kubectl explain laketable.spec.ingest` says the same.
 
 The API server refuses what breaks a limit or a rule below and names the field; `tideline run` does
-too, with the line. A field marked *fixed* keeps the value it was created with. What only shows
-when the operator reads the spec (a cron expression that never comes, a type nested wrongly, a
-LakeStore that is not there) ends in the condition `SpecValid`, and the last valid spec goes on.
+too, with the line. A field marked *immutable* keeps the value it was created with. What only shows
+when the operator reads the spec (a cron expression that never matches, a type nested wrongly, a
+LakeStore that does not exist) is reported in the condition `SpecValid`, and the last valid spec
+stays in force.
 
-The annotation `{PAUSED_ANNOTATION}: "true"` does what `spec.suspend: true` does.
+The annotation `{PAUSED_ANNOTATION}: "true"` has the effect of `spec.suspend: true`.
 """
 _SCALARS = {Duration: "duration", Cron: "cron expression"}
 
@@ -127,7 +128,7 @@ def _meaning(rule: FieldRule) -> str:
     if rule.pattern_meaning:
         parts.append(f"Allowed: {rule.pattern_meaning}.")
     if rule.immutable:
-        parts.append("*Fixed.*")
+        parts.append("*Immutable.*")
     return " ".join(parts).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 

@@ -12,7 +12,7 @@ from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTable:
-    """What the planner calls the spec: the resource and where everything it names really is.
+    """What the planner calls the spec: the resource, and the locations of everything it names.
 
     `stores` are the LakeStores it refers to, by name. The `location` of an Iceberg table that a
     catalog keeps has no URI; its options are those of the table's files.
@@ -31,7 +31,7 @@ class ResolvedTable:
 
     @property
     def address(self) -> str:
-        """The one place that is the table, for telling tables apart: a URI, or its catalog's."""
+        """The address that identifies the table: a URI, or its catalog's and its name there."""
         catalog = self.resource.spec.catalog
         if catalog is None:
             return self.location.uri

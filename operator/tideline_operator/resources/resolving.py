@@ -25,8 +25,8 @@ def resolve_table(
 ) -> ResolvedTable:
     """`table` with every place it names; `stores` are the LakeStores of its namespace.
 
-    Relative paths are taken from `folder`, on a machine of its own. `ca_bundle` is the file with
-    the authorities that certificates are checked against: on a machine those of all stores, in a
+    Relative paths are relative to `folder`, for `tideline run`. `ca_bundle` is the file with the
+    authorities that certificates are checked against: in `tideline run` those of all stores, in a
     cluster (no `folder`) those of stores with TLS settings. Raises ConfigError naming the field.
     """
     return _Resolver(table, stores, folder, ca_bundle).resolve()
@@ -94,7 +94,7 @@ class _Resolver:
         try:
             if "://" not in text:
                 if self.folder is None:
-                    raise ConfigError(f"{text!r} is a folder of one machine; write s3://...")
+                    raise ConfigError(f"{text!r} is a folder on one machine; write s3://...")
                 return _place(str((self.folder / text).absolute()), {})
             if not text.startswith(S3_SCHEMES):
                 return _place(text, {})
@@ -103,7 +103,7 @@ class _Resolver:
             raise ConfigError(f"{field}: {error}") from error
 
     def _files_of_catalog(self, store_ref: str | None) -> Place:
-        """How the files of a table are reached whose place only its catalog knows."""
+        """How to reach the files of a table whose location only its catalog knows."""
         if store_ref is None:
             return Place("")
         try:
@@ -120,7 +120,7 @@ class _Resolver:
             namespace, known = self.table.metadata.namespace, ", ".join(sorted(self.stores))
             raise ConfigError(
                 f"there is no LakeStore {store_ref!r} in namespace {namespace}; "
-                f"there are: {known or 'none'}"
+                f"existing ones: {known or 'none'}"
             )
         is_trusted = self.folder is not None or store.tls is not None
         return store_options(store, ca_bundle=self.ca_bundle if is_trusted else None)

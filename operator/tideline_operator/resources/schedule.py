@@ -40,7 +40,7 @@ class Duration:
 
     @classmethod
     def parse(cls, text: str) -> Duration:
-        """Raises ValueError when `text` is no duration, or is zero."""
+        """Raises ValueError when `text` is not a duration, or is zero."""
         match = re.fullmatch(cls.PATTERN, text)
         if match is None:
             raise ValueError(f"allowed: {_DURATION_MEANING}")
@@ -66,7 +66,7 @@ class Timestamp:
 
     @classmethod
     def parse(cls, text: str) -> Timestamp:
-        """Raises ValueError when `text` is no RFC 3339 time with a zone."""
+        """Raises ValueError when `text` is not an RFC 3339 time with a zone."""
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
+from tideline.hudi.services.cleaning.config import CleaningPolicy
 from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.iceberg import (
     ExpireSnapshots,
@@ -35,14 +36,6 @@ class CompactionStrategy(Enum):
     TIME_ELAPSED = "TIME_ELAPSED"
     NUM_AND_TIME = "NUM_AND_TIME"
     NUM_OR_TIME = "NUM_OR_TIME"
-
-
-class CleaningPolicy(Enum):
-    """What cleaning keeps; the names are Hudi's."""
-
-    KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
-    KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
-    KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +94,7 @@ class Clustering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaning:
-    """Removal of file versions nobody reads any more."""
+    """Removal of file versions that no reader needs any more."""
 
     enabled: bool = described("Whether cleaning runs.", default=True)
     policy: CleaningPolicy = described("What is kept.", default=CleaningPolicy.KEEP_LATEST_COMMITS)
@@ -128,7 +121,7 @@ class Archiving:
         ),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """minCommits < maxCommits."""
         if self.min_commits >= self.max_commits:
             yield "minCommits", f"must be less than maxCommits ({self.max_commits})"
@@ -136,7 +129,7 @@ class Archiving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTtl:
-    """Deletion of partitions that nobody wrote to for long enough."""
+    """Deletion of partitions that were not written to for long enough."""
 
     days: int | None = described(
         "Days after its last write that a partition is deleted; never otherwise.",
@@ -151,7 +144,7 @@ class Services:
     """Table services and when they may run."""
 
     mode: ServiceMode = described(
-        "Auto runs what is due, Advise only plans and publishes, Off does neither.",
+        "Auto runs what is due, Advise only plans and reports, Off does neither.",
         default=ServiceMode.AUTO,
     )
     compaction: Compaction = described("Compaction.", default_factory=Compaction)
@@ -200,7 +193,7 @@ class Services:
         ),
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """Archiving must leave the instants that cleaning needs and that clustering counts."""
         by_commits = self.cleaning.policy is CleaningPolicy.KEEP_LATEST_COMMITS
         both_run = self.cleaning.enabled and self.archiving.enabled

@@ -37,7 +37,7 @@ class Truth(Enum):
 
 
 class OperationPhase(Enum):
-    """How far an operation has come. PENDING: noted, and its Job is still to be created."""
+    """How far an operation has come. PENDING: recorded, its Job not created yet."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -98,8 +98,8 @@ class TableStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunFigures:
-    """What a run did, in figures; sizes in bytes."""
+class RunCounts:
+    """What a run did, in numbers; sizes in bytes."""
 
     files_before: int = described("Files that were rewritten.", default=0)
     bytes_before: int = described("Bytes that were read.", default=0)
@@ -117,8 +117,8 @@ class ServiceStatus:
     reason: str = described("Why it is due or not.", default="", length_max=1024)
     last_run: Timestamp | None = described("Last run.", default=None, length_max=40)
     last_result: str = described("Its result.", default="", length_max=1024)
-    last_figures: RunFigures | None = described(
-        "Figures of the last run that ended well.", default=None
+    last_figures: RunCounts | None = described(
+        "Counts and sizes of the last run that succeeded.", default=None
     )
     next_run: Timestamp | None = described("Next run, if known.", default=None, length_max=40)
     rerun: int = described("The number in spec.rerun that was run last.", default=0)
@@ -144,7 +144,7 @@ class OperationStatus:
     )
     exit_code: int = described("0, or the exit code of its failure.", default=0)
     error: str = described("The class of its failure.", default="", length_max=64)
-    is_safe_to_retry: bool = described("Whether trying again may help by itself.", default=False)
+    is_safe_to_retry: bool = described("Whether a retry may help without a change.", default=False)
     memory_bytes: int = described("Memory its pods may ask for together.", default=0)
     pod_uid: str = described("Its driver's pod.", default="", length_max=64)
     instant: str | None = described("Instant it committed.", default=None, length_max=32)
@@ -159,16 +159,14 @@ class IngestStatus:
     checkpoint: str = described("Generation and watermark.", default="", length_max=2048)
     lag_files: int = described("Files that wait.", default=0)
     lag_bytes: int = described("Their size.", default=0)
-    unsettled_files: int = described(
-        "Files still being written, as far as one can tell.", default=0
-    )
+    unsettled_files: int = described("Files that may still be being written.", default=0)
     quarantined_files: int = described("Files noted in <landing>/_quarantine/.", default=0)
     quarantined_rows: int = described(
-        "Rows of files that were taken in, kept in <landing>/_quarantine/.", default=0
+        "Rows of ingested files that were set aside, kept in <landing>/_quarantine/.", default=0
     )
     late_files: int = described(
-        "Files that arrived with a time so old that they cannot be told from files taken in and "
-        "forgotten. Touch or copy the missing ones to have them taken in.",
+        "Files that arrived with a time so old that they look like files ingested earlier. Touch "
+        "or copy the missing ones to have them ingested.",
         default=0,
     )
 

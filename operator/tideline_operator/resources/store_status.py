@@ -1,4 +1,4 @@
-"""LakeStore's status: the buckets reached through it, and whether they keep their promises."""
+"""LakeStore's status: the buckets used through it, and whether they pass their checks."""
 
 # ruff: noqa: RUF009 -- described() makes a dataclass field
 from __future__ import annotations
@@ -34,7 +34,7 @@ class StoreCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreCheck:
-    """One promise that the store was asked to keep."""
+    """One check of what the store must guarantee."""
 
     name: str = described("As `tideline check-store` calls it.", length_max=64)
     outcome: str = described("passed, unsupported or failed.", length_max=32)

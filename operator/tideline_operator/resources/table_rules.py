@@ -1,6 +1,6 @@
 """What the Kubernetes API server refuses in the spec of a LakeTable, in CEL.
 
-The same as `LakeTableSpec.problems()` and the checks of resources/loading.py as far as CEL can say
+The same as `LakeTableSpec.faults()` and the checks of resources/loading.py as far as CEL can say
 it. Every list and string in these rules is bounded, which keeps them inside the server's budget.
 """
 
@@ -18,10 +18,10 @@ _LOCATION, _LANDING = _AS_FOLDER.format("self.location"), _AS_FOLDER.format("i.s
 
 
 def _distinct(field: str) -> CelRule:
-    """No column is named twice; the order of the list counts, so it is no set."""
+    """No column is named twice; the order of the list counts, so it is not a set."""
     return CelRule(
         f"!has(self.{field}) || self.{field}.all(c, self.{field}.exists_one(d, c == d))",
-        "has a column twice",
+        "lists a column twice",
         field=field,
     )
 
@@ -29,8 +29,8 @@ def _distinct(field: str) -> CelRule:
 def _declared(field: str, *, owner: str = "self") -> CelRule:
     """Columns, or the structs that hold them, are in the schema when there is one.
 
-    Its names are made ready once, in a list of one list: CEL has no other way to name a value. In
-    very wide tables the operator looks for itself: the server gives up a rule that costs too much.
+    Its names are prepared once, in a list of one list: CEL has no other way to name a value. For
+    very wide tables the operator checks it: the server aborts a rule that costs too much.
     """
     columns = f"{owner}.{field.rpartition('.')[2]}"
     names = "[self.schema.map(c, c.name.lowerAscii() + '.')]"
@@ -49,12 +49,12 @@ def _declared(field: str, *, owner: str = "self") -> CelRule:
 TABLE_RULES = (
     CelRule(
         "self.format != 'Hudi' || (has(self.recordKey) && self.recordKey.size() > 0)",
-        "is needed: the columns that identify a row",
+        "is required: the columns that identify a row",
         field="recordKey",
     ),
     CelRule(
         f"has(self.storeRef) || !has(self.location) || !({_IS_S3.format('self.location')})",
-        "is needed for an s3:// location: name a LakeStore",
+        "is required for an s3:// location: name a LakeStore",
         field="storeRef",
     ),
     CelRule(
@@ -74,7 +74,7 @@ TABLE_RULES = (
         f"!has(self.properties) || !('{EVENT_TIME[0]}' in self.properties) || "
         f"self.properties['{EVENT_TIME[0]}'] != '{EVENT_TIME[1]}' || "
         "(has(self.ordering) && self.ordering.size() > 0)",
-        f"is needed for {EVENT_TIME[0]}: {EVENT_TIME[1]}",
+        f"is required for {EVENT_TIME[0]}: {EVENT_TIME[1]}",
         field="ordering",
     ),
     _distinct("recordKey"),
@@ -100,7 +100,7 @@ TABLE_RULES = (
     CelRule(
         "!has(self.properties) || self.properties.all(name, "
         "name.startsWith('hoodie.') || name.startsWith('tideline.'))",
-        "only hoodie.* and tideline.* are handed through",
+        "only hoodie.* and tideline.* properties are passed on",
         field="properties",
     ),
     no_credentials_in("properties"),

@@ -1,6 +1,6 @@
-"""Whether record keys are unique in the whole table or in their partition: the spec's own word.
+"""Whether record keys are unique in the whole table or in their partition, as the spec declares it.
 
-It chooses among indexes, so the spec's index and properties must not say something else.
+It chooses among indexes, so the spec's index and properties must not contradict it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Uniqueness(Enum):
 
 
 _NOT_BY_BUCKET = (
-    "Table cannot hold with a BUCKET index, which looks for a key in its partition alone"
+    "Table does not work with a BUCKET index, which looks for a key in its partition only"
 )
-_GLOBAL_IS_TABLE = "Partition contradicts a global index, with which keys are unique in the table"
-_ONE_WORD = "give the index as spec.index: a property of its own would go before uniqueness"
+_GLOBAL_IS_TABLE = "Partition contradicts a global index, which keeps keys unique in the table"
+_ONE_WORD = "give the index as spec.index: a property would override uniqueness"
 INDEX_PROPERTIES = ("hoodie.index.type", "tideline.index.type")
 
 _HAS_INDEX = "has(self.uniqueness) && has(self.index)"
@@ -48,10 +48,10 @@ UNIQUENESS_RULES = (
 )
 
 
-def uniqueness_problems(
+def uniqueness_faults(
     uniqueness: Uniqueness | None, index: str | None, properties: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """The same for a parsed spec; `index` is the word of its index."""
+    """The same for a parsed spec; `index` is its type."""
     if uniqueness is Uniqueness.TABLE and index == "BUCKET":
         yield "uniqueness", _NOT_BY_BUCKET
     if uniqueness is Uniqueness.PARTITION and (index or "").startswith("GLOBAL_"):

@@ -2,8 +2,8 @@
 
     python -m tideline_operator.testing.api_server    run one until interrupted
 
-No controllers run and no pod ever starts, so a test plays the part of the Job controller: it is the
-place for schemas, rules, access rights, watches and concurrent writes. The two programs are built
+No controllers run and no pod ever starts, so a test plays the part of the Job controller: it serves
+tests of schemas, rules, access rights, watches and concurrent writes. The two programs are built
 by `python -m e2e.build api-server`.
 """
 
@@ -53,14 +53,14 @@ _LOG_TAIL_BYTES = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the API server said."""
+    """The API server's answer."""
 
     status: int
     content: Any
 
     @property
     def message(self) -> str:
-        """What a refusal says."""
+        """The message of a refusal."""
         return str(self.content["message"]) if isinstance(self.content, dict) else self.content
 
 
@@ -100,7 +100,7 @@ class ApiServer:
             log = self._log_tail()
             self.stop()
             if attempt == _START_ATTEMPTS:
-                raise RuntimeError(f"The API server did not start:\n{log}")
+                raise RuntimeError(f"the API server did not start:\n{log}")
         return self
 
     def __exit__(
@@ -178,7 +178,7 @@ class ApiServer:
 
     def stop(self) -> None:
         """End the server and forget its data."""
-        # Nothing has to be finished in order: the data goes as well.
+        # No orderly shutdown: the data is deleted as well.
         for process in reversed(self._processes):
             process.kill()
             process.wait()
@@ -245,7 +245,7 @@ class ApiServer:
             if any(process.poll() is not None for process in self._processes):
                 return False
             with suppress(OSError):
-                # Waits for the default roles as well, without which everyone is refused.
+                # Waits for the default roles as well, without which every user is refused.
                 if self.request("GET", "/readyz").status == 200:
                     return True
             time.sleep(0.1)
@@ -258,7 +258,7 @@ class ApiServer:
 
 
 def _content(body: bytes) -> Any:
-    """JSON, or the text it is instead."""
+    """The body as JSON, or as text."""
     text = body.decode()
     try:
         return json.loads(text)

@@ -1,4 +1,4 @@
-"""A controller beside a test, in one namespace of a real API server, on tables in a folder."""
+"""A controller within a test, in one namespace of a real API server, on tables in a folder."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any, Self
 
 from tideline_operator.api_objects import EVENTS, LAKE_TABLES, Manifest
-from tideline_operator.controller import figures
+from tideline_operator.controller import controller_metrics
 from tideline_operator.controller.budgets import Limits
 from tideline_operator.controller.controller import Controller
-from tideline_operator.controller.job_starter import Launcher
+from tideline_operator.controller.job_starter import JobControl
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.launch.driver_job import LaunchSettings
 from tideline_operator.testing.api_server import OPERATOR, ApiServer
 from tideline_operator.testing.eventually import eventually
-from tideline_operator.testing.pretended_cluster import PretendedCluster
+from tideline_operator.testing.simulated_cluster import SimulatedCluster
 
 _SETTLED_AGE_S = 60.0
 
 
 def controller_settings(namespace: str, **given: Any) -> ControllerSettings:
-    """Settings of a controller that looks after one namespace only."""
+    """Settings of a controller that manages one namespace only."""
     return ControllerSettings(
         **{
             "launch": LaunchSettings(image="localhost/tideline-engine:dev"),
@@ -44,7 +44,7 @@ class ControllerCase:
         self.operator_api = server.api(OPERATOR)
         self.namespace = namespace
         self.folder = folder
-        self.cluster = PretendedCluster(api, namespace)
+        self.cluster = SimulatedCluster(api, namespace)
         self.controller: Controller | None = None
 
     def __enter__(self) -> Self:
@@ -53,16 +53,16 @@ class ControllerCase:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def start(self, *, launcher: Launcher | None = None, **settings: Any) -> Controller:
+    def start(self, *, job_control: JobControl | None = None, **settings: Any) -> Controller:
         """Start a controller, with its caches filled."""
         controller = Controller(
             self.operator_api,
             controller_settings(self.namespace, **settings),
-            launcher=launcher,
+            job_control=job_control,
             allows_local=True,
         )
         self.operator_api.on_request = lambda verb, resource, code: controller.metrics.add(
-            figures.API_REQUESTS, verb=verb, resource=resource, code=str(code)
+            controller_metrics.API_REQUESTS, verb=verb, resource=resource, code=str(code)
         )
         assert controller.start(timeout_s=30.0)
         self.controller = controller
@@ -143,11 +143,11 @@ class ControllerCase:
         return sorted(item["reason"] for item in events if item["involvedObject"]["name"] == name)
 
     def until_event(self, reason: str, name: str = "people") -> None:
-        """Wait for an event of the table; the condition that says the same may come first."""
+        """Wait for an event of the table; the condition for the same may come first."""
         self.until(lambda: reason in self.event_reasons(name), f"an event {reason} of {name}")
 
     def event_notes(self, name: str = "people") -> str:
-        """What the table's events say, in one text."""
+        """The messages of the table's events, in one text."""
         events, _ = self.api.list(EVENTS, self.namespace)
         found = (item["message"] for item in events if item["involvedObject"]["name"] == name)
         return "\n".join(found)
@@ -195,15 +195,15 @@ class ControllerCase:
         assert self.controller is not None
         return sum(
             self.controller.metrics.value(
-                figures.API_REQUESTS, verb=verb, resource=resource, code=code
+                controller_metrics.API_REQUESTS, verb=verb, resource=resource, code=code
             )
             for code in ("200", "201", "403", "404", "409", "422")
         )
 
     def turns(self) -> float:
-        """Turns the controller has taken, whatever came of them."""
+        """Turns that the controller has taken, with any result."""
         assert self.controller is not None
         return sum(
-            self.controller.metrics.value(figures.RECONCILES, result=result)
+            self.controller.metrics.value(controller_metrics.RECONCILES, result=result)
             for result in ("done", "stale", "unavailable", "refused", "error")
         )

@@ -1,4 +1,4 @@
-"""`tideline-operator controller` as a process of its own, as its image runs it."""
+"""`tideline-operator controller` in its own process, as its image runs it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOT_IN_THE_IMAGE = ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "minio")
 
 
 class ControllerInProcess:
-    """Looks after one namespace. `number` tells it from others; its log is in `folder`."""
+    """Manages one namespace. `number` identifies it; its log is in `folder`."""
 
     def __init__(self, kubeconfig: Path, namespace: str, folder: Path, number: int = 0) -> None:
         self.health_port, self.metrics_port = free_ports(2)

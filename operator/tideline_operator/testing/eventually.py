@@ -17,5 +17,5 @@ def eventually(probe: Callable[[], Found], what: str, *, timeout_s: float = 30.0
         if found:
             return found
         if time.monotonic() > deadline_s:
-            raise TimeoutError(f"Not after {timeout_s:g} s: {what}")
+            raise TimeoutError(f"not after {timeout_s:g} s: {what}")
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""A TCP proxy before a server that, when told to, stops passing replies on.
+"""A TCP proxy in front of a server that can stop passing replies on.
 
 It is what a client sees of a server that hangs, of a load balancer that lost its state, or of a
 network that drops packets one way: connections open, requests arrive and may be carried out, and

@@ -22,7 +22,7 @@ import yaml
 
 RELEASE = "tideline"
 NAMESPACE = "tideline-system"
-# Helm without a cluster takes it for an ancient one unless it is told.
+# Without a cluster Helm assumes an ancient version unless it is given one.
 _KUBERNETES = "--kube-version=1.34.0"
 
 _HEADER = """\
@@ -51,7 +51,7 @@ def rendered(
 ) -> str:
     """The chart's manifests without the CRDs, under `values` over its own.
 
-    Raises ChartRefusedError with Helm's own words.
+    Raises ChartRefusedError with Helm's message.
     """
     arguments = ["template", RELEASE, str(chart), "--namespace", namespace, "--skip-crds"]
     return _helm(*arguments, _KUBERNETES, "--values", "-", given=json.dumps(values or {}))

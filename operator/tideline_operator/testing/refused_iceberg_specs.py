@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from tideline_operator.testing.refused_specs import (
-    Refusal,
+    RefusedSpec,
     with_iceberg,
     with_spec,
     without_from_iceberg,
 )
 
-ONLY_HUDI = "belongs to Hudi tables; an Iceberg table is only maintained, and others write it"
+ONLY_HUDI = "is for Hudi tables; an Iceberg table is only maintained, other engines write it"
 HUDI_SERVICE = "is a service of Hudi tables; Iceberg tables have rewriteDataFiles"
 ICEBERG_SERVICE = "is a service of Iceberg tables (spec.format: Iceberg)"
 ONE_PLACE = "give one of location (the folder of a table that no catalog keeps) and catalog"
 
 
-def _of_hudi(line: str, field: str, words: str = ONLY_HUDI) -> Refusal:
+def _of_hudi(line: str, field: str, words: str = ONLY_HUDI) -> RefusedSpec:
     """A field that an Iceberg table does not have."""
-    return Refusal(with_iceberg(line), f"spec.{field}: {words}", f"spec.{field}", words)
+    return RefusedSpec(with_iceberg(line), f"spec.{field}: {words}", f"spec.{field}", words)
 
 
-def _of_iceberg(line: str, field: str, words: str = ICEBERG_SERVICE) -> Refusal:
+def _of_iceberg(line: str, field: str, words: str = ICEBERG_SERVICE) -> RefusedSpec:
     """A field that a Hudi table does not have."""
-    return Refusal(with_spec(line), f"spec.{field}: {words}", f"spec.{field}", words)
+    return RefusedSpec(with_spec(line), f"spec.{field}: {words}", f"spec.{field}", words)
 
 
 ICEBERG_REFUSALS = (
@@ -48,15 +48,15 @@ ICEBERG_REFUSALS = (
     _of_hudi(
         "deletionPolicy: Delete",
         "deletionPolicy",
-        "Delete is for Hudi tables; an Iceberg table stays with those who write it",
+        "Delete is for Hudi tables; an Iceberg table belongs to the engines that write it",
     ),
     _of_hudi(
         "ingest: [{name: a, source: {format: csv, path: in}}]",
         "ingest",
-        "nothing is taken into an Iceberg table: it is only maintained, and others write it",
+        "nothing is ingested into an Iceberg table: it is only maintained, other engines write it",
     ),
     _of_hudi("catalog: {type: rest, uri: 'http://c', table: a.b}", "location", ONE_PLACE),
-    Refusal(
+    RefusedSpec(
         without_from_iceberg("  location: table"),
         f"spec.location: {ONE_PLACE}",
         "spec.location",
@@ -70,27 +70,27 @@ ICEBERG_REFUSALS = (
     _of_iceberg(
         "catalog: {type: rest, uri: 'http://c', table: a.b}",
         "catalog",
-        "belongs to Iceberg tables (format: Iceberg)",
+        "is for Iceberg tables (format: Iceberg)",
     ),
-    Refusal(
+    RefusedSpec(
         with_iceberg("rerun: {compaction: 1}"),
-        "spec.rerun.compaction: nothing of that name; allowed: expireSnapshots, removeOrphanFiles",
+        "spec.rerun.compaction: unknown name; allowed: expireSnapshots, removeOrphanFiles",
         "spec.rerun",
         "allowed: rewriteDataFiles, rewritePositionDeletes, rewriteManifests",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("rerun: {rewriteDataFiles: 1}"),
-        "spec.rerun.rewriteDataFiles: nothing of that name; allowed: archiving, cleaning",
+        "spec.rerun.rewriteDataFiles: unknown name; allowed: archiving, cleaning",
         "spec.rerun",
         "allowed: compaction, logCompaction",
     ),
-    Refusal(
+    RefusedSpec(
         with_iceberg("storeRef: minio").replace("location: table", "catalog: {type: rest}"),
         "spec.catalog.table: is required",
         "spec.catalog.table",
         "Required value",
     ),
-    Refusal(
+    RefusedSpec(
         with_iceberg("").replace(
             "location: table", "catalog: {type: sql, uri: 'postgresql://a:b@c/d', table: a.b}"
         ),
@@ -98,46 +98,46 @@ ICEBERG_REFUSALS = (
         "spec.catalog.uri",
         "credentials belong in a Secret",
     ),
-    Refusal(
+    RefusedSpec(
         with_iceberg("").replace("location: table", "catalog: {type: rest, table: orders}"),
         "spec.catalog.table: 'orders'; allowed: the namespace, a dot and the name",
         "spec.catalog.table",
     ),
-    Refusal(
+    RefusedSpec(
         with_iceberg("services: {rewriteDataFiles: {strategy: ZOrder, sortBy: [a]}}"),
-        "spec.services.rewriteDataFiles.sortBy: is needed for ZOrder: at least two columns",
+        "spec.services.rewriteDataFiles.sortBy: is required for ZOrder: at least two columns",
         "spec.services.rewriteDataFiles.sortBy",
-        "is needed for ZOrder: at least two columns",
+        "is required for ZOrder: at least two columns",
     ),
-    Refusal(
+    RefusedSpec(
         with_iceberg("services: {rewriteDataFiles: {strategy: ZOrder, sortBy: [a desc, b]}}"),
         "spec.services.rewriteDataFiles.sortBy: Binpack takes no columns, and ZOrder only",
         "spec.services.rewriteDataFiles.sortBy",
         "Binpack takes no columns, and ZOrder only",
     ),
-    Refusal(
+    RefusedSpec(
         with_iceberg("services: {rewriteDataFiles: {sortBy: [a]}}"),
         "spec.services.rewriteDataFiles.sortBy: Binpack takes no columns",
         "spec.services.rewriteDataFiles.sortBy",
         "Binpack takes no columns, and ZOrder only",
     ),
-    Refusal(
+    RefusedSpec(
         with_iceberg("services: {rewriteDataFiles: {targetFileSize: big}}"),
         "spec.services.rewriteDataFiles.targetFileSize: 'big'; allowed: a size such as 512Mi",
         "spec.services.rewriteDataFiles.targetFileSize",
         "allowed: a size such as 512Mi",
     ),
-    Refusal(
+    RefusedSpec(
         with_iceberg("services: {rewriteDataFiles: {options: {s3.secret-access-key: x}}}"),
         "options.s3.secret-access-key: credentials belong in the environment or in a Secret",
         "spec.services.rewriteDataFiles.options",
         "credentials belong in a Secret",
     ),
-    Refusal(
+    RefusedSpec(
         with_iceberg("services: {removeOrphanFiles: {olderThan: 23h}}"),
         "spec.services.removeOrphanFiles.olderThan: '23h'; allowed: at least 24h",
     ),
-    Refusal(
+    RefusedSpec(
         with_iceberg("services: {expireSnapshots: {retainLast: 0}}"),
         "spec.services.expireSnapshots.retainLast: 0; allowed: a whole number from 1",
         "spec.services.expireSnapshots.retainLast",

@@ -12,7 +12,7 @@ from tideline_operator.testing.resource_examples import ICEBERG_MINIMAL, MINIMAL
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedSpec:
     """A LakeTable that is refused, and parts of what the parser and the API server say about it.
 
     What schemas and CEL cannot say the operator finds when it reads the spec; without a `field` the
@@ -56,427 +56,427 @@ def without_from_iceberg(part: str) -> str:
 
 
 REFUSALS = (
-    Refusal(
+    RefusedSpec(
         with_spec("timezone: Middle/Earth"),
         "spec.timezone: no time zone of this name",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("uniqueness: Table\nindex: {type: BUCKET, buckets: 4}"),
-        "spec.uniqueness: Table cannot hold with a BUCKET index",
+        "spec.uniqueness: Table does not work with a BUCKET index",
         "spec.uniqueness",
-        "Table cannot hold with a BUCKET index",
+        "Table does not work with a BUCKET index",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("uniqueness: Partition\nindex: {type: GLOBAL_BLOOM}"),
         "spec.uniqueness: Partition contradicts a global index",
         "spec.uniqueness",
         "Partition contradicts a global index",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("uniqueness: Table\nproperties: {hoodie.index.type: SIMPLE}"),
         "spec.properties: give the index as spec.index",
         "spec.properties",
         "give the index as spec.index",
     ),
-    Refusal(
+    RefusedSpec(
         with_ingest("trigger: {every: 30 sec}"),
         "laketable.yaml, document 1, line 11: spec.ingest[0].trigger.every: '30 sec'; "
         "allowed: a whole number and ms, s, m, h or d, such as 30s or 5m",
         "spec.ingest[0].trigger.every",
         "allowed: a whole number and ms, s, m, h or d, such as 30s or 5m",
     ),
-    Refusal(
+    RefusedSpec(
         with_ingest("trigger: {every: 30}"),
         "trigger.every: 30 is read as a number; allowed: a",
         "spec.ingest[0].trigger.every",
         "must be of type string",
     ),
-    Refusal(
+    RefusedSpec(
         with_ingest("trigger: {every: 0s}"),
         "trigger.every: '0s'; allowed: a duration greater than zero",
         "spec.ingest[0].trigger.every",
         "allowed: a duration greater than zero",
     ),
-    Refusal(
+    RefusedSpec(
         with_ingest("trigger: {cron: '61 * * * *'}"),
         "trigger.cron: '61 * * * *'; '61': allowed",
     ),
-    Refusal(
+    RefusedSpec(
         with_ingest("trigger: {cron: hourly}"),
         "trigger.cron: 'hourly'; allowed: five fields",
         "spec.ingest[0].trigger.cron",
         "allowed: five fields, minute hour",
     ),
-    Refusal(
+    RefusedSpec(
         with_ingest("trigger: {every: 1m, once: true}"),
         "spec.ingest[0].trigger: give exactly one of every, cron and once",
         "spec.ingest[0].trigger",
         "give exactly one of every, cron and once",
     ),
-    Refusal(
+    RefusedSpec(
         with_ingest("trigger: {}"),
         "spec.ingest[0].trigger: give exactly one of every, cron",
         "spec.ingest[0].trigger",
         "give exactly one of every, cron and once",
     ),
-    Refusal(
+    RefusedSpec(
         with_ingest("operation: merge"),
         "spec.ingest[0].operation: 'merge'; allowed: upsert, insert, bulk_insert, delete",
         "spec.ingest[0].operation",
         'Unsupported value: "merge": supported values: "upsert", "insert"',
     ),
-    Refusal(
+    RefusedSpec(
         with_ingest("operation: Upsert"),
-        "'Upsert'; allowed: upsert, insert, bulk_insert, delete, perhaps upsert",
+        "'Upsert'; allowed: upsert, insert, bulk_insert, delete, did you mean upsert?",
         "spec.ingest[0].operation",
         'Unsupported value: "Upsert"',
     ),
-    Refusal(
+    RefusedSpec(
         with_ingest("onBadFile: skip"),
         "spec.ingest[0].onBadFile: 'skip'; allowed: Quarantine, F",
         "spec.ingest[0].onBadFile",
         'Unsupported value: "skip": supported values: "Quarantine", "Fail"',
     ),
-    Refusal(
+    RefusedSpec(
         with_ingest("maxFilesPerCommit: 0"),
         "maxFilesPerCommit: 0; allowed: a whole number from 1",
         "spec.ingest[0].maxFilesPerCommit",
         "should be greater than or equal to 1",
     ),
-    Refusal(
+    RefusedSpec(
         with_ingest("maxFilesPerCommit: many"),
         "maxFilesPerCommit: 'many'; allowed: a whole numb",
         "spec.ingest[0].maxFilesPerCommit",
         "must be of type integer",
     ),
-    Refusal(
+    RefusedSpec(
         with_ingest("maxFilesPerCommit: true"),
         "true is read as true or false; allowed: a whole",
         "spec.ingest[0].maxFilesPerCommit",
         "must be of type integer",
     ),
-    Refusal(
+    RefusedSpec(
         with_ingest("maxFilePerCommit: 3"),
         "maxFilePerCommit: no such field, did you mean maxFil",
         "spec.ingest[0].maxFilePerCommit",
         "unknown field",
     ),
-    Refusal(
+    RefusedSpec(
         with_ingest("operation: delete\ndeleteWhen: gone"),
         "spec.ingest[0].deleteWhen: only the operation upsert can delete some of its rows",
         "spec.ingest[0].deleteWhen",
         "only the operation upsert can delete some of its rows",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("recordkey: [id]"),
         "spec.recordkey: no such field, did you mean recordKey?",
         "spec.recordkey",
         "unknown field",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("type: COW"),
         "spec.type: 'COW'; allowed: COPY_ON_WRITE, MERGE_ON_READ",
         "spec.type",
         'Unsupported value: "COW": supported values: "COPY_ON_WRITE", "MERGE_ON_READ"',
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("partitionBy: month"),
         "spec.partitionBy: 'month'; allowed: a list",
         "spec.partitionBy",
         "must be of type array",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("partitionBy: [a, a]"),
-        "spec.partitionBy[1]: 'a' is there twice",
+        "spec.partitionBy[1]: 'a' appears twice",
         "spec.partitionBy",
-        "has a column twice",
+        "lists a column twice",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("ordering: [a, b, a]"),
-        "spec.ordering[2]: 'a' is there twice",
+        "spec.ordering[2]: 'a' appears twice",
         "spec.ordering",
-        "has a column twice",
+        "lists a column twice",
     ),
-    Refusal(
+    RefusedSpec(
         without("[id]", "[id, id]"),
-        "spec.recordKey[1]: 'id' is there twice",
+        "spec.recordKey[1]: 'id' appears twice",
         "spec.recordKey",
-        "has a column twice",
+        "lists a column twice",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("ordering: ['not a column']"),
         "spec.ordering[0]: 'not a column'; allowed: a col",
         "spec.ordering[0]",
         "should match",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("ordering: ['']"),
         "spec.ordering[0]: is empty",
         "spec.ordering[0]",
         "should match",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("ordering: [a, b, c, d, e, f, g, h, i]"),
         "spec.ordering: has 9 items; allowed: at most 8",
         "spec.ordering",
         "Too many: 9: must have at most 8 items",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec(f"restoreTo: {'x' * 64}"),
         "spec.restoreTo: has 64 characters; allowed: at most 63",
         "spec.restoreTo",
         "Too long: may not be more than 63",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("suspend: perhaps"),
         "spec.suspend: 'perhaps'; allowed: true or false",
         "spec.suspend",
         "must be of type boolean",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("index: {type: HASH}"),
         "spec.index.type: 'HASH'; allowed: SIMPLE, BLOOM, GLOBAL_",
         "spec.index.type",
         'Unsupported value: "HASH": supported values: "SIMPLE", "BLOOM"',
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("index: {type: BLOOM, buckets: 4}"),
         "spec.index.buckets: only a BUCKET index has",
         "spec.index.buckets",
         "only a BUCKET index has buckets",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("index: {type: BLOOM, updatePartitionPath: true}"),
         "spec.index.updatePartitionPath: only a global index",
         "spec.index.updatePartitionPath",
         "only a global index moves rows",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("index: {}"),
         "spec.index.type: is required",
         "spec.index.type",
         "Required value",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("services: {mode: Off}"),
         'mode: Off is read as true or false; write "Off" in quo',
         "spec.services.mode",
         "must be of type string",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("services: {archiving: {minCommits: 30, maxCommits: 30}}"),
         "spec.services.archiving.minCommits: must be less than maxCommits (30)",
         "spec.services.archiving.minCommits",
         "must be less than maxCommits",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("services: {cleaning: {retain: 25}}"),
         "spec.services.archiving.minCommits: must be greater than cleaning.retain (25)",
         "spec.services.archiving.minCommits",
         "must be greater than cleaning.retain",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("services: {clustering: {enabled: true, everyCommits: 21}}"),
         "spec.services.archiving.minCommits: must be at least clustering.everyCommits (21)",
         "spec.services.archiving.minCommits",
         "must be at least clustering.everyCommits",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("services: {compaction: {trigger: {elapsed: 0h}}}"),
         "spec.services.compaction.trigger.elapsed: '0h'; allowed: a duration greater",
         "spec.services.compaction.trigger.elapsed",
         "allowed: a duration greater than zero",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("services: {maintenanceWindow: nightly}"),
         "maintenanceWindow: 'nightly'; allowed",
         "spec.services.maintenanceWindow",
         "allowed: five fields, minute hour",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("resources: {driver: {memory: 2GB}}"),
         "driver.memory: '2GB'; allowed: a Kubernetes",
         "spec.resources.driver.memory",
         "allowed: a Kubernetes quantity such as 500m or 2Gi",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("resources: {executor: {min: 3, max: 2}}"),
         "executor.min: must not be greater than",
         "spec.resources.executor.min",
         "must not be greater than max",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("rerun: {compactoin: 1}"),
-        "spec.rerun.compactoin: nothing of that name; allowed",
+        "spec.rerun.compactoin: unknown name; allowed",
         "spec.rerun",
         "allowed: compaction, logCompaction, clustering, cleaning, archiving, partitionTtl and "
         "the names of ingests",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("rerun: {compaction: '1'}"),
         "spec.rerun.compaction: '1'; allowed: a whole number",
         "spec.rerun.compaction",
         "must be of type integer",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("properties: {hoodie.a.b: 5}"),
         "spec.properties.hoodie.a.b: 5 is read as a number",
         "spec.properties.hoodie.a.b",
         "must be of type string",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("properties: {spark.x: y}"),
         "spec.properties.spark.x: only hoodie.* and tideline.*",
         "spec.properties",
-        "only hoodie.* and tideline.* are handed through",
+        "only hoodie.* and tideline.* properties are passed on",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("properties: {hoodie.record.merge.mode: EVENT_TIME_ORDERING}"),
-        "spec.ordering: is needed for hoodie.record.merge.mode: EVENT_TIME",
+        "spec.ordering: is required for hoodie.record.merge.mode: EVENT_TIME",
         "spec.ordering",
-        "is needed for hoodie.record.merge.mode: EVENT_TIME_ORDERING",
+        "is required for hoodie.record.merge.mode: EVENT_TIME_ORDERING",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("properties: {hoodie.aws.secret.key: x}"),
         "spec.properties.hoodie.aws.secret.key: credentials belong in",
         "spec.properties",
         "credentials belong in a Secret",
     ),
-    Refusal(
+    RefusedSpec(
         without("landing}", "landing, options: {fs.s3a.Access.Key: x}}"),
         "source.options.fs.s3a.Access.Key: credentials belong in",
         "spec.ingest[0].source.options",
         "credentials belong in a Secret",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("keyGenerator: {type: TIMESTAMP}"),
-        "keyGenerator.timestamp: is needed for type TIM",
+        "keyGenerator.timestamp: is required for type TIM",
         "spec.keyGenerator.timestamp",
-        "is needed for type TIMESTAMP",
+        "is required for type TIMESTAMP",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("keyGenerator: {timestamp: {type: EPOCHMILLISECONDS, outputFormat: yyyy}}"),
-        "keyGenerator.timestamp: needs type TIMESTAMP or CUSTOM",
+        "keyGenerator.timestamp: requires type TIMESTAMP or CUSTOM",
         "spec.keyGenerator.timestamp",
-        "needs type TIMESTAMP or CUSTOM beside it",
+        "requires type TIMESTAMP or CUSTOM",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("keyGenerator: {type: TIMESTAMP, timestamp: {type: MIXED, outputFormat: yyyy}}"),
-        "keyGenerator.timestamp.inputFormat: is needed for type MIXED",
+        "keyGenerator.timestamp.inputFormat: is required for type MIXED",
         "spec.keyGenerator.timestamp.inputFormat",
-        "is needed for types DATE_STRING and MIXED",
+        "is required for types DATE_STRING and MIXED",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("keyGenerator: {type: CUSTOM, timestamp: {type: SCALAR, outputFormat: yyyy}}"),
-        "keyGenerator.timestamp.scalarUnit: is needed for type SCALAR",
+        "keyGenerator.timestamp.scalarUnit: is required for type SCALAR",
         "spec.keyGenerator.timestamp.scalarUnit",
-        "is needed for type SCALAR",
+        "is required for type SCALAR",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("podTemplate: [a]"),
         "spec.podTemplate: a list; allowed: a mapping",
         "spec.podTemplate",
         "must be of type object",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("schema: [{name: id, type: text}]"),
         "spec.schema[0].type: 'text'; 'text' is no col",
         "spec.schema[0].type",
         "should match",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("schema: [{name: id, type: 'decimal(60,2)'}]"),
         "spec.schema[0].type: 'decimal(60,2)'; decimal(p,s) needs",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("schema: [{name: x, type: int}]"),
         "spec.recordKey[0]: spec.schema has no column 'id'",
         "spec.recordKey",
         "spec.schema has no such column: id",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("partitionBy: [month:SIMPLE]\nschema: [{name: id, type: int}]"),
         "spec.partitionBy[0]: spec.schema has no column 'month'",
         "spec.partitionBy",
         "spec.schema has no such column: month:SIMPLE",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("ordering: [a.b]\nschema: [{name: ID, type: int}]"),
         "spec.ordering[0]: spec.schema has no column 'a'",
         "spec.ordering",
         "spec.schema has no such column: a.b",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("services: {clustering: {sortBy: [id, town]}}\nschema: [{name: id, type: int}]"),
         "spec.services.clustering.sortBy[1]: spec.schema has no column 'town'",
         "spec.services.clustering.sortBy",
         "spec.schema has no such column: town",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("schema: [{name: id, type: int}, {name: id, type: int}]"),
-        "spec.schema[1]: 'id' is there twice",
+        "spec.schema[1]: 'id' appears twice",
         "spec.schema[1]",
         "Duplicate value",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("schema: [{name: id, type: int}, {name: ID, type: int}]"),
-        "spec.schema[1]: 'id' is there twice",
+        "spec.schema[1]: 'id' appears twice",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("savepoints: [{name: a}, {name: a}]"),
-        "spec.savepoints[1]: 'a' is there twice",
+        "spec.savepoints[1]: 'a' appears twice",
         "spec.savepoints[1]",
         "Duplicate value",
     ),
-    Refusal(
+    RefusedSpec(
         with_spec("savepoints: [{name: A}]"),
         "spec.savepoints[0].name: 'A'; allowed: lower-case",
         "spec.savepoints[0].name",
         "allowed: lower-case letters, digits and '-'",
     ),
-    Refusal(
+    RefusedSpec(
         without("location: table", "location: s3://b/t"),
-        "spec.storeRef: is needed for an s3",
+        "spec.storeRef: is required for an s3",
         "spec.storeRef",
-        "is needed for an s3:// location: name a LakeStore",
+        "is required for an s3:// location: name a LakeStore",
     ),
-    Refusal(
+    RefusedSpec(
         without("recordKey: [id]"),
-        "spec.recordKey: is needed: the columns that identify",
+        "spec.recordKey: is required: the columns that identify",
         "spec.recordKey",
-        "is needed: the columns that identify a row",
+        "is required: the columns that identify a row",
     ),
-    Refusal(
+    RefusedSpec(
         without("  location: table"),
-        "spec.location: is needed: where the table",
+        "spec.location: is required: where the table",
         "spec.location",
-        "is needed: where the table lives",
+        "is required: where the table lives",
     ),
-    Refusal(
+    RefusedSpec(
         without("name: people", "name: People"),
         "metadata.name: 'People'; allowed: lower-ca",
         "metadata.name",
         'Invalid value: "People"',
     ),
-    Refusal(
+    RefusedSpec(
         without("name: people", "name: a.b"),
         "metadata.name: 'a.b'; allowed: lower-ca",
         "metadata.name",
         "allowed: at most 63 characters, and no dot",
     ),
-    Refusal(
+    RefusedSpec(
         without("name: people", f"name: {'p' * 64}"),
         "metadata.name: has 64 characters",
         "metadata.name",
         "allowed: at most 63 characters, and no dot",
     ),
-    Refusal(
+    RefusedSpec(
         without("{name: people}", "{}"),
         "metadata.name: is required",
         "name",
         "name or generateName is required",
     ),
-    Refusal(
+    RefusedSpec(
         without("landing}", "landing, options: [x]}"),
         "source.options: a list; allowed: a map",
         "spec.ingest[0].source.options",

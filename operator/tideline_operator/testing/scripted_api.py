@@ -87,6 +87,6 @@ class ScriptedServer:
         return f"http://127.0.0.1:{self.server.server_port}"
 
 
-def refusal(code: int, reason: str, message: str = "said the server") -> tuple[int, dict[str, Any]]:
-    """An answer that is no success, as an API server words it."""
+def refusal(code: int, reason: str, message: str = "from the server") -> tuple[int, dict[str, Any]]:
+    """An unsuccessful answer, as an API server writes it."""
     return code, {"kind": "Status", "code": code, "reason": reason, "message": message}

@@ -7,12 +7,11 @@ from typing import Any
 from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.services.registry import TableService
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.instant import Action as TimelineAction
-from tideline.hudi.timeline.instant import Instant, State
+from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.landing.landed_file import Landing, LandingFile
 from tideline.ingest.operation.operation import Place
-from tideline_operator.decide.actions import Action, Start
+from tideline_operator.decide.actions import PlannedAction, Start
 from tideline_operator.decide.observed import (
     Observed,
     ObservedLanding,
@@ -77,7 +76,7 @@ def pending(time: str, *, is_dead: bool = False, dead_at_ms: int | None = None) 
 
 
 def planned(time: InstantTime, service: TableService, *, is_idle: bool) -> ObservedPending:
-    """A pending plan of a service, which nobody runs (idle) or somebody else does."""
+    """A pending plan of a service, which no process runs (idle) or another one does."""
     action = service.pending_action
     dead_at_ms = None if is_idle else NOW_MS + 1_000
     return ObservedPending(str(time), str(action), "requested", False, dead_at_ms, service, is_idle)
@@ -88,7 +87,7 @@ def at(number: int) -> InstantTime:
     return InstantTime(f"20260101{number // 60:02d}{number % 60:02d}00000")
 
 
-def history(words: str, **said: Any) -> TableHistory:
+def history(words: str, **facts: Any) -> TableHistory:
     """A timeline, one word an instant, numbered from 1: `delta delta compaction clean`.
 
     `?` before a word leaves it pending; `commit`, `cluster`, `replace`, `logcompact`, `rollback`,
@@ -100,7 +99,7 @@ def history(words: str, **said: Any) -> TableHistory:
         time = at(number - 1 if word == "savepoint" else number)
         action = _ACTIONS[word]
         if is_pending:
-            action = {"compaction": TimelineAction.COMPACTION}.get(word, action)
+            action = {"compaction": Action.COMPACTION}.get(word, action)
         state = State.REQUESTED if is_pending else State.COMPLETED
         instants.append(Instant(time, action, state))
         if word == "cluster":
@@ -111,7 +110,7 @@ def history(words: str, **said: Any) -> TableHistory:
         timeline=ActiveTimeline(tuple(instants)),
         clusterings=frozenset(clusterings),
         log_compactions=frozenset(log_compactions),
-        **said,
+        **facts,
     )
 
 
@@ -121,19 +120,19 @@ def cleaned(number: int, *, earliest: int, last: int) -> LastClean:
 
 
 _ACTIONS = {
-    "commit": TimelineAction.COMMIT,
-    "delta": TimelineAction.DELTACOMMIT,
-    "compaction": TimelineAction.COMMIT,
-    "logcompact": TimelineAction.DELTACOMMIT,
-    "cluster": TimelineAction.REPLACECOMMIT,
-    "replace": TimelineAction.REPLACECOMMIT,
-    "clean": TimelineAction.CLEAN,
-    "rollback": TimelineAction.ROLLBACK,
-    "restore": TimelineAction.RESTORE,
-    "savepoint": TimelineAction.SAVEPOINT,
+    "commit": Action.COMMIT,
+    "delta": Action.DELTACOMMIT,
+    "compaction": Action.COMMIT,
+    "logcompact": Action.DELTACOMMIT,
+    "cluster": Action.REPLACECOMMIT,
+    "replace": Action.REPLACECOMMIT,
+    "clean": Action.CLEAN,
+    "rollback": Action.ROLLBACK,
+    "restore": Action.RESTORE,
+    "savepoint": Action.SAVEPOINT,
 }
 
 
-def starts(actions: tuple[Action, ...]) -> list[Start]:
+def starts(actions: tuple[PlannedAction, ...]) -> list[Start]:
     """The operations a plan starts."""
     return [action for action in actions if isinstance(action, Start)]

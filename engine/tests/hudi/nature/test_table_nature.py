@@ -9,7 +9,7 @@ import pytest
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.nature.judgement import Facts, refusals_of
 from tideline.hudi.nature.look import look_at, read_nature
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.table_nature import TableNature
 from tideline.hudi.table.properties import PROPERTIES_PATH, update_table_properties
 from tideline.hudi.table.table_config import TableConfig, TableType
@@ -25,16 +25,16 @@ WRITABLE = {
     "hoodie.table.timeline.timezone": "UTC",
 }
 MERGING = {
-    Operation.MERGE_LOGS,
-    Operation.WRITE,
-    Operation.COMPACTION,
-    Operation.LOG_COMPACTION,
+    Permission.MERGE_LOGS,
+    Permission.WRITE,
+    Permission.COMPACTION,
+    Permission.LOG_COMPACTION,
 }
-LOGGING = MERGING - {Operation.MERGE_LOGS}
-CHANGING = {one for one in Operation if one.changes_table}
+LOGGING = MERGING - {Permission.MERGE_LOGS}
+CHANGING = {one for one in Permission if one.changes_table}
 
 
-def refused(**changes: str) -> set[Operation]:
+def refused(**changes: str) -> set[Permission]:
     properties = {name.replace("__", "."): text for name, text in changes.items()}
     return set(refusals_of(Facts(TableConfig(WRITABLE | properties))))
 
@@ -50,17 +50,17 @@ def refused(**changes: str) -> set[Operation]:
         ({"hoodie__table__cdc__enabled": "true"}, LOGGING),
         (
             {"hoodie__table__keygenerator__class": "com.acme.SimpleKeyGenerator"},
-            LOGGING | {Operation.CLUSTERING},
+            LOGGING | {Permission.CLUSTERING},
         ),
-        ({"hoodie__table__recordkey__fields": ""}, LOGGING | {Operation.CLUSTERING}),
+        ({"hoodie__table__recordkey__fields": ""}, LOGGING | {Permission.CLUSTERING}),
         ({"hoodie__write__lock__provider": "com.acme.Lock"}, CHANGING),
-        ({"hoodie__table__version": "8"}, set(Operation)),
-        ({"hoodie__table__version": "4"}, set(Operation)),
-        ({"hoodie__table__base__file__format": "ORC"}, set(Operation)),
+        ({"hoodie__table__version": "8"}, set(Permission)),
+        ({"hoodie__table__version": "4"}, set(Permission)),
+        ({"hoodie__table__base__file__format": "ORC"}, set(Permission)),
     ],
 )
 def test_each_thing_is_refused_only_where_it_matters(
-    changes: dict[str, str], expected: set[Operation]
+    changes: dict[str, str], expected: set[Permission]
 ) -> None:
     assert refused(**changes) == expected
 
@@ -79,9 +79,9 @@ def test_a_zone_that_is_not_known_keeps_instants_from_being_made() -> None:
     (declaration,) = nature.declarations
     assert declaration.declare == "tideline.timezone"
     assert "timezone of the LakeTable" in declaration.where
-    assert set(nature.refusals) == CHANGING - {Operation.SAVEPOINT}
+    assert set(nature.refusals) == CHANGING - {Permission.SAVEPOINT}
     with pytest.raises(ConfigError, match="instants are not UTC"):
-        nature.require(Operation.CLEANING)
+        nature.require(Permission.CLEANING)
 
 
 def test_a_table_is_looked_at_without_being_opened_and_nothing_changes() -> None:
@@ -93,9 +93,9 @@ def test_a_table_is_looked_at_without_being_opened_and_nothing_changes() -> None
     nature = look_at(table.location, clock=table.clock)
     assert before == {info.path: (store.get(info.path), info.modified_ms) for info in store.list()}
     assert nature.custom_merging == "com.acme.Payload"
-    assert nature.may(Operation.CLEANING) is None
+    assert nature.may(Permission.CLEANING) is None
     with pytest.raises(UnsupportedTableError, match="merged in a custom way"):
-        nature.require(Operation.WRITE)
+        nature.require(Permission.WRITE)
     shown = json.loads(json.dumps(nature.as_json()))
     (write,) = [one for one in shown["operations"] if one["name"] == "write"]
     assert write == {
@@ -122,10 +122,10 @@ def test_a_table_of_a_later_version_is_read_and_not_changed(version: str) -> Non
     nature = look_at(table.location, clock=table.clock)
     assert not nature.is_refused
     assert not nature.is_changed
-    assert {one for one in Operation if nature.may(one) is None} == {
-        Operation.READ, Operation.MERGE_LOGS, Operation.CHECK,
+    assert {one for one in Permission if nature.may(one) is None} == {
+        Permission.READ, Permission.MERGE_LOGS, Permission.CHECK,
     }  # fmt: skip
-    refusal = nature.may(Operation.CLEANING)
+    refusal = nature.may(Permission.CLEANING)
     assert refusal is not None
     assert f"version {version} is read, but not changed" in refusal.reason
 
@@ -140,7 +140,7 @@ def test_a_table_of_another_version_says_what_it_is(version: str) -> None:
     store.put(PROPERTIES_PATH, body)
     nature = look_at(table.location, clock=table.clock)
     assert nature.is_refused
-    assert set(nature.refusals) == set(Operation)
+    assert set(nature.refusals) == set(Permission)
     shown = nature.as_json()
     assert shown["version"] == int(version)
     assert f"version {version} is" in shown["operations"][0]["reason"]

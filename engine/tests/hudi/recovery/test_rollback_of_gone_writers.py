@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.errors import ConflictError
-from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.storage.heartbeat import heartbeat_writer
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash

@@ -15,7 +15,7 @@ import pytest
 from tideline.cli.execute import execute_command
 from tideline.cli.main import run as tideline_command
 from tideline.clock import SystemClock
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services import registry
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
@@ -30,8 +30,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.execute.run_service import execute_service
-from tideline.ingest.operation.operation import Operation as PlannedOperation
-from tideline.ingest.operation.operation import Place, RunService, TableTarget
+from tideline.ingest.operation.operation import Operation, Place, RunService, TableTarget
 from tideline.storage.location import StoreLocation
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
@@ -56,7 +55,7 @@ class Counting(TableService):
     """Counts the completed instants of a table, again whenever there are more."""
 
     name = "counting"
-    permission = Operation.REPAIR
+    permission = Permission.REPAIR
     inline_settings = ("hoodie.clustering.async.enabled",)
     wanted = Turn.RUN
 
@@ -165,7 +164,7 @@ def test_a_planned_operation_runs_it_and_reports_in_its_words(table: SmallTable)
     target = TableTarget("t", Place(table.location.uri), ("id",), ("part",))
     work = RunService(COUNTING, "")
     result = execute_service(
-        PlannedOperation("count-1", target, work),
+        Operation("count-1", target, work),
         work,
         session_factory=no_session,
         clock=SystemClock(),

@@ -14,7 +14,7 @@ from tideline.errors import (
     StorageUnavailableError,
     UnsupportedTableError,
 )
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.undo import instants_in_log
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import execute_archival
@@ -380,7 +380,7 @@ def test_a_column_that_a_write_added_while_clustering_ran_stays(cow: SmallTable)
             fresh,
             instant,
             SERVICE,
-            operation=Operation.CLUSTERING,
+            operation=Permission.CLUSTERING,
         )
         begun.append((transaction, fresh.table_schema_json(transaction.timeline) or ""))
 

@@ -8,7 +8,7 @@ import pytest
 
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.nature.look import read_nature
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.table.java_properties import parse_properties
 from tideline.hudi.table.properties import PROPERTIES_PATH, update_table_properties
 from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode
@@ -136,8 +136,8 @@ def test_what_only_others_can_honour_stops_writers_but_not_readers(tmp_path: Pat
     update_table_properties(table.store, {"hoodie.write.lock.provider": provider})
     lake = LakeTable.open(table.uri)
     nature = read_nature(lake.hoodie_table)
-    assert nature.may(Operation.READ) is None
-    for operation in (Operation.WRITE, Operation.CLEANING, Operation.ROLLBACK):
+    assert nature.may(Permission.READ) is None
+    for operation in (Permission.WRITE, Permission.CLEANING, Permission.ROLLBACK):
         with pytest.raises(UnsupportedTableError, match="StorageBasedLockProvider"):
             nature.require(operation)
     assert "error" in {str(one.severity) for one in lake.check()}

@@ -6,7 +6,7 @@ import pytest
 
 from tideline.errors import UnsupportedTableError
 from tideline.hudi.nature.judgement import Facts, refusal_of
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.table.properties import KeyGeneratorKind, MergeMode, TableConfig, TableType
 
 V0_14 = TableConfig(
@@ -188,10 +188,10 @@ WRITABLE = {"hoodie.table.version": "6", "hoodie.table.type": "COPY_ON_WRITE"} |
 def test_what_tideline_would_get_wrong_can_be_read_but_not_written(
     changes: dict[str, str], says: str
 ) -> None:
-    assert refusal_of(Operation.WRITE, Facts(TableConfig(WRITABLE))) is None
+    assert refusal_of(Permission.WRITE, Facts(TableConfig(WRITABLE))) is None
     config = TableConfig(WRITABLE | changes)
     config.check_readable()
-    refused = refusal_of(Operation.WRITE, Facts(config))
+    refused = refusal_of(Permission.WRITE, Facts(config))
     assert refused is not None
     with pytest.raises(UnsupportedTableError, match=says):
         raise refused.error("memory://t")

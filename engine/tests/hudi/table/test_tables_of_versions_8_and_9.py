@@ -10,7 +10,7 @@ import pytest
 from tideline.errors import UnsupportedTableError
 from tideline.hudi.nature.guard import admit
 from tideline.hudi.nature.look import look_at
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action
 from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
@@ -129,11 +129,11 @@ def test_nothing_changes_them(path: str) -> None:
     before = stored(fixture_table(path))
     table = open_table(path)
     nature = look_at(table.location)
-    allowed = {one for one in Operation if nature.may(one) is None}
-    assert allowed == {Operation.READ, Operation.MERGE_LOGS, Operation.CHECK}
+    allowed = {one for one in Permission if nature.may(one) is None}
+    assert allowed == {Permission.READ, Permission.MERGE_LOGS, Permission.CHECK}
     assert not nature.is_refused
     assert not nature.is_changed
-    for operation in set(Operation) - allowed:
+    for operation in set(Permission) - allowed:
         refusal = nature.may(operation)
         assert refusal is not None
         assert "read, but not changed" in refusal.reason

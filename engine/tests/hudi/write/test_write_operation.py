@@ -7,7 +7,7 @@ import pytest
 from tideline.errors import ConfigError
 from tideline.hudi.table.properties import TableType
 from tideline.hudi.timeline.instant import Action
-from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.write_operation import WriteOperation
 
 REPLACING = {
     WriteOperation.INSERT_OVERWRITE,

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tideline.errors import ConflictError
-from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.lake_table import LakeTable
 from tideline.spark.write.engine import SparkWriteEngine
 from tideline.spark.write.run import open_engine

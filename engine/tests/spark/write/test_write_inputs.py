@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tideline.errors import InvalidDataError
-from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.lake_table import LakeTable
 from tideline.spark.write.run import is_cheap_to_repeat, open_engine
 from tideline.testing.fixtures import fixture_table

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideline.hudi.adoption.table_state import TableState
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.table_nature import TableNature
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.known_zone import ZoneBasis
@@ -44,7 +44,7 @@ def _writers(nature: TableNature, _: TableState) -> Iterator[Consequence]:
         "Hudi 1.x upgrades a table of version 6 at its next write, and then Tideline refuses it",
         "give its writers hoodie.write.auto.upgrade=false",
     )
-    if nature.may(Operation.CLEANING) is not None:
+    if nature.may(Permission.CLEANING) is not None:
         return
     known = f" (now {nature.writers.lock}, by {nature.writers.lock_known_from})"
     yield Consequence(
@@ -56,7 +56,7 @@ def _writers(nature: TableNature, _: TableState) -> Iterator[Consequence]:
 
 
 def _failed_writes(nature: TableNature, state: TableState) -> Iterator[Consequence]:
-    if nature.may(Operation.ROLLBACK) is not None:
+    if nature.may(Permission.ROLLBACK) is not None:
         return
     yield Consequence(
         "writers of Hudi leave heartbeats only with lazy cleaning of failed writes; without one a "
@@ -85,7 +85,7 @@ def _metadata_table(nature: TableNature, state: TableState) -> Iterator[Conseque
 
 
 def _index(nature: TableNature, _: TableState) -> Iterator[Consequence]:
-    if nature.index.name is None and nature.may(Operation.WRITE) is None:
+    if nature.index.name is None and nature.may(Permission.WRITE) is None:
         yield Consequence(
             "no file says which index other writers use; where theirs is GLOBAL_SIMPLE or "
             "GLOBAL_BLOOM, a row whose partition changes is stored twice by another one",
@@ -97,7 +97,7 @@ def _index(nature: TableNature, _: TableState) -> Iterator[Consequence]:
 def _flink(nature: TableNature, _: TableState) -> Iterator[Consequence]:
     if not nature.writers.has_flink or nature.index.buckets is not None:
         return
-    if nature.may(Operation.WRITE) is None:
+    if nature.may(Permission.WRITE) is None:
         yield Consequence(
             "a Flink job with its default index knows keys from its own state: one that another "
             "writer inserts while the job runs is stored again when the job writes it",

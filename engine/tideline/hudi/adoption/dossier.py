@@ -13,7 +13,7 @@ from tideline.hudi.adoption.consequences import Consequence, consequences_of
 from tideline.hudi.adoption.survey import read_state
 from tideline.hudi.adoption.table_state import TableState
 from tideline.hudi.nature.look import nature_by_properties, read_nature
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.table_nature import TableNature
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TIMEZONE
@@ -65,7 +65,7 @@ class Dossier:
         if nature.is_changed and zone is not None and zone.basis is not ZoneBasis.NOT_UTC:
             steps.append(NextStep("see what its services would do, and why", "plan"))
         count = ("--sql", "select count(*) from t")
-        if nature.may(Operation.MERGE_LOGS) is None:
+        if nature.may(Permission.MERGE_LOGS) is None:
             steps.append(NextStep("count its rows", "read", count))
         else:
             steps.append(NextStep("count the rows of its base files", "read",

@@ -13,7 +13,7 @@ from tideline.hudi.check.finding import Finding, error, note, warning
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.index.bucket_layout import KnownFrom, without_bucket
 from tideline.hudi.nature.look import read_nature
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.table_nature import TableNature
 from tideline.hudi.table.table_config import INDEX_TYPE, PROPERTIES_PATH, TIMEZONE
 from tideline.hudi.timeline.known_zone import ZoneBasis, doubt_of
@@ -63,11 +63,11 @@ def _buckets(seen: Inspection, nature: TableNature) -> Iterator[Finding]:
 
 
 def _refusals(nature: TableNature) -> Iterator[Finding]:
-    by_reason: dict[str, list[Operation]] = {}
+    by_reason: dict[str, list[Permission]] = {}
     for operation, refusal in nature.refusals.items():
         if refusal.declare == TIMEZONE:
             continue  # reported by the timeline's check
-        if operation is Operation.CLUSTERING and nature.index.buckets is not None:
+        if operation is Permission.CLUSTERING and nature.index.buckets is not None:
             continue  # so it is with every table of that index
         by_reason.setdefault(refusal.reason, []).append(operation)
     for reason, operations in by_reason.items():

@@ -13,7 +13,7 @@ from tideline.errors import CorruptTableError
 from tideline.hudi.check.finding import Finding, Repair, RepairKind
 from tideline.hudi.check.run import check_table
 from tideline.hudi.nature.guard import require
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.recovery.sweep import sweep_leftovers
 from tideline.hudi.services.archival.execute import finish_archival
@@ -46,7 +46,7 @@ def repair_table(
     repairs were made then. ConfigError when the table's zone must be declared.
     """
     with table.lock().acquire():
-        require(table, Operation.REPAIR)
+        require(table, Permission.REPAIR)
         repairs = plan_repairs(check_table(table, keys=keys))
         refused = _delete(table, [one.path for one in repairs if one.kind in _DELETING])
         for repair in repairs:

@@ -9,44 +9,44 @@ keep what they recognised.
 from __future__ import annotations
 
 from tideline.hudi.nature.judgement import Facts, refusal_of
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 
 
-def admit(table: HoodieTable, operation: Operation) -> ActiveTimeline:
+def admit(table: HoodieTable, permission: Permission) -> ActiveTimeline:
     """The timeline as it is now, for who may do this; the properties are read again.
 
     Raises UnsupportedTableError where the table is not for it, ConfigError where something has to
     be declared first.
     """
     table.reload_config()
-    require_by_properties(table, operation)
+    require_by_properties(table, permission)
     timeline = table.timeline()
-    _require(table, operation, Facts(table.config, table.known_zone(timeline)))
+    _require(table, permission, Facts(table.config, table.known_zone(timeline)))
     return timeline
 
 
-def require_by_properties(table: HoodieTable, operation: Operation) -> None:
+def require_by_properties(table: HoodieTable, permission: Permission) -> None:
     """Raise UnsupportedTableError where the properties, as they were read, speak against it."""
-    _require(table, operation, Facts(table.config))
+    _require(table, permission, Facts(table.config))
 
 
-def require(table: HoodieTable, operation: Operation) -> None:
+def require(table: HoodieTable, permission: Permission) -> None:
     """Raise as `admit`, listing the timeline only where the zone is not declared."""
     table.reload_config()
-    require_by_properties(table, operation)
-    if operation.makes_instants and not table.zone_is_declared:
-        _require(table, operation, Facts(table.config, table.known_zone(table.timeline())))
+    require_by_properties(table, permission)
+    if permission.makes_instants and not table.zone_is_declared:
+        _require(table, permission, Facts(table.config, table.known_zone(table.timeline())))
 
 
-def refused_by_properties(table: HoodieTable, operation: Operation) -> Refusal | None:
+def refused_by_properties(table: HoodieTable, permission: Permission) -> Refusal | None:
     """The same as a value."""
-    return refusal_of(operation, Facts(table.config))
+    return refusal_of(permission, Facts(table.config))
 
 
-def _require(table: HoodieTable, operation: Operation, facts: Facts) -> None:
-    refusal = refusal_of(operation, facts)
+def _require(table: HoodieTable, permission: Permission, facts: Facts) -> None:
+    refusal = refusal_of(permission, facts)
     if refusal is not None:
         raise refusal.error(table.uri)

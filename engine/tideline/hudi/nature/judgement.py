@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.index.bucket_layout import HAS_BUCKETS, BucketEngine, BucketLayout
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.table.table_config import (
     CDC_ENABLED,
@@ -49,46 +49,46 @@ class Facts:
     layout: BucketLayout | None = None
 
 
-def refusal_of(operation: Operation, facts: Facts) -> Refusal | None:
-    """Why the operation is refused; None when nothing known speaks against it.
+def refusal_of(permission: Permission, facts: Facts) -> Refusal | None:
+    """Why the permission is refused; None when nothing known speaks against it.
 
     Raises CorruptTableError for properties that cannot be.
     """
     for rule in _RULES:
-        refusal = rule(operation, facts)
+        refusal = rule(permission, facts)
         if refusal is not None:
             return refusal
     return None
 
 
-def refusals_of(facts: Facts) -> dict[Operation, Refusal]:
+def refusals_of(facts: Facts) -> dict[Permission, Refusal]:
     """All operations that are refused."""
-    found = ((operation, refusal_of(operation, facts)) for operation in Operation)
-    return {operation: refusal for operation, refusal in found if refusal is not None}
+    found = ((permission, refusal_of(permission, facts)) for permission in Permission)
+    return {permission: refusal for permission, refusal in found if refusal is not None}
 
 
-def _unreadable(_: Operation, facts: Facts) -> Refusal | None:
+def _unreadable(_: Permission, facts: Facts) -> Refusal | None:
     return _refused(facts.config.check_readable)
 
 
-def _not_changed(operation: Operation, facts: Facts) -> Refusal | None:
-    if not operation.changes_table:
+def _not_changed(permission: Permission, facts: Facts) -> Refusal | None:
+    if not permission.changes_table:
         return None
     return _refused(facts.config.check_writable, remedy=f"{_WITH_HUDI}; {_KEEPS_VERSION}")
 
 
-def _unmerged(operation: Operation, facts: Facts) -> Refusal | None:
+def _unmerged(permission: Permission, facts: Facts) -> Refusal | None:
     config = facts.config
-    if operation.merges_rows:
+    if permission.merges_rows:
         refusal = _refused(lambda: config.merge_mode, remedy=_WITH_HUDI)
         if refusal is not None:
             return refusal
-    merges = operation.merges_rows and operation.changes_table
+    merges = permission.merges_rows and permission.changes_table
     return _endangered(config, Danger.MERGING) if merges else None
 
 
-def _unlogged(operation: Operation, facts: Facts) -> Refusal | None:
-    logs_changes = operation.merges_rows and operation.changes_table
+def _unlogged(permission: Permission, facts: Facts) -> Refusal | None:
+    logs_changes = permission.merges_rows and permission.changes_table
     if not logs_changes or not facts.config.logs_changes:
         return None
     return Refusal(
@@ -99,8 +99,8 @@ def _unlogged(operation: Operation, facts: Facts) -> Refusal | None:
     )
 
 
-def _not_rewritten(operation: Operation, facts: Facts) -> Refusal | None:
-    if not operation.writes_rows:
+def _not_rewritten(permission: Permission, facts: Facts) -> Refusal | None:
+    if not permission.writes_rows:
         return None
     config = facts.config
     refusal = _refused(lambda: config.key_generator, remedy=_WITH_HUDI)
@@ -119,28 +119,28 @@ def _not_rewritten(operation: Operation, facts: Facts) -> Refusal | None:
     return None
 
 
-def _locked_otherwise(operation: Operation, facts: Facts) -> Refusal | None:
-    return _endangered(facts.config, Danger.LOCKING) if operation.changes_table else None
+def _locked_otherwise(permission: Permission, facts: Facts) -> Refusal | None:
+    return _endangered(facts.config, Danger.LOCKING) if permission.changes_table else None
 
 
-def _in_no_zone(operation: Operation, facts: Facts) -> Refusal | None:
+def _in_no_zone(permission: Permission, facts: Facts) -> Refusal | None:
     known = facts.zone
-    if known is None or known.refusal is None or not operation.makes_instants:
+    if known is None or known.refusal is None or not permission.makes_instants:
         return None
     example = str(known.example.time) if known.example else None
     return Refusal(known.refusal, value=example, declare=TIMEZONE, where=ZONE_PLACES)
 
 
-def _in_buckets(operation: Operation, facts: Facts) -> Refusal | None:
+def _in_buckets(permission: Permission, facts: Facts) -> Refusal | None:
     layout = facts.layout
     if layout is None:
         return None
-    if operation is Operation.CLUSTERING:
+    if permission is Permission.CLUSTERING:
         return Refusal(HAS_BUCKETS, value=layout.known_from.value)
-    if operation is Operation.WRITE:
+    if permission is Permission.WRITE:
         named = layout.mixed and HUDI_INDEX_TYPE in facts.config.properties
         return None if named else unwritable_buckets(layout)
-    drops = operation in (Operation.DROP_PARTITIONS, Operation.TTL)
+    drops = permission in (Permission.DROP_PARTITIONS, Permission.TTL)
     if drops and layout.engine is BucketEngine.CONSISTENT_HASHING:
         return dropping_rings(layout)
     return None
@@ -187,7 +187,7 @@ def _refused(ask: Callable[[], object], *, remedy: str = "") -> Refusal | None:
     return None
 
 
-_RULES: tuple[Callable[[Operation, Facts], Refusal | None], ...] = (
+_RULES: tuple[Callable[[Permission, Facts], Refusal | None], ...] = (
     _unreadable,
     _not_changed,
     _not_rewritten,

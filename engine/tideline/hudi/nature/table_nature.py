@@ -14,7 +14,7 @@ from typing import Any
 from tideline.errors import UnsupportedTableError
 from tideline.hudi.index.bucket_layout import BucketLayout
 from tideline.hudi.nature.judgement import Facts, refusals_of
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.nature.traces import SchemaTraces, WriterTraces
 from tideline.hudi.table.table_config import (
@@ -78,26 +78,26 @@ class TableNature:
     schema: SchemaTraces = field(default_factory=SchemaTraces)
     writers: WriterTraces = field(default_factory=WriterTraces)
     unreadable: tuple[str, ...] = ()
-    refusals: Mapping[Operation, Refusal] = field(init=False, compare=False)
+    refusals: Mapping[Permission, Refusal] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         facts = Facts(self.config, self.zone, self.index.buckets)
         object.__setattr__(self, "refusals", refusals_of(facts))
 
-    def may(self, operation: Operation) -> Refusal | None:
-        """None where the operation may be done, else why not and what to declare."""
-        return self.refusals.get(operation)
+    def may(self, permission: Permission) -> Refusal | None:
+        """None where the permission is given, else why not and what to declare."""
+        return self.refusals.get(permission)
 
-    def require(self, operation: Operation) -> None:
-        """Raise the refusal of the operation, if it is refused."""
-        refusal = self.may(operation)
+    def require(self, permission: Permission) -> None:
+        """Raise the refusal of the permission, if it is refused."""
+        refusal = self.may(permission)
         if refusal is not None:
             raise refusal.error(self.uri)
 
     @property
     def is_refused(self) -> bool:
         """Whether nothing may be done with the table, not even reading it."""
-        return Operation.READ in self.refusals
+        return Permission.READ in self.refusals
 
     @property
     def is_changed(self) -> bool:
@@ -151,7 +151,7 @@ class TableNature:
             "writers": self.writers.as_json(),
             "operations": [
                 {"name": one.value, "may": one not in self.refusals, **_refusal_json(self.may(one))}
-                for one in Operation
+                for one in Permission
             ],
             "warnings": list(self.warnings),
         }

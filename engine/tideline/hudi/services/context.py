@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tideline.hudi.nature.guard import require
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import FailedWrites, RolledBack
 from tideline.hudi.recovery.recover import execute_recovery
 from tideline.hudi.services.config import ServiceConfig
@@ -68,7 +68,7 @@ class ServiceContext:
         return not is_heartbeat_dead(table.store, str(instant.time), table.clock, limits)
 
     @contextmanager
-    def planning(self, permission: Operation) -> Iterator[None]:
+    def planning(self, permission: Permission) -> Iterator[None]:
         """Holds the lock while a plan is made and written; failed writes are rolled back first."""
         with self.table.lock(self.config.lock_timing).acquire():
             require(self.table, permission)

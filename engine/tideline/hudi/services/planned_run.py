@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.audit import FileDone, ServiceDone
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.engine import ServiceWork
@@ -50,7 +50,7 @@ class PlannedRun:
     """
 
     service: str
-    permission: Operation
+    permission: Permission
     operation_type: str
     move: Callable[[ServiceWork], MovedRows]
     describe: Callable[[Sequence[FileDone], Sequence[FileDone]], str]

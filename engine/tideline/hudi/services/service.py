@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from tideline.errors import ConfigError
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.explanation import Due, Explanation, NotDue
@@ -77,7 +77,7 @@ class TableService(ABC):
 
     name: ClassVar[str]
     former_name: ClassVar[str] = ""
-    permission: ClassVar[Operation]
+    permission: ClassVar[Permission]
     moves_rows: ClassVar[bool] = False
     """Whether it needs an engine that reads and writes rows."""
     goes_first: ClassVar[bool] = False

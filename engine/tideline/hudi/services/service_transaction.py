@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from tideline.errors import ConflictError
 from tideline.hudi.metadata.disable import disable_metadata_table
 from tideline.hudi.nature.guard import admit
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import (
     execute_attempt_rollback,
     execute_rollback,
@@ -89,7 +89,7 @@ class ServiceTransaction:
         requested: Instant,
         config: ServiceConfig,
         *,
-        operation: Operation,
+        operation: Permission,
         keeps_plan: bool = True,
     ) -> ServiceTransaction:
         """Take the planned instant on; what a dead attempt left is rolled back first.

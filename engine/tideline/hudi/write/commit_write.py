@@ -19,7 +19,7 @@ from tideline.hudi.write.conflict import Conflicted
 from tideline.hudi.write.outcome import Committed, Unknown, conflict_error, unknown_error
 from tideline.hudi.write.transaction import WriteTransaction, begin_write
 from tideline.hudi.write.unique_keys import reported_uniqueness, undeclared_index
-from tideline.hudi.write.write_request import Repeated, WriteDone, WriteRequest, Written
+from tideline.hudi.write.write_request import Repeated, WriteDone, WriteRequest, WrittenFiles
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 def commit_write(
     table: HoodieTable,
     request: WriteRequest,
-    write: Callable[[WriteTransaction], Written],
+    write: Callable[[WriteTransaction], WrittenFiles],
     failed_writes: FailedWrites,
 ) -> WriteDone:
     """Run one transaction; what fails inside is undone before the error goes on.

@@ -11,16 +11,16 @@ from __future__ import annotations
 from tideline.errors import ConflictError
 from tideline.hudi.write.concurrent_schema_change import is_current
 from tideline.hudi.write.engine import WriteEngine
-from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.replace_file_groups import overwrite
 from tideline.hudi.write.transaction import WriteTransaction
 from tideline.hudi.write.write_by_hash import write_by_hash
 from tideline.hudi.write.write_by_location import write_by_location
-from tideline.hudi.write.write_request import Written
+from tideline.hudi.write.write_operation import WriteOperation
+from tideline.hudi.write.write_request import WrittenFiles
 from tideline.hudi.write.write_step import handle_context
 
 
-def execute_write(transaction: WriteTransaction, engine: WriteEngine) -> Written:
+def execute_write(transaction: WriteTransaction, engine: WriteEngine) -> WrittenFiles:
     """Write the engine's batch as the transaction's operation.
 
     Raises ConflictError when the table's schema is not the one the batch was prepared for.
@@ -34,7 +34,7 @@ def execute_write(transaction: WriteTransaction, engine: WriteEngine) -> Written
     if operation is WriteOperation.BULK_INSERT:
         transaction.to_inflight()
         context = handle_context(transaction, engine)
-        return Written(engine.bulk_insert(context, transaction.config.bulk_insert_sort_mode))
+        return WrittenFiles(engine.bulk_insert(context, transaction.config.bulk_insert_sort_mode))
     return write_by_location(transaction, engine)
 
 

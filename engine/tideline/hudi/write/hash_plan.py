@@ -21,10 +21,10 @@ from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.write.engine import BucketPlacement, KeyHash
 from tideline.hudi.write.file_choice import live_buckets
-from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.transaction import WriteTransaction
 from tideline.hudi.write.upsert_partitioner import Bucket, BucketPlan, InsertBucket, UpdateBucket
 from tideline.hudi.write.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
+from tideline.hudi.write.write_operation import WriteOperation
 
 
 def key_hash_of(transaction: WriteTransaction, view: FileSystemView) -> KeyHash:

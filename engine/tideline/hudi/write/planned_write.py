@@ -9,7 +9,7 @@ from tideline.hudi.index.bucket_recognition import names_layout
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.config import InsertDuplicates, OverwriteMode, WriteConfig
-from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.write_operation import WriteOperation
 
 OPERATION = "hoodie.datasource.write.operation"
 _FAILED_WRITES_POLICY = "hoodie.clean.failed.writes.policy"

@@ -21,12 +21,12 @@ from tideline.hudi.write.held_file_groups import (
     require_no_compaction,
     settle_with_clustering,
 )
-from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.partition_path import check_new_partition
 from tideline.hudi.write.transaction import WriteTransaction
 from tideline.hudi.write.upsert_partitioner import plan_buckets
 from tideline.hudi.write.workload_profile import inflight_metadata
-from tideline.hudi.write.write_request import Written
+from tideline.hudi.write.write_operation import WriteOperation
+from tideline.hudi.write.write_request import WrittenFiles
 from tideline.hudi.write.write_step import combines, handle_context, record_bytes
 from tideline.wording import counted
 
@@ -36,7 +36,7 @@ PartitionChoice = Callable[[ActiveTimeline], Sequence[str]]
 
 def execute_delete_partition(
     transaction: WriteTransaction, chosen: Sequence[str] | PartitionChoice
-) -> Written:
+) -> WrittenFiles:
     """Replace the partitions' file groups by nothing. Raises InvalidDataError for unknown ones."""
     table = transaction.table
     partitions = chosen(transaction.timeline) if callable(chosen) else chosen
@@ -53,10 +53,10 @@ def execute_delete_partition(
     require_no_compaction(transaction, view, replaced)
     settle_with_clustering(transaction, view, groups_of(replaced))
     transaction.to_inflight(CommitMetadata({}, transaction.operation.json_name))
-    return Written((), replaced)
+    return WrittenFiles((), replaced)
 
 
-def overwrite(transaction: WriteTransaction, engine: WriteEngine) -> Written:
+def overwrite(transaction: WriteTransaction, engine: WriteEngine) -> WrittenFiles:
     """Insert overwrite: all rows to new file groups; the old ones of the partitions are replaced.
 
     Partitions that receive no row keep their files, except with insert_overwrite_table.
@@ -95,4 +95,4 @@ def overwrite(transaction: WriteTransaction, engine: WriteEngine) -> Written:
     else:
         partitions = sorted({stat.partition_path or "" for stat in stats})
     view = table.file_system_view(transaction.timeline, partitions)
-    return Written(stats, live_file_ids(view, partitions))
+    return WrittenFiles(stats, live_file_ids(view, partitions))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tideline.hudi.nature.guard import admit, require_by_properties
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import FailedWrites, RolledBack, plan_instant_rollback
 from tideline.hudi.recovery.plan import RollbackPlan
 from tideline.hudi.recovery.recover import execute_recovery, find_recoverable_writes
@@ -26,10 +26,10 @@ from tideline.hudi.write.config import FailedWritesPolicy, WriteConfig
 from tideline.hudi.write.engine import WriteEngine
 from tideline.hudi.write.execute import execute_write
 from tideline.hudi.write.index_choice import IndexChoice
-from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.planned_write import wanted_operation
 from tideline.hudi.write.replace_file_groups import PartitionChoice, execute_delete_partition
 from tideline.hudi.write.token import TokenSearch
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement, WriteDone, WriteRequest
 from tideline.settings.gate import check_given
 from tideline.settings.setting import Place
@@ -137,5 +137,5 @@ class TableWriter:
         config = self.index.plain(None)
         policy = replace(self.failed_writes(config), gives_up_unreadable=True, gone=frozenset(gone))
         with self.table.lock(config.lock_timing).acquire():
-            timeline = admit(self.table, Operation.ROLLBACK)
+            timeline = admit(self.table, Permission.ROLLBACK)
             return execute_recovery(self.table, timeline, policy)

@@ -24,8 +24,8 @@ from tideline.hudi.timeline.archived_tokens import TOKEN_KEY, TOKENS_MAX, read_a
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.outcome import Committed
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.storage.heartbeat import heartbeat_age_ms
 
 _LENGTH_MAX = 200

@@ -55,12 +55,12 @@ from tideline.hudi.write.concurrent_schema_change import agree_on_schema, hides
 from tideline.hudi.write.config import ClusteringUpdates, WriteConfig
 from tideline.hudi.write.conflict import Conflicted, TransactionStart, find_write_conflict
 from tideline.hudi.write.finalize import delete_unreported_files
-from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.outcome import Committed, Unknown
 from tideline.hudi.write.pending_instant import PendingInstant
 from tideline.hudi.write.schema_carry import history_after, save_history, unchanged_history
 from tideline.hudi.write.unique_keys import require_agreed_uniqueness, unique_keys
-from tideline.hudi.write.write_request import Repeated, WriteRequest, Written
+from tideline.hudi.write.write_operation import WriteOperation
+from tideline.hudi.write.write_request import Repeated, WriteRequest, WrittenFiles
 
 SCHEMA_KEY = "schema"
 
@@ -188,7 +188,7 @@ class WriteTransaction:
             profile = replace(profile, extra_metadata=named)
         self.pending.to_inflight(profile.encode() if profile else b"")
 
-    def commit(self, written: Written) -> Committed | Conflicted | Repeated:
+    def commit(self, written: WrittenFiles) -> Committed | Conflicted | Repeated:
         """Complete the instant, unless another writer got in the way, or had the same token.
 
         After anything but Committed, and after any error, call `abort`, which knows what became of
@@ -198,7 +198,7 @@ class WriteTransaction:
         self._commit_again = lambda: self._commit(written)
         return self._commit_again()
 
-    def _commit(self, written: Written) -> Committed | Conflicted | Repeated:
+    def _commit(self, written: WrittenFiles) -> Committed | Conflicted | Repeated:
         self.pending.require_alive()
         with self.table.lock(self.config.lock_timing).acquire() as lease:
             timeline = self.table.timeline()

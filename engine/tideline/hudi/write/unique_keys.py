@@ -11,7 +11,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.conflict import UniqueKeys
-from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.write_operation import WriteOperation
 
 
 def unique_keys(operation: WriteOperation, config: WriteConfig) -> UniqueKeys:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.write_operation import WriteOperation
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from tideline.hudi.write.hash_plan import key_hash_of, plan_by_hash
 from tideline.hudi.write.held_file_groups import settle_with_clustering, updated_groups
 from tideline.hudi.write.transaction import WriteTransaction
 from tideline.hudi.write.workload_profile import inflight_metadata
-from tideline.hudi.write.write_request import Written
+from tideline.hudi.write.write_request import WrittenFiles
 from tideline.hudi.write.write_step import (
     check_new_partitions,
     combines,
@@ -22,7 +22,7 @@ from tideline.hudi.write.write_step import (
 )
 
 
-def write_by_hash(transaction: WriteTransaction, engine: WriteEngine) -> Written:
+def write_by_hash(transaction: WriteTransaction, engine: WriteEngine) -> WrittenFiles:
     """Every operation but overwrites with a bucket index: the key's hash names the file group."""
     operation, config = transaction.operation, transaction.config
     view = transaction.table.file_system_view(transaction.timeline, engine.partitions)
@@ -45,4 +45,4 @@ def write_by_hash(transaction: WriteTransaction, engine: WriteEngine) -> Written
         drops_duplicates=combines(operation, config),
         placement=placement,
     )
-    return Written(stats)
+    return WrittenFiles(stats)

@@ -22,7 +22,6 @@ from tideline.hudi.write.engine import WriteEngine
 from tideline.hudi.write.file_choice import choose_targets, lookup_candidates, small_files
 from tideline.hudi.write.held_file_groups import settle_with_clustering, updated_groups
 from tideline.hudi.write.lookup_candidate import LookupCandidate
-from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.rows_in_logs import may_have_rows_in_logs
 from tideline.hudi.write.transaction import WriteTransaction
 from tideline.hudi.write.upsert_partitioner import plan_buckets, with_room_for_inserts
@@ -31,7 +30,8 @@ from tideline.hudi.write.workload_profile import (
     WorkloadProfile,
     inflight_metadata,
 )
-from tideline.hudi.write.write_request import Written
+from tideline.hudi.write.write_operation import WriteOperation
+from tideline.hudi.write.write_request import WrittenFiles
 from tideline.hudi.write.write_step import (
     check_new_partitions,
     combines,
@@ -42,7 +42,7 @@ from tideline.hudi.write.write_step import (
 from tideline.wording import counted
 
 
-def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Written:
+def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> WrittenFiles:
     """Upsert, insert and delete through an index that reads base files."""
     operation, config, table = transaction.operation, transaction.config, transaction.table
     scope = None if config.index.type.is_global else engine.partitions
@@ -79,7 +79,7 @@ def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wri
         handle_context(transaction, engine),
         drops_duplicates=combines(operation, config),
     )
-    return Written(stats)
+    return WrittenFiles(stats)
 
 
 def _settle_duplicates(

@@ -9,9 +9,9 @@ from tideline.hudi.recovery.execute import RolledBack
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.config import WriteConfig
-from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.outcome import Committed
 from tideline.hudi.write.token import TokenSearch
+from tideline.hudi.write.write_operation import WriteOperation
 
 Requirement = Callable[[ActiveTimeline], None]
 """Asked under the table lock, just before a commit completes; raises to prevent it."""
@@ -30,7 +30,7 @@ class WriteRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFiles:
     """What the data part of a write produced; the transaction still has to commit it."""
 
     stats: Sequence[WriteStat]

@@ -16,11 +16,11 @@ from tideline.hudi.timeline.instant import Action
 from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.engine import WriteEngine
 from tideline.hudi.write.handle_context import HandleContext
-from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.partition_path import check_new_partition
 from tideline.hudi.write.table_context import table_context
 from tideline.hudi.write.transaction import WriteTransaction
 from tideline.hudi.write.upsert_partitioner import average_record_size
+from tideline.hudi.write.write_operation import WriteOperation
 
 if TYPE_CHECKING:
     from tideline.hudi.write.file_slice_merge import SliceContext

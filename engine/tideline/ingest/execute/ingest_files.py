@@ -27,7 +27,7 @@ from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableErr
 from tideline.hudi.index.declaration import keep_unique
 from tideline.hudi.index.uniqueness import IN_TABLE
 from tideline.hudi.write.key_spelling import key_generator
-from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.arrow_schema import arrow_schema
 from tideline.ingest.execute.table_access import (
     Progress,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableError
 from tideline.hudi.write.key_spelling import key_generator
-from tideline.hudi.write.operation import WriteOperation
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.landing.landed_file import Landing, LandingFile
 from tideline.ingest.landing.quarantine import quarantine_rows
 from tideline.lake_table import LakeTable

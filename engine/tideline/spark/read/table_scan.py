@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from tideline.errors import UnsupportedTableError
 from tideline.hudi.nature.guard import require_by_properties
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.table.file_group import PARQUET, BaseFile, FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import COMMIT_TIME, with_meta_fields, without_meta_fields
@@ -69,7 +69,7 @@ class TableScan:
 
         Raises UnsupportedTableError where the rows cannot be merged here.
         """
-        require_by_properties(table, Operation.MERGE_LOGS)
+        require_by_properties(table, Permission.MERGE_LOGS)
         return SliceContext.of(table, self.timeline, self.schema, self.until)
 
 

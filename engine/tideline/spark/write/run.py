@@ -18,8 +18,8 @@ from tideline.hudi.write.config import PARTITION_MOVES, WriteConfig
 from tideline.hudi.write.handle_context import RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
-from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.table_writer import TableWriter
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WriteDone, WriteRequest
 from tideline.spark.quoting import column_named
 from tideline.spark.write.batch import (

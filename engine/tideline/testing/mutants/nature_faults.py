@@ -14,7 +14,7 @@ NATURE_FAULTS = (
     Fault(
         "a table of another zone is written without a declaration",
         f"{_NATURE}/guard.py",
-        "    _require(table, operation, Facts(table.config, table.known_zone(timeline)))\n"
+        "    _require(table, permission, Facts(table.config, table.known_zone(timeline)))\n"
         "    return timeline\n",
         "    return timeline\n",
         ("engine/tests/hudi/services/test_services_in_a_zone.py",),
@@ -29,7 +29,7 @@ NATURE_FAULTS = (
     Fault(
         "another lock provider stops no writer",
         f"{_NATURE}/judgement.py",
-        "_endangered(facts.config, Danger.LOCKING) if operation.changes_table else None",
+        "_endangered(facts.config, Danger.LOCKING) if permission.changes_table else None",
         "None",
         _NATURE_TESTS,
     ),

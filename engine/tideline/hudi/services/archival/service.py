@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import archive_table, plan_table_archival
 from tideline.hudi.services.archival.plan import ArchivalFacts, plan_archival
@@ -18,7 +18,7 @@ class Archival(TableService):
     """Archives old instants; on after every commit unless switched off."""
 
     name = "archival"
-    permission = Operation.ARCHIVAL
+    permission = Permission.ARCHIVAL
     inline_settings = ("hoodie.archive.automatic",)
 
     def settings(self, read: Settings) -> ArchivalConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.execute import (
     clean_table,
@@ -29,7 +29,7 @@ class Cleaning(TableService):
     """Deletes old file versions; on after every commit unless switched off."""
 
     name = "cleaning"
-    permission = Operation.CLEANING
+    permission = Permission.CLEANING
     pending_action = Action.CLEAN
     inline_settings = ("hoodie.clean.automatic",)
     whenever_asked: ClassVar[Mapping[str, str]] = {"hoodie.clean.trigger.max.commits": "1"}

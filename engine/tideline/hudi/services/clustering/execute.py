@@ -16,7 +16,7 @@ from tideline.errors import ConflictError, ObjectNotFoundError, UnsupportedTable
 from tideline.formats.avro import encode_container
 from tideline.hudi.index.bucket_layout import HAS_BUCKETS
 from tideline.hudi.nature.guard import refused_by_properties, require_by_properties
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.audit import FileDone, ServiceDone
 from tideline.hudi.services.clustering.config import ClusteringConfig
 from tideline.hudi.services.clustering.conflict import find_update
@@ -83,7 +83,7 @@ def plan_due_clustering(
         reason=reason,
         pending_log_compaction=table.planned_groups(timeline, Action.LOGCOMPACTION),
         looked_over=tuple(sorted(set(changed) - set(wanted))),
-        merges_logs=refused_by_properties(table, Operation.MERGE_LOGS) is None,
+        merges_logs=refused_by_properties(table, Permission.MERGE_LOGS) is None,
     )
 
 
@@ -131,7 +131,7 @@ def execute_clustering(
         raise UnsupportedTableError(HAS_BUCKETS, table=table.location.uri, instant=instant)
     plan = read_clustering_plan(table, instant)
     if any(piece.log_files for piece in plan.slices):
-        require_by_properties(table, Operation.MERGE_LOGS)
+        require_by_properties(table, Permission.MERGE_LOGS)
 
     def move(work: ServiceWork) -> MovedRows:
         sized = _with_sizes(table, plan, instant.time)
@@ -142,7 +142,7 @@ def execute_clustering(
 
     run = PlannedRun(
         NAME,
-        Operation.CLUSTERING,
+        Permission.CLUSTERING,
         CLUSTER,
         move,
         _describe,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.audit import ServiceDone
 from tideline.hudi.services.clustering.config import ClusteringConfig
 from tideline.hudi.services.clustering.execute import (
@@ -33,7 +33,7 @@ class Clustering(RowService):
     """Rewrites file groups. Its plans are replacecommits, recognised only by their contents."""
 
     name = NAME
-    permission = Operation.CLUSTERING
+    permission = Permission.CLUSTERING
     asks_for_buckets = True
     pending_action = Action.REPLACECOMMIT
     completed_as = Action.REPLACECOMMIT

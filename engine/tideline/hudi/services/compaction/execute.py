@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from tideline.errors import CorruptTableError
 from tideline.formats.avro import encode_container
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.audit import FileDone, ServiceDone
 from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.plan import (
@@ -106,7 +106,7 @@ def execute_compaction(
         bytes_read = sum(piece.size_bytes for piece in slices)
         return MovedRows(stats, files_read(slices), bytes_read)
 
-    run = PlannedRun(NAME, Operation.COMPACTION, OPERATION_TYPE, move, _describe)
+    run = PlannedRun(NAME, Permission.COMPACTION, OPERATION_TYPE, move, _describe)
     return execute_planned_run(table, instant, run, config=config, write_config=write_config)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.audit import ServiceDone
 from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.execute import (
@@ -30,7 +30,7 @@ class Compaction(RowService):
     """Merges the log files of merge-on-read tables."""
 
     name = NAME
-    permission = Operation.COMPACTION
+    permission = Permission.COMPACTION
     goes_first = True
     pending_action = Action.COMPACTION
     completed_as = Action.COMMIT

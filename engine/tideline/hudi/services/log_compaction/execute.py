@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from tideline.errors import ConflictError
 from tideline.formats.avro import encode_container
 from tideline.hudi.log.log_files import LogFiles
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.audit import FileDone, ServiceDone
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.engine import ServiceEngine, ServiceWork
@@ -101,7 +101,7 @@ def execute_log_compaction(
 
     run = PlannedRun(
         NAME,
-        Operation.LOG_COMPACTION,
+        Permission.LOG_COMPACTION,
         LOG_COMPACT,
         move,
         _describe,

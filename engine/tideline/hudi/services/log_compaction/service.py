@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import execute_rollback
 from tideline.hudi.services.audit import ServiceDone
 from tideline.hudi.services.context import ServiceContext
@@ -31,7 +31,7 @@ class LogCompaction(RowService):
 
     name = NAME
     former_name = "logcompaction"
-    permission = Operation.LOG_COMPACTION
+    permission = Permission.LOG_COMPACTION
     goes_first = True
     pending_action = Action.LOGCOMPACTION
     completed_as = Action.DELTACOMMIT

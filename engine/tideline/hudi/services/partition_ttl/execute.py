@@ -19,7 +19,7 @@ from typing import Any
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.hudi.nature.guard import require
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.audit import FileDone
 from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.partition_ttl.config import PartitionTtlConfig, TtlStrategy
@@ -37,8 +37,8 @@ from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.operation import WriteOperation
 from tideline.hudi.write.table_writer import TableWriter
+from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WriteDone
 from tideline.wording import counted
 
@@ -80,7 +80,7 @@ def expire_partitions(
     Raises as `commit_write` does, and UnsupportedTableError for what the table is not for.
     """
     table = writer.table
-    require(table, Operation.TTL)
+    require(table, Permission.TTL)
     config = PartitionTtlConfig.from_settings(Settings({**table.config.properties, **given}))
     planned = plan_table_partition_ttl(table, config)
     if isinstance(planned, NotDue):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
 from tideline.hudi.services.explanation import Due, Explanation, NotDue
@@ -24,7 +24,7 @@ class PartitionTtl(TableService):
 
     name = NAME
     former_name = "ttl"
-    permission = Operation.TTL
+    permission = Permission.TTL
     asks_for_buckets = True
     inline_settings = ("hoodie.partition.ttl.inline",)
     pace = Pace(86_400_000, "partitions were looked over within a day")

@@ -27,7 +27,7 @@ from tideline.errors import ConfigError, CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container, encode_container
 from tideline.hudi.metadata.disable import disable_metadata_table
 from tideline.hudi.nature.guard import admit
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import remove_pending_states
 from tideline.hudi.recovery.plan import RollbackPlan, plan_rollback
 from tideline.hudi.recovery.undo import UndoneFiles, undo_files
@@ -104,7 +104,7 @@ def restore_table(table: HoodieTable, savepoint: InstantTime) -> RestoreDone:
     a plan cannot be read.
     """
     with table.lock().acquire():
-        timeline = admit(table, Operation.RESTORE)
+        timeline = admit(table, Permission.RESTORE)
         pending = pending_restore(table, timeline)
         if pending is None:
             return execute_restore(table, schedule_restore(table, savepoint))

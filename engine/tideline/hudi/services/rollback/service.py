@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import RolledBack, plan_instant_rollback
 from tideline.hudi.recovery.recover import find_recoverable_writes
 from tideline.hudi.services.context import ServiceContext
@@ -49,7 +49,7 @@ class Rollback(TableService):
     """Undoes what dead writers left. Every writer does so before it writes, unasked."""
 
     name = "rollback"
-    permission = Operation.ROLLBACK
+    permission = Permission.ROLLBACK
     pending_action = Action.ROLLBACK
 
     def settings(self, read: Settings) -> None:

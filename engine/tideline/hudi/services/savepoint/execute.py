@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from tideline.errors import ConfigError
 from tideline.hudi.nature.guard import admit
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.past_cleans import planned_earliest, read_last_clean, read_planned_clean
 from tideline.hudi.services.savepoint.record import Savepoint, read_savepoint
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -39,7 +39,7 @@ def create_savepoint(
     completed commit of the active timeline, or of which a clean may have deleted files.
     """
     with table.lock().acquire():
-        timeline = admit(table, Operation.SAVEPOINT)
+        timeline = admit(table, Permission.SAVEPOINT)
         savepoint, existing = _planned(table, timeline, time, user=user, comment=comment)
         if existing is not None and existing.is_completed:
             return savepoint
@@ -54,7 +54,7 @@ def preview_savepoint(
     table: HoodieTable, time: InstantTime | None = None, *, user: str = "", comment: str = ""
 ) -> Savepoint:
     """What `create_savepoint` would keep now; changes nothing. Raises as it does."""
-    timeline = admit(table, Operation.SAVEPOINT)
+    timeline = admit(table, Permission.SAVEPOINT)
     return _planned(table, timeline, time, user=user, comment=comment)[0]
 
 
@@ -70,7 +70,7 @@ def delete_savepoint(table: HoodieTable, time: InstantTime) -> Savepoint:
     Raises ConfigError when there is none of that time, or a restore to it is unfinished.
     """
     with table.lock().acquire():
-        timeline = admit(table, Operation.SAVEPOINT)
+        timeline = admit(table, Permission.SAVEPOINT)
         found = _found(table, timeline, time)
         _refuse_during_restore(table, timeline)
         savepoint = read_savepoint(table, found)

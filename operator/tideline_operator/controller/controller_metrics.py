@@ -1,4 +1,4 @@
-"""The controller's metrics: their names, and what they mean."""
+"""The controller's metrics: names, meanings, and the gauges of a table."""
 
 from __future__ import annotations
 
@@ -35,31 +35,34 @@ MEMORY = "process_resident_memory_bytes"
 CPU = "process_cpu_seconds_total"
 
 _MEANINGS = {
-    TABLES: ("gauge", "LakeTables that are looked after."),
+    TABLES: ("gauge", "LakeTables that this controller manages."),
     TABLE_READY: ("gauge", "1 while a table is Ready, 0 while it is not; absent while paused."),
-    LAG_FILES: ("gauge", "Files of a table that wait to be taken in."),
+    LAG_FILES: ("gauge", "Files of a table that wait to be ingested."),
     LAG_BYTES: ("gauge", "Their size."),
     PENDING: ("gauge", "Instants of a table that are not complete."),
     DEAD: ("gauge", "Those whose writer is gone."),
     QUARANTINED: ("gauge", "Files of a table that were set aside."),
-    QUARANTINED_ROWS: ("gauge", "Rows that were set aside, of files that were taken in."),
+    QUARANTINED_ROWS: ("gauge", "Rows that were set aside from files that were ingested."),
     TABLE_FILES: ("gauge", "Base files of a table's latest snapshot."),
     TABLE_BYTES: ("gauge", "Size of a table's latest snapshot."),
     LOG_FILES: ("gauge", "Log files of a table that wait for compaction."),
-    STORE_READY: ("gauge", "1 while all buckets of a LakeStore are reached and keep promises."),
+    STORE_READY: (
+        "gauge",
+        "1 while all buckets of a LakeStore are reachable and pass their checks.",
+    ),
     OPERATIONS: ("counter", "Operations that ended, by kind and result."),
     OPERATION_SECONDS: ("histogram", "From the start of an operation's Job to its end."),
     OPERATIONS_RUNNING: ("gauge", "Operations under way."),
     OPERATIONS_WAITING: ("gauge", "Operations that wait for a place."),
     OPERATIONS_MEMORY: ("gauge", "Memory that the pods of operations under way may ask for."),
-    RECONCILES: ("counter", "Turns taken for a table, by result."),
-    RECONCILE_SECONDS: ("histogram", "How long a turn takes."),
+    RECONCILES: ("counter", "Reconciles of a table, by result."),
+    RECONCILE_SECONDS: ("histogram", "How long a reconcile takes."),
     QUEUE_READY: ("gauge", "Tables that wait for a worker."),
-    QUEUE_DELAYED: ("gauge", "Tables that have a moment to be looked at again."),
-    QUEUE_OLDEST: ("gauge", "How long the longest has waited for a worker."),
+    QUEUE_DELAYED: ("gauge", "Tables that are scheduled for a later look."),
+    QUEUE_OLDEST: ("gauge", "The longest time that a table has waited for a worker."),
     API_REQUESTS: ("counter", "Requests to the Kubernetes API; code 0 means no answer."),
     WATCH_SILENT: ("gauge", "Seconds since the API server last answered a watch."),
-    LEADER: ("gauge", "1 in the controller that leads."),
+    LEADER: ("gauge", "1 in the controller that is the leader."),
     MEMORY: ("gauge", "Resident memory of the process."),
     CPU: ("counter", "CPU time of the process."),
 }

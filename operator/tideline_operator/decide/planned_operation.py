@@ -1,4 +1,4 @@
-"""From a resource to the operations the engine carries out.
+"""From a resource to the operations that the engine carries out.
 
 The id of an operation is a digest of everything in it, so the same plan made twice is one
 operation, and a changed spec or another set of files makes a new one.
@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 
 from tideline.iceberg.service import IcebergService
-from tideline.ingest.landing.landed_file import FileFormat, LandingFile
+from tideline.ingest.landing.landed_file import LandingFile
 from tideline.ingest.operation.column_type import Column
 from tideline.ingest.operation.operation import (
     CatalogEntry,
@@ -52,7 +52,7 @@ _GLOBAL_KIND = {
     IndexKind.SIMPLE: IndexKind.GLOBAL_SIMPLE,
     IndexKind.BLOOM: IndexKind.GLOBAL_BLOOM,
 }
-"""The index that finds keys in the same way, but in the whole table."""
+"""The index that finds keys in the same way, in the whole table."""
 _TIMESTAMP_PREFIX = "hoodie.keygen.timebased."
 
 
@@ -71,13 +71,13 @@ def rollback_operation(
 def ingest_operation(
     table: ResolvedTable, ingest: Ingest, files: tuple[LandingFile, ...], *, generation: int
 ) -> Operation:
-    """Take `files` in, on top of a checkpoint of `generation`."""
+    """Ingest `files`, on top of a checkpoint of `generation`."""
     source = ingest.source
     keeps_rows = ingest.on_bad_row is BadRowPolicy.QUARANTINE
     work = IngestFiles(
         name=ingest.name,
         landing=table.landings[ingest.name],
-        file_format=FileFormat(source.format.value),
+        file_format=source.format,
         files=files,
         generation=generation,
         write_operation=ingest.operation.value,
@@ -155,16 +155,16 @@ def _target(table: ResolvedTable) -> TableTarget:
 
 
 def catalog_entry(catalog: Catalog | None) -> CatalogEntry | None:
-    """What opens a table of a catalog; None for one that no catalog keeps."""
+    """What opens a table of a catalog; None for a table without one."""
     if catalog is None:
         return None
-    told = {"type": catalog.type.value, "uri": catalog.uri, "warehouse": catalog.warehouse}
-    properties = tuple(sorted((name, text) for name, text in told.items() if text is not None))
+    given = {"type": catalog.type.value, "uri": catalog.uri, "warehouse": catalog.warehouse}
+    properties = tuple(sorted((name, text) for name, text in given.items() if text is not None))
     return CatalogEntry(catalog.name, catalog.table, properties)
 
 
 def _write_properties(spec: LakeTableSpec) -> dict[str, str]:
-    """Settings of every write; the table keeps them as well, for writers that are not ours."""
+    """Settings of every write; the table stores them as well, for writers of other engines."""
     properties: dict[str, str] = {}
     kind = None if spec.index is None else spec.index.type
     if spec.uniqueness is Uniqueness.TABLE:

@@ -26,7 +26,11 @@ from tideline.cli.output import print_line
 from tideline.cli.progress import end_progress
 from tideline.cli.stop_signal import EXIT_CODE, StopSignal
 from tideline.errors import TidelineError
-from tideline.ingest.execute.operation import execute_operation, failed_result, read_operation
+from tideline.ingest.execute.execute_operation import (
+    execute_operation,
+    failed_result,
+    read_operation,
+)
 from tideline.ingest.executors.executor_admission import (
     EXECUTORS_REFUSED,
     ExecutorsRefusedError,

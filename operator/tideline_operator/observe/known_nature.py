@@ -1,11 +1,10 @@
-"""Asking the engine what a found table is: once, and again while something speaks against it.
+"""What the engine knows a found table to be: read once, and again while it is not settled.
 
-What properties and timeline tell is judged in every look, since other engines may change both. The
-rest (what the newest commits and file names say) costs some requests: it is read when a table is
-first seen and when its properties change, and in every look while the table is refused, without
-files or partly unreadable. Of a table that the operator made it is not read, except that clustering
-and partitions that expire have to know whether another engine made buckets of it: that is looked up
-once. Reads only.
+Properties and timeline are judged in every look, since other engines may change both. The rest (the
+newest commits and file names) costs some requests: it is read when a table is first seen and when
+its properties change, and in every look while the table is refused, without files or partly
+unreadable. For a table that the operator made it is not read, except that clustering and partition
+TTL need to know whether another engine gave it a bucket index: that is looked up once. Reads only.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _MAKES_TABLE = (OperationKind.CREATE.value, OperationKind.INGEST.value)
 
 @dataclass(slots=True)
 class SeenBuckets:
-    """The bucket index of one table; looked for again while a table has no files.
+    """The bucket index of one table; read again while the table has no files.
 
     `seen` is the table and the timeline that were looked at.
     """
@@ -45,7 +44,7 @@ class SeenBuckets:
     seen: tuple[str, ActiveTimeline] | None = None
 
     def look(self, table: HoodieTable, timeline: ActiveTimeline) -> BucketLayout | None:
-        """Where the properties name an index nothing is read; else a few requests, once."""
+        """Read nothing where the properties name an index; otherwise a few requests, once."""
         if names_layout(table.config):
             return recognise_buckets(table, timeline).layout
         # A table without files may get any index with the next commit.
@@ -58,7 +57,7 @@ class SeenBuckets:
 
 
 @dataclass(slots=True)
-class Dossier:
+class KnownNature:
     """What was read of one table; all of it may be lost."""
 
     nature: TableNature | None = None
@@ -71,7 +70,7 @@ class Dossier:
         spec: LakeTableSpec,
         status: LakeTableStatus,
     ) -> Adoption:
-        """May the table be worked on? Raises what reading it raises."""
+        """Decide whether the table may be worked on. Raises the errors of reading it."""
         is_ours = made_by_us(status, identity_of(table.config))
         zone = table.known_zone(timeline)
         if is_ours:

@@ -1,8 +1,7 @@
 """The part of a cluster that an API server alone lacks: pods of Jobs, their ends, what is deleted.
 
-A test decides what becomes of each Job. `carry_out` does what the engine would do to the table, as
-far as the operator can tell: an instant appears, and with it the checkpoint moves on. No rows are
-written.
+A test decides what becomes of each Job. `carry_out` does what the operator can see of the engine's
+work: a new instant with an advanced checkpoint. No rows are written.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def open_locally(place: Place) -> ObjectStore:
     return StoreLocation.of(place.uri, dict(place.options)).open()
 
 
-class PretendedCluster:
+class SimulatedCluster:
     """Plays the Job controller, the kubelet and the engine for the Jobs of one namespace."""
 
     def __init__(
@@ -247,11 +246,11 @@ class PretendedCluster:
 class CarryingOut:
     """Carries out every Job as it comes, in a thread, for the length of a `with` block."""
 
-    def __init__(self, cluster: PretendedCluster, *, pause_s: float = 0.05) -> None:
+    def __init__(self, cluster: SimulatedCluster, *, pause_s: float = 0.05) -> None:
         self._cluster = cluster
         self._pause_s = pause_s
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pretended cluster", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="simulated cluster", daemon=True)
         self.results: list[OperationResult] = []
 
     def __enter__(self) -> CarryingOut:

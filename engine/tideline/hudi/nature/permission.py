@@ -1,11 +1,11 @@
-"""What can be done with a table, by the names that dossiers and refusals use."""
+"""Permissions: what may be done with a table, by the names that dossiers and refusals use."""
 
 from __future__ import annotations
 
 from enum import Enum
 
 
-class Operation(Enum):
+class Permission(Enum):
     """One thing that is allowed or refused; the value is its name in JSON, which does not change.
 
     READ: rows of file groups without log files, and base files alone. MERGE_LOGS: rows of file
@@ -31,32 +31,32 @@ class Operation(Enum):
     @property
     def changes_table(self) -> bool:
         """Whether it takes the table lock and changes anything."""
-        return self not in (Operation.READ, Operation.MERGE_LOGS, Operation.CHECK)
+        return self not in (Permission.READ, Permission.MERGE_LOGS, Permission.CHECK)
 
     @property
     def merges_rows(self) -> bool:
         """Whether it always decides which of several rows of one key stays."""
         return self in (
-            Operation.MERGE_LOGS,
-            Operation.WRITE,
-            Operation.COMPACTION,
-            Operation.LOG_COMPACTION,
+            Permission.MERGE_LOGS,
+            Permission.WRITE,
+            Permission.COMPACTION,
+            Permission.LOG_COMPACTION,
         )
 
     @property
     def writes_rows(self) -> bool:
         """Whether files with rows come of it."""
         return self in (
-            Operation.WRITE,
-            Operation.COMPACTION,
-            Operation.LOG_COMPACTION,
-            Operation.CLUSTERING,
+            Permission.WRITE,
+            Permission.COMPACTION,
+            Permission.LOG_COMPACTION,
+            Permission.CLUSTERING,
         )
 
     @property
     def makes_instants(self) -> bool:
         """Whether it makes an instant, or depends on the age of one."""
-        return self.changes_table and self is not Operation.SAVEPOINT
+        return self.changes_table and self is not Permission.SAVEPOINT
 
     @property
     def sentence(self) -> str:
@@ -68,19 +68,19 @@ class Operation(Enum):
 
 
 _SENTENCES = {
-    Operation.READ: "reads of base files",
-    Operation.MERGE_LOGS: "reads of file groups with logs",
-    Operation.WRITE: "writes of rows",
-    Operation.DROP_PARTITIONS: "dropping partitions",
-    Operation.COMPACTION: "compaction",
-    Operation.LOG_COMPACTION: "log compaction",
-    Operation.CLUSTERING: "clustering",
-    Operation.CLEANING: "cleaning",
-    Operation.ARCHIVAL: "archival",
-    Operation.ROLLBACK: "rollback of failed writes",
-    Operation.TTL: "partitions that expire",
-    Operation.SAVEPOINT: "savepoints",
-    Operation.RESTORE: "restore",
-    Operation.CHECK: "check",
-    Operation.REPAIR: "repair",
+    Permission.READ: "reads of base files",
+    Permission.MERGE_LOGS: "reads of file groups with logs",
+    Permission.WRITE: "writes of rows",
+    Permission.DROP_PARTITIONS: "dropping partitions",
+    Permission.COMPACTION: "compaction",
+    Permission.LOG_COMPACTION: "log compaction",
+    Permission.CLUSTERING: "clustering",
+    Permission.CLEANING: "cleaning",
+    Permission.ARCHIVAL: "archival",
+    Permission.ROLLBACK: "rollback of failed writes",
+    Permission.TTL: "partitions that expire",
+    Permission.SAVEPOINT: "savepoints",
+    Permission.RESTORE: "restore",
+    Permission.CHECK: "check",
+    Permission.REPAIR: "repair",
 }

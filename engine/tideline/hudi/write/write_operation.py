@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 
 from tideline.errors import ConfigError
-from tideline.hudi.nature.operation import Operation
+from tideline.hudi.nature.permission import Permission
 from tideline.hudi.table.properties import TableType
 from tideline.hudi.timeline.instant import Action
 
@@ -71,11 +71,11 @@ class WriteOperation(Enum):
         return self not in (WriteOperation.DELETE, WriteOperation.DELETE_PARTITION)
 
     @property
-    def permission(self) -> Operation:
+    def permission(self) -> Permission:
         """What has to be allowed of the table."""
         if self is WriteOperation.DELETE_PARTITION:
-            return Operation.DROP_PARTITIONS
-        return Operation.WRITE
+            return Permission.DROP_PARTITIONS
+        return Permission.WRITE
 
     def action(self, table_type: TableType) -> Action:
         """The timeline action this operation commits as."""
