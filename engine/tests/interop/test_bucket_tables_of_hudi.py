@@ -154,9 +154,9 @@ def test_what_would_place_rows_elsewhere_is_refused(
     frame = spark.createDataFrame(rows(range(3), 2))
     for option, value, words in (
         ("hoodie.index.type", "SIMPLE", "stored twice"),
-        (COUNT, "8", "is not where 8 buckets would have it"),
-        (COUNT, "2", "said to have 2 buckets here, but there is bucket"),
-        (EXPRESSIONS, ".*-02,8", "is not where 8 buckets would have it"),
+        (COUNT, "8", "is not where 8 buckets would place it"),
+        (COUNT, "2", "declared to have 2 buckets here, but there is bucket"),
+        (EXPRESSIONS, ".*-02,8", "is not where 8 buckets would place it"),
     ):
         with pytest.raises(ConfigError, match=words):
             table.lake.write(frame, "upsert", options={option: value})

@@ -99,7 +99,7 @@ def test_of_two_appends_to_one_file_group_the_later_one_loses(table: SmallTable)
     def other() -> None:
         table.write("upsert", batch([2], 5))
 
-    with pytest.raises(ConflictError, match="got in the way"):
+    with pytest.raises(ConflictError, match="a concurrent write conflicts"):
         table.write("upsert", batch([0, 2], 3), before_files=other)
     assert dict(table.values())["k000"] == 2
     assert dict(table.values())["k002"] == 5

@@ -136,7 +136,7 @@ def test_files_with_a_foreign_name_are_reported_once(workspace: Workspace) -> No
     (workspace.folder / "landing/notes.txt").write_text("hello")
     code, _, err = workspace.run()
     assert code == 0
-    assert err.count("1 files are left alone, not ending in .csv") == 1
+    assert err.count("left alone 1 file whose name does not end in .csv") == 1
 
 
 def test_a_suspended_table_is_left_alone(workspace: Workspace) -> None:
@@ -187,7 +187,7 @@ def test_landed_files_become_commits_and_the_next_run_finds_nothing(workspace: W
     assert "1 file (" in lines[0]
     assert "1 rows inserted, 0 updated, 0 deleted, 1 data file (" in lines[0]
     assert lines[3] == "default/people  next: landing: look for new files in 60 min"
-    assert "not due: cleaning: all 3 commits are retained" in lines[4]
+    assert "not due: cleaning: 3 commits completed, the newest 3 are kept" in lines[4]
     assert "not due: archiving: 3 completed commits" in lines[5]
     assert workspace.ids() == [0, 1, 2]
     for state in (workspace.folder / ".tideline").iterdir():

@@ -43,9 +43,7 @@ def test_keys_that_are_stored_once_are_so_however_logs_are_merged(
     (found,) = of_keys(table)
     assert str(found.severity) == "note"
     (value,) = own.values()
-    assert f"1 file group with logs: rows are merged in a custom way ({value})" in (
-        found.message
-    )
+    assert f"1 file group with logs: rows are merged in a custom way ({value})" in (found.message)
     assert "all keys in their files are taken for stored" in found.message
     assert [str(one.severity) for one in of_keys(table, across_partitions=True)] == ["note"]
     assert all(str(one.severity) == "note" for one in table.lake().check(keys=True))

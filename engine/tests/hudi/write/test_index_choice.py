@@ -113,7 +113,7 @@ def test_another_index_or_number_is_refused() -> None:
         ("hoodie.index.type", "GLOBAL_BLOOM", "stored twice"),
         ("hoodie.index.bucket.engine", "CONSISTENT_HASHING", "only SIMPLE"),
         (COUNT, "8", "is not where 8 buckets would place it"),
-        (COUNT, "3", "said to have 3 buckets here, but there is bucket 3"),
+        (COUNT, "3", "declared to have 3 buckets here, but there is bucket 3"),
         (EXPRESSIONS, "p1,8", "is not where 8 buckets would place it"),
     ):
         settings = {"hoodie.index.type": "BUCKET", option: value}

@@ -171,7 +171,7 @@ def test_a_service_that_takes_too_long_is_given_up_and_keeps_its_plan(
     table = create(spark, tmp_path / "t", "MERGE_ON_READ")
     before = stored(table)
     options = {**DUE, "tideline.service.timeout.seconds": "0.001"}
-    with pytest.raises(ConflictError, match="not done after"):
+    with pytest.raises(ConflictError, match="did not finish within"):
         table.run("compaction", options=options, spark=spark)
     assert stored(table) == before
     (pending,) = table.timeline().pending()

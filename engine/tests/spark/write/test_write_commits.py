@@ -167,7 +167,7 @@ def test_of_two_writes_to_one_file_group_the_later_to_commit_conflicts(
         table.lake.write(table.frame([("b", "north", 9, "other")]), "upsert")
         seen.append({p: d for p, d in objects(table.folder).items() if p.endswith(".parquet")})
 
-    with pytest.raises(ConflictError, match="another write got in the way") as caught:
+    with pytest.raises(ConflictError, match="a concurrent write conflicts") as caught:
         write_while(table, [("a", "north", 9, "mine"), ("c", "south", 9, "mine")], other_write)
     assert caught.value.exit_code == 3 and str(caught.value.instant) in str(caught.value)
     assert table.rows("id", "v") == [("a", "1"), ("b", "other"), ("c", "1")]
