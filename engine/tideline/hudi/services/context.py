@@ -59,7 +59,7 @@ class ServiceContext:
         return self.writer.table
 
     def facts(self, timeline: ActiveTimeline) -> StoredFacts:
-        """What triggers go by, read when asked for."""
+        """What triggers use, read when asked for."""
         return StoredFacts(self.table, timeline, self.policy)
 
     def is_alive(self, instant: Instant) -> bool:

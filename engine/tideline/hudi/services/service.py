@@ -91,7 +91,7 @@ class TableService(ABC):
     whenever_asked: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Settings over all others for a run that a person asked for: its trigger says yes."""
     pace: ClassVar[Pace | None] = None
-    """How often it is worth running where its trigger cannot tell."""
+    """How often it is worth running where its trigger cannot know."""
 
     @abstractmethod
     def settings(self, read: Settings) -> object:
@@ -160,7 +160,7 @@ class TableService(ABC):
 
     @property
     def names(self) -> frozenset[str]:
-        """Every name it goes by."""
+        """Every name it has."""
         return frozenset({self.name, self.stored_name})
 
     def __eq__(self, other: object) -> bool:

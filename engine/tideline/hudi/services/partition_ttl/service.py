@@ -1,4 +1,4 @@
-"""The service `partition_ttl`: partitions that nobody wrote to for long enough are dropped."""
+"""The service `partition_ttl`: partitions that no writer wrote to for long enough are dropped."""
 
 from __future__ import annotations
 
