@@ -64,11 +64,11 @@ def test_gauges_of_tables_that_stay_as_they_are_survive_the_operator(case: Contr
     case.start()
     case.until(lambda: case.condition("Ready").get("reason") == "StoreMissing", "it is said")
     case.stop()
-    controller = case.start()
+    case.start()
     labels = f'{{namespace="{case.namespace}",table="people"}}'
-    assert f"tideline_table_ready{labels} 0" in controller.metrics.text()
+    assert f"tideline_table_ready{labels} 0" in case.figures.text()
     case.until(lambda: case.turns() >= 1, "a turn was taken")
-    assert f"tideline_table_ready{labels} 0" in controller.metrics.text()
+    assert f"tideline_table_ready{labels} 0" in case.figures.text()
     assert case.requests("apply", "laketables") == 0
 
 

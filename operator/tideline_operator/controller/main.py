@@ -17,9 +17,9 @@ import threading
 from pathlib import Path
 
 from tideline.clock import SystemClock
-from tideline_operator.controller import figures
 from tideline_operator.controller.controller import Controller
 from tideline_operator.controller.election import Election
+from tideline_operator.controller.figures import ProcessFigures
 from tideline_operator.controller.health import HttpServer, verdict
 from tideline_operator.controller.json_log import log_as_json
 from tideline_operator.controller.settings import ControllerSettings
@@ -40,11 +40,8 @@ class ControllerProcess:
         self._settings = settings
         self._clock = SystemClock()
         self._stop = threading.Event()
-        metrics = figures.described_metrics()
-        self._metrics = metrics
-        api.on_request = lambda verb, resource, code: metrics.add(
-            figures.API_REQUESTS, verb=verb, resource=resource, code=str(code)
-        )
+        self._process_figures = ProcessFigures()
+        api.on_request = self._process_figures.note_request
         self._election = Election(
             api,
             namespace=settings.pod_namespace,
@@ -82,7 +79,7 @@ class ControllerProcess:
             target=self._election.keep_leading, args=(_end_at_once,), name="election", daemon=True
         )
         renewal.start()
-        controller = Controller(self._api, self._settings, metrics=self._metrics)
+        controller = Controller(self._api, self._settings, process=self._process_figures)
         self._controller = controller
         starting = threading.Thread(
             target=_start_or_end, args=(controller,), name="start", daemon=True
@@ -106,8 +103,8 @@ class ControllerProcess:
         if self._controller is not None and not self._controller.is_ready:
             # Without the gauges of all tables an alert that is firing would end.
             return verdict(["the caches are being filled"])
-        self._metrics.set(figures.LEADER, float(self._election.is_leader))
-        return 200, self._metrics.text()
+        self._process_figures.leader.set(self._election.is_leader)
+        return 200, self._process_figures.text()
 
 
 def run_controller(kubeconfig: Path | None) -> int:
