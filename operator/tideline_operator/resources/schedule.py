@@ -1,7 +1,8 @@
 """Durations, cron expressions and timestamps: scalar values that parse and print themselves.
 
 All times are UTC. Cron expressions have the five usual fields; a day matches when both the day of
-the month and the day of the week match, unless both are restricted, when either is enough.
+the month and the day of the week match, unless both are restricted, when either is enough. Anything
+but a bare `*` is a restriction, `*/2` too.
 """
 
 from __future__ import annotations
