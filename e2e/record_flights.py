@@ -3,8 +3,8 @@
     python -m e2e.record_flights LANDING [--files N]
 
 LANDING is what examples/flights/make_landing.py writes. A separate node (e2e/one-node) is created,
-the commands of the README are run on it, and their output is recorded unchanged; the
-images are the tested ones under the names that install.yaml and the example use.
+the commands of the README are run on it, and their output is recorded unchanged; the images are the
+tested ones under the names that install.yaml and the example use.
 """
 
 from __future__ import annotations
