@@ -1,4 +1,4 @@
-"""One turn for one table: observe, plan, act, report. Everything is computed anew each time.
+"""One turn for one table: observe, plan, act, report. Everything is recomputed each time.
 
 1. Resolve what is declared. What cannot be resolved is reported in the conditions, and the turn
    ends.
