@@ -155,7 +155,7 @@ def test_a_replica_that_waits_says_nothing_of_tables(process: ProcessMetrics) ->
 
 
 def test_the_handbook_lists_every_metric() -> None:
-    page = Path(__file__).parents[2] / "docs" / "operations.md"
+    page = Path(__file__).parents[3] / "docs" / "operations.md"
     listed = set(re.findall(r"`((?:tideline|process)_[a-z_]+)`", page.read_text("utf-8")))
     names = {name + "_total" * (kind == "counter") for name, (kind, _) in PROMISED.items()}
     assert names <= listed
