@@ -349,7 +349,7 @@ def test_no_more_jobs_run_than_there_are_places(case: ControllerCase) -> None:
     time.sleep(1.5)
     assert len(case.cluster.active_jobs()) == 2
     waiting = [
-        name for name in names if "waits" in case.condition("Ready", name).get("message", "")
+        name for name in names if "is waiting" in case.condition("Ready", name).get("message", "")
     ]
     assert len(waiting) == 2
     most = 0

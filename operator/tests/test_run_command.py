@@ -151,7 +151,7 @@ def test_a_second_run_on_the_same_state_is_a_conflict(workspace: Workspace) -> N
         lock.hold(resources.tables)
         code, _, err = workspace.run()
     assert code == 3
-    assert "Another `tideline run` is looking after LakeTable default/people" in err
+    assert "another `tideline run` has LakeTable default/people: stop it first" in err
 
 
 def test_a_signal_ends_a_run_that_rests_at_once(workspace: Workspace) -> None:
@@ -185,7 +185,7 @@ def test_landed_files_become_commits_and_the_next_run_finds_nothing(workspace: W
     assert (code, err) == (0, "")
     assert [line.split()[1:3] for line in lines[:3]] == [["ingest", "landing"]] * 3
     assert "1 file (" in lines[0]
-    assert "1 rows inserted, 0 updated, 0 deleted, 1 data file (" in lines[0]
+    assert "1 row inserted, 0 updated, 0 deleted, 1 data file (" in lines[0]
     assert lines[3] == "default/people  next: landing: look for new files in 60 min"
     assert "not due: cleaning: all 3 commits are retained" in lines[4]
     assert "not due: archiving: 3 completed commits" in lines[5]
@@ -258,7 +258,7 @@ def test_a_bad_file_is_set_aside_and_reported(workspace: Workspace) -> None:
     assert code == 0
     reason = "row 1 (line 2): it has 1 value where there are 3 columns"
     assert f"set aside bad.csv: {reason}" in err
-    assert "1 rows inserted" in out
+    assert "1 row inserted" in out
     assert len(list((workspace.folder / "landing/_quarantine").iterdir())) == 1
     _, _, err = workspace.run()
     assert "landing: 1 file set aside in _quarantine/" in err
