@@ -151,7 +151,7 @@ def test_a_second_run_on_the_same_state_is_a_conflict(workspace: Workspace) -> N
         lock.hold(resources.tables)
         code, _, err = workspace.run()
     assert code == 3
-    assert "Another `tideline run` is looking after LakeTable default/people" in err
+    assert "another `tideline run` has LakeTable default/people: stop it first" in err
 
 
 def test_a_signal_ends_a_run_that_rests_at_once(workspace: Workspace) -> None:
@@ -187,7 +187,7 @@ def test_landed_files_become_commits_and_the_next_run_finds_nothing(workspace: W
     assert "1 file (" in lines[0]
     assert "1 row inserted, 0 updated, 0 deleted, 1 data file (" in lines[0]
     assert lines[3] == "default/people  next: landing: look for new files in 60 min"
-    assert "not due: cleaning: 3 commits completed, the newest 3 are kept" in lines[4]
+    assert "not due: cleaning: 3 commits completed, the newest 10 are kept" in lines[4]
     assert "not due: archiving: 3 completed commits" in lines[5]
     assert workspace.ids() == [0, 1, 2]
     for state in (workspace.folder / ".tideline").iterdir():
