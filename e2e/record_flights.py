@@ -2,9 +2,9 @@
 
     python -m e2e.record_flights LANDING [--files N]
 
-LANDING is what examples/flights/make_landing.py writes. A node of its own (e2e/one-node) is brought
-up, the commands of the README are run on it, and what they print is written down as it is; the
-images are the tested ones under the names that install.yaml and the example use.
+LANDING is what examples/flights/make_landing.py writes. A separate node (e2e/one-node) is created,
+the commands of the README are run on it, and their output is recorded unchanged; the images are the
+tested ones under the names that install.yaml and the example use.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ class Buildah:
     def prune(self) -> None:
         """Delete the steps of earlier builds once they are many; the next build takes longer.
 
-        Builds that were killed leave containers, which would hold on to their steps. What can't be
-        removed all the same is reported and stays: room is all that it costs.
+        Builds that were killed leave containers, which would hold on to their steps. What cannot be
+        removed is reported and stays: it only costs disk space.
         """
         du = ["du", "--summarize", "--block-size=1", "--one-file-system", str(self._storage)]
         listed = subprocess.run(du, capture_output=True, text=True)

@@ -1,6 +1,6 @@
 """An Iceberg table as another engine leaves it in the bucket, written and read from outside.
 
-PyIceberg writes it through a catalog of its own; then the newest metadata file is given the name it
+PyIceberg writes it through another catalog; then the newest metadata file is given the name it
 would have in a table that is a folder. From there on no catalog knows the table.
 """
 

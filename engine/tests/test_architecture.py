@@ -38,6 +38,8 @@ SDK_HOMES = {
         "engine/tideline/testing/",
     ),
     "kubernetes": ("operator/tideline_operator/kube.py",),
+    "prometheus_client": ("operator/tideline_operator/controller/controller_metrics.py",),
+    "pyroaring": ("engine/tideline/iceberg/data/deletion_vector.py",),
     "minio": ("engine/tideline/storage/bucket.py", "engine/tideline/testing/"),
 }
 # Imports put off until a function runs keep optional dependencies optional: these modules need

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tideline.errors import CorruptTableError
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.iceberg.data.deletion_vector import (
     BLOB_TYPE,
     MAGIC,
@@ -58,23 +58,92 @@ def test_a_deletion_vector_is_read_as_it_was_written(positions: set[int]) -> Non
     assert found.tolist() == sorted(positions)
 
 
-def test_full_containers_of_a_vector_are_bit_fields() -> None:
-    positions = np.arange(70_000, dtype=np.int64) * 2
-    blob = encode_deletion_vector(positions)
+def sealed(body: bytes) -> bytes:
+    """A blob of bitmaps with the right length and checksum."""
+    body = MAGIC + body
+    return struct.pack(">I", len(body)) + body + struct.pack(">I", crc32(body))
+
+
+def bitmap(*containers: tuple[int, int, bytes], key: int = 0) -> bytes:
+    """One 32 bit bitmap after its key: containers of arrays and bit fields, made by hand."""
+    start = 8 + 8 * len(containers)
+    sizes = [len(content) for _, _, content in containers]
+    offsets = [start + sum(sizes[:at]) for at in range(len(sizes))]
+    return b"".join(
+        [
+            struct.pack("<III", key, 12346, len(containers)),
+            *(struct.pack("<HH", high, count - 1) for high, count, _ in containers),
+            *(struct.pack("<I", offset) for offset in offsets),
+            *(content for _, _, content in containers),
+        ]
+    )
+
+
+def numbers(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}H", *values)
+
+
+def test_arrays_and_bit_fields_in_a_vector_are_read() -> None:
+    bits = b"\x55" * 8192
+    first = bitmap((0, 2, numbers(1, 9)), (3, 32_768, bits))
+    last = bitmap((0, 1, numbers(5)), key=2)
+    expected = [1, 9, *range(3 << 16, 4 << 16, 2), (2 << 32) + 5]
+    blob = sealed(struct.pack("<Q", 2) + first + last)
+    assert decode_deletion_vector(blob, path="x").tolist() == expected
+
+
+def test_a_vector_is_written_small() -> None:
+    scattered = np.arange(70_000, dtype=np.int64) * 2
+    blob = encode_deletion_vector(scattered)
     assert len(blob) < 3 * 8192 + 200
-    assert decode_deletion_vector(blob, path="x").tolist() == positions.tolist()
+    assert decode_deletion_vector(blob, path="x").tolist() == scattered.tolist()
+    assert len(encode_deletion_vector(np.arange(1_000_000, dtype=np.int64))) < 400
 
 
 def test_runs_in_a_vector_are_read() -> None:
-    # One 32 bit bitmap at key 1: a run container of positions 7 to 9 and 65535.
-    container = struct.pack("<H4H", 2, 7, 2, 65535, 0)
-    bitmap = struct.pack("<I", 12347) + b"\x01" + struct.pack("<HH", 0, 3) + container
-    body = MAGIC + struct.pack("<QI", 1, 1) + bitmap
-    blob = struct.pack(">I", len(body)) + body + struct.pack(">I", crc32(body))
+    blob = sealed(struct.pack("<QI", 1, 1) + runs((7, 2), (65535, 0)))
     offset = 1 << 32
     assert decode_deletion_vector(blob, path="x").tolist() == [
         offset + 7, offset + 8, offset + 9, offset + 65535,
     ]  # fmt: skip
+
+
+def runs(*spans: tuple[int, int]) -> bytes:
+    """A bitmap of one container of runs, each a start and how many follow it."""
+    count = sum(more + 1 for _, more in spans)
+    head = struct.pack("<I", 12347) + b"\x01" + struct.pack("<HH", 0, (count - 1) % 65_536)
+    return head + struct.pack("<H", len(spans)) + b"".join(numbers(*span) for span in spans)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (struct.pack("<Q", 1) + bitmap((0, 3, numbers(9, 3, 1))), "increasing"),
+        (struct.pack("<Q", 1) + bitmap((0, 5_000, b"\xff" * 8192)), "cardinality"),
+        (struct.pack("<Q", 1) + bitmap((0, 65_536, bytes(8192))), "cardinality"),
+        (struct.pack("<Q", 1) + bitmap((5, 1, numbers(1)), (5, 1, numbers(2))), "not"),
+        (struct.pack("<QI", 1, 0) + runs((0, 65_535), (0, 65_535)), "run"),
+        (struct.pack("<Q", 2) + bitmap((0, 1, numbers(1))), "not"),
+        (struct.pack("<Q", 2**64 - 1), "not"),
+        (struct.pack("<Q", 1) + bitmap((0, 1, numbers(7)), key=2**32 - 1), "no file has a row"),
+    ],
+)
+def test_a_vector_that_contradicts_itself_is_refused(body: bytes, reason: str) -> None:
+    with pytest.raises(CorruptTableError, match=r"x\.puffin") as refused:
+        decode_deletion_vector(sealed(body), path="x.puffin")
+    assert "x.puffin" in str(refused.value)
+    assert reason in str(refused.value)
+
+
+def test_what_a_vector_expands_to_is_counted_before_it_is_written_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = runs((0, 65_535))
+    vectors = struct.pack("<Q", 40) + b"".join(struct.pack("<I", key) + whole for key in range(40))
+    assert len(decode_deletion_vector(sealed(vectors), path="x")) == 40 * 65_536
+    monkeypatch.setenv("TIDELINE_METADATA_BYTES_MAX", "1Mi")
+    with pytest.raises(UnsupportedTableError, match="expands to"):
+        decode_deletion_vector(sealed(vectors), path="x")
 
 
 @pytest.mark.parametrize(

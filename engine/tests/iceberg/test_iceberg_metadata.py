@@ -168,7 +168,7 @@ def test_requirements_say_what_moved() -> None:
         unmet(base, [AssertTableUuid(base.table_uuid), AssertRefSnapshotId(MAIN, current)]) is None
     )
     assert "has moved" in str(unmet(base, [AssertRefSnapshotId(MAIN, 3)]))
-    assert "another one" in str(unmet(base, [AssertTableUuid("other")]))
+    assert "another table" in str(unmet(base, [AssertTableUuid("other")]))
     assert unmet(base, [AssertRefSnapshotId("audit", None)]) is None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tideline_operator.controller.controller_metrics import described_metrics
+from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
 from tideline_operator.testing.helm_chart import (
     ChartRefusedError,
     helm_program,
@@ -190,8 +190,9 @@ def test_wrong_values_are_refused_by_name(values: dict[str, Any], field: str) ->
 
 
 def test_alerts_and_dashboard_ask_for_metrics_that_exist() -> None:
-    text = described_metrics().text()
-    known = set(re.findall(r"^# HELP (\S+)", text, re.MULTILINE))
+    process = ProcessMetrics()
+    ControllerMetrics(process)
+    known = set(re.findall(r"^# HELP (\S+)", process.text(), re.MULTILINE))
     names = r"(?:tideline|process)_[a-z_]+"
     for source in ("files/dashboard.json", "templates/prometheus-rule.yaml"):
         asked = set(re.findall(rf"\b({names})\b", (CHART / source).read_text("utf-8")))

@@ -238,7 +238,7 @@ def test_a_table_is_not_created_in_or_around_one_of_others(case: ControllerCase)
         # Until the controller has seen the deletion, the place belongs to that LakeTable.
         case.until(
             partial(speaks_of_a_hudi_table, case, name),
-            "it is refused for the table that lies there",
+            "it is refused for the table that is there",
         )
         assert case.condition("Ready", name)["reason"] == "LocationTaken"
         case.until_event("LocationTaken", name)

@@ -126,7 +126,7 @@ def test_files_that_are_not_the_tables_stay(case: ControllerCase) -> None:
     until_gone(case)
     assert sorted(files_of(case)) == sorted(foreign)
     assert {"DataDeleted", "DataKept"} <= set(case.event_reasons())
-    assert "5 files not of the table stay: exports/0.csv" in case.event_notes()
+    assert "kept 5 files outside of the table: exports/0.csv" in case.event_notes()
 
 
 def test_where_no_table_was_ever_made_nothing_is_deleted(case: ControllerCase) -> None:
@@ -137,7 +137,7 @@ def test_where_no_table_was_ever_made_nothing_is_deleted(case: ControllerCase) -
     until_gone(case)
     assert sorted(files_of(case)) == sorted(foreign)
     assert case.event_reasons() == ["DataKept"]
-    assert "5 files stay: 0.csv" in case.event_notes()
+    assert "kept 5 files: 0.csv" in case.event_notes()
 
 
 def test_a_table_that_is_not_as_declared_is_never_deleted(case: ControllerCase) -> None:

@@ -163,4 +163,4 @@ def test_sigterm_hands_the_lease_over_and_losing_it_ends_the_process(
     change = {"spec": {"holderIdentity": "another process"}}
     case.api.patch(LEASES, LEASE_NAME, change, case.namespace)
     assert processes[1 - leader].process.wait(30) == 1
-    assert "another took the lease" in processes[1 - leader].log.read_text()
+    assert "another process took the lease" in processes[1 - leader].log.read_text()

@@ -42,7 +42,7 @@ def declare(case: ControllerCase, services: dict[str, Any] | None = None, **spec
     case.declare(NAME, format="Iceberg", services=wanted, **NOT_HUDI, **spec)
 
 
-def somebody_creates(case: ControllerCase, appends: int = 0) -> IcebergModel:
+def create_as_other_writer(case: ControllerCase, appends: int = 0) -> IcebergModel:
     """A table of others at the declared place."""
     made = IcebergModel.create()
     model = IcebergModel(StoreLocation.of(f"file://{case.folder}/{NAME}"), SystemClock())
@@ -78,7 +78,7 @@ def test_a_table_that_others_create_later_is_waited_for(case: ControllerCase) ->
     assert case.condition("Ready", NAME)["status"] == "False"
     assert f"{case.folder}/{NAME}" in case.condition("Ready", NAME)["message"]
     assert case.cluster.all_jobs() == []
-    somebody_creates(case, appends=1)
+    create_as_other_writer(case, appends=1)
     case.until_ready(NAME)
     status = case.status(NAME)
     assert (status["timeline"]["latestAction"], status["timeline"]["completed"]) == ("append", 1)
@@ -89,7 +89,7 @@ def test_a_table_that_others_create_later_is_waited_for(case: ControllerCase) ->
 def test_small_files_are_rewritten_by_a_driver_and_the_counts_are_reported(
     case: ControllerCase,
 ) -> None:
-    model = somebody_creates(case, appends=5)
+    model = create_as_other_writer(case, appends=5)
     declare(case)
     case.start()
     job = case.until_job("rewrite")
@@ -124,7 +124,7 @@ def test_small_files_are_rewritten_by_a_driver_and_the_counts_are_reported(
 
 
 def test_snapshots_expire_in_a_small_pod_without_spark(case: ControllerCase) -> None:
-    model = somebody_creates(case, appends=3)
+    model = create_as_other_writer(case, appends=3)
     rows = model.rows()
     declare(case, {"expireSnapshots": {"olderThan": "1ms", "retainLast": 1}})
     case.start()
@@ -148,7 +148,7 @@ def test_snapshots_expire_in_a_small_pod_without_spark(case: ControllerCase) -> 
 
 
 def test_advice_is_published_and_no_job_starts(case: ControllerCase) -> None:
-    somebody_creates(case, appends=5)
+    create_as_other_writer(case, appends=5)
     declare(case, {"mode": "Advise"})
     case.start()
     case.until_ready(NAME)
@@ -159,7 +159,7 @@ def test_advice_is_published_and_no_job_starts(case: ControllerCase) -> None:
 
 
 def test_a_suspended_table_is_left_alone_until_it_goes_on(case: ControllerCase) -> None:
-    somebody_creates(case, appends=5)
+    create_as_other_writer(case, appends=5)
     declare(case, suspend=True)
     case.start()
     case.until(lambda: case.condition("Ready", NAME).get("reason") == "Paused", "it is paused")
@@ -169,7 +169,7 @@ def test_a_suspended_table_is_left_alone_until_it_goes_on(case: ControllerCase) 
 
 
 def test_a_rerun_is_run_once(case: ControllerCase) -> None:
-    somebody_creates(case, appends=1)
+    create_as_other_writer(case, appends=1)
     declare(case, rerun={"expireSnapshots": 1})
     case.start()
     job = case.until_job("expire")
@@ -183,7 +183,7 @@ def test_a_rerun_is_run_once(case: ControllerCase) -> None:
 
 
 def test_a_conflict_is_reported_and_the_rewrite_retried(case: ControllerCase) -> None:
-    somebody_creates(case, appends=5)
+    create_as_other_writer(case, appends=5)
     declare(case)
     case.start()
     job = case.until_job("rewrite")

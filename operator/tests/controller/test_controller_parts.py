@@ -16,7 +16,6 @@ from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFi
 from tideline_operator.controller.health import HttpServer, verdict
 from tideline_operator.controller.json_log import JsonLines
 from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim
-from tideline_operator.controller.metrics import Metrics
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.poll_pacing import IDLE_AFTER_POLLS, PollPacing
 from tideline_operator.controller.settings import ControllerSettings
@@ -229,29 +228,6 @@ def test_few_tables_are_polled_at_their_interval_and_many_idle_ones_less_often()
     assert sum(1 / delay for delay in stretched) == pytest.approx(5.0, rel=0.01)
     pacing.note_look(keys[0], found_files=True)
     assert pacing.stretched(keys[0], 30.0) == 30.0
-
-
-def test_metrics_are_printed_as_prometheus_reads_them() -> None:
-    metrics = Metrics()
-    metrics.describe("turns_total", "counter", "Turns.")
-    metrics.add("turns_total", result="done")
-    metrics.add("turns_total", result="done")
-    metrics.set("lag", 2.5, table='a"b\\c')
-    metrics.observe("seconds", 0.2, bounds=(0.1, 1.0))
-    metrics.observe("seconds", 7.0)
-    assert metrics.text().splitlines() == [
-        'lag{table="a\\"b\\\\c"} 2.5',
-        'seconds_bucket{le="0.1"} 0',
-        'seconds_bucket{le="1"} 1',
-        'seconds_bucket{le="+Inf"} 2',
-        "seconds_sum 7.2",
-        "seconds_count 2",
-        "# HELP turns_total Turns.",
-        "# TYPE turns_total counter",
-        'turns_total{result="done"} 2',
-    ]
-    metrics.forget(table='a"b\\c')
-    assert "lag" not in metrics.text()
 
 
 def test_health_is_served_with_what_is_wrong() -> None:

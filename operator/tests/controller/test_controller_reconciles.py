@@ -64,11 +64,11 @@ def test_gauges_of_unchanged_tables_survive_a_restart_of_the_operator(case: Cont
     case.start()
     case.until(lambda: case.condition("Ready").get("reason") == "StoreMissing", "it is reported")
     case.stop()
-    controller = case.start()
+    case.start()
     labels = f'{{namespace="{case.namespace}",table="people"}}'
-    assert f"tideline_table_ready{labels} 0" in controller.metrics.text()
+    assert f"tideline_table_ready{labels} 0" in case.metrics.text()
     case.until(lambda: case.turns() >= 1, "a turn was taken")
-    assert f"tideline_table_ready{labels} 0" in controller.metrics.text()
+    assert f"tideline_table_ready{labels} 0" in case.metrics.text()
     assert case.requests("apply", "laketables") == 0
 
 
@@ -349,7 +349,7 @@ def test_no_more_jobs_run_than_there_are_places(case: ControllerCase) -> None:
     time.sleep(1.5)
     assert len(case.cluster.active_jobs()) == 2
     waiting = [
-        name for name in names if "waits" in case.condition("Ready", name).get("message", "")
+        name for name in names if "is waiting" in case.condition("Ready", name).get("message", "")
     ]
     assert len(waiting) == 2
     most = 0

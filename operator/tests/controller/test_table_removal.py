@@ -14,17 +14,17 @@ from tideline_operator.controller import table_removal
 from tideline_operator.controller.table_removal import TableRemoval
 
 FOREIGN = {
-    "orders.csv": "it lies in the root",
-    "p0/notes.csv": "it lies in a partition",
+    "orders.csv": "it is in the root",
+    "p0/notes.csv": "it is in a partition",
     "p0/part-0000-1234.parquet": "it is another program's parquet file",
-    "exports/2026/a.csv": "it lies in a folder of its own",
+    "exports/2026/a.csv": "it is in another folder",
     "other/.hoodie/hoodie.properties": "it is a table",
     "other/p0/x_0-0-0_20260101000000000.parquet": "it is that table's data",
     "other/p0/.hoodie_partition_metadata": "it is that table's partition",
     "ice/metadata/v1.metadata.json": "it is an Iceberg table",
     "ice/data/x_0-0-0_20260101000000000.parquet": "it is that table's data",
-    "in/x_0-0-0_20260101000000000.parquet": "it waits to be taken in",
-    "in/.hoodie_partition_metadata": "it is another LakeTable's landing prefix all the same",
+    "in/x_0-0-0_20260101000000000.parquet": "it waits to be ingested",
+    "in/.hoodie_partition_metadata": "it is another LakeTable's landing prefix nevertheless",
 }
 
 

@@ -151,7 +151,7 @@ def test_a_second_run_on_the_same_state_is_a_conflict(workspace: Workspace) -> N
         lock.hold(resources.tables)
         code, _, err = workspace.run()
     assert code == 3
-    assert "Another `tideline run` is looking after LakeTable default/people" in err
+    assert "another `tideline run` has LakeTable default/people: stop it first" in err
 
 
 def test_a_signal_ends_a_run_that_rests_at_once(workspace: Workspace) -> None:

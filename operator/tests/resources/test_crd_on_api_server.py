@@ -91,7 +91,7 @@ STATUS = LakeTableStatus(
             started_at=Timestamp(1_700_000_000_000),
             retry_at=Timestamp(1_700_000_030_000),
             exit_code=4,
-            message="the store is out of reach",
+            message="the store is unreachable",
         ),
     ),
     ingest={"landing": IngestStatus(lag_files=3, polled_at=Timestamp(1_700_000_000_000))},

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from cronsim import CronSim, CronSimError
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tideline_operator.resources.schedule import Cron, Duration, Timestamp
@@ -87,6 +88,65 @@ def test_no_minute_between_now_and_the_next_one_matches(
     assert cron.matches(next_ms)
     checked = range(start_ms - start_ms % MINUTE_MS + MINUTE_MS, next_ms, MINUTE_MS)
     assert not any(cron.matches(moment) for moment in checked[:2_000])
+
+
+@st.composite
+def cron_field(draw: st.DrawFn, low: int, high: int, *, star_as: str = "*") -> str:
+    """Numbers, ranges and steps; `star_as` is how all values are written before a step."""
+    if draw(st.booleans()):
+        return "*"
+    first = st.integers(low, high - 1)
+    step = st.integers(2, 15)
+    parts = []
+    for _ in range(draw(st.integers(1, 3))):
+        start = draw(first)
+        span = f"{start}-{draw(st.integers(start + 1, high))}"
+        forms = [str(start), span, f"{span}/{draw(step)}", f"{start}/{draw(step)}"]
+        parts.append(draw(st.sampled_from([*forms, f"{star_as}/{draw(step)}"])))
+    return ",".join(parts)
+
+
+# `*/n` among the days is written out: Debian's cron, which CronSim follows, takes it for no
+# restriction when both kinds of days are given.
+CRON = st.tuples(
+    cron_field(0, 59),
+    cron_field(0, 23),
+    cron_field(1, 31, star_as="1-31"),
+    cron_field(1, 12),
+    cron_field(0, 7, star_as="0-7"),
+)
+
+
+@given(fields=CRON, start_ms=st.integers(1_600_000_000_000, 1_900_000_000_000))
+@settings(max_examples=500, deadline=None)
+def test_the_next_minutes_are_those_that_cronsim_finds(
+    fields: tuple[str, ...], start_ms: int
+) -> None:
+    expression = " ".join(fields)
+    try:
+        cron = Cron.parse(expression)
+    except ValueError:
+        with pytest.raises((CronSimError, StopIteration)):
+            next(CronSim(expression, datetime.fromtimestamp(start_ms / 1000, UTC)))
+        return
+    theirs = CronSim(expression, datetime.fromtimestamp(start_ms // 1000, UTC))
+    for _ in range(3):
+        expected = int(next(theirs).timestamp()) * 1000
+        found = cron.next_after(start_ms)
+        assert found == expected
+        start_ms = expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("0 0 */2 * 1", "2026-01-03T00:00"),
+        ("0 0 */2 * *", "2026-01-03T00:00"),
+        ("0 0 13 * */7", "2026-01-04T00:00"),
+    ],
+)
+def test_a_step_over_all_days_is_a_restriction(expression: str, expected: str) -> None:
+    assert Cron.parse(expression).next_after(at("2026-01-01T00:00")) == at(expected)
 
 
 @given(st.integers(0, 4_000_000_000_000))

@@ -7,9 +7,8 @@ fails is retried with growing delays; no table can block the others.
 from __future__ import annotations
 
 import logging
-import resource
 import threading
-from pathlib import Path
+from functools import partial
 
 from tideline.clock import Clock, SystemClock
 from tideline_operator.api_objects import (
@@ -23,15 +22,14 @@ from tideline_operator.api_objects import (
     LeadershipLostError,
     Manifest,
 )
-from tideline_operator.controller import controller_metrics
 from tideline_operator.controller.budgets import Budgets
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import Connections
+from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
 from tideline_operator.controller.deletion import Deletion
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.job_starter import JobControl, JobStarter
 from tideline_operator.controller.locations import Locations
-from tideline_operator.controller.metrics import TURN_BOUNDS_S, Metrics
 from tideline_operator.controller.namespace_access import NamespaceAccess
 from tideline_operator.controller.object_cache import ObjectCache, key_of, without_managed_fields
 from tideline_operator.controller.poll_pacing import PollPacing
@@ -68,13 +66,13 @@ class Controller:
         settings: ControllerSettings,
         *,
         job_control: JobControl | None = None,
-        metrics: Metrics | None = None,
+        process: ProcessMetrics | None = None,
         clock: Clock | None = None,
         allows_local: bool = False,
     ) -> None:
         self._settings = settings
         self._clock = clock = clock or SystemClock()
-        self.metrics = metrics or controller_metrics.described_metrics()
+        self._metrics = ControllerMetrics(process or ProcessMetrics())
         self.queue = WorkQueue(clock)
         self.tables = ObjectCache()
         self._stores = ObjectCache()
@@ -106,14 +104,14 @@ class Controller:
             last_resolved=self._reconciler.last_resolved,
         )
         self._store_watch = StoreWatch(
-            api, self._stores, source.open_store, self._events, self.metrics, clock, self.queue.add
+            api, self._stores, source.open_store, self._events, self._metrics, clock, self.queue.add
         )
         self._reconciler.on_resolved = self._store_watch.note
         self._reflectors = self._make_reflectors(api)
         self._workers: list[threading.Thread] = []
         self._failing_since_ms: dict[Key, int] = {}
         self._stop = threading.Event()
-        self.metrics.on_collect(self._collect)
+        self._measure_on_scrape()
 
     def _parts(self, api: KubeApi, source: TableSource, starter: JobStarter) -> Parts:
         settings, clock = self._settings, self._clock
@@ -128,7 +126,7 @@ class Controller:
             writer=StatusWriter(api, self.tables),
             events=self._events,
             pacing=PollPacing(settings.idle_polls_per_s),
-            metrics=self.metrics,
+            metrics=self._metrics,
             clock=clock,
             resync_s=settings.resync_s,
         )
@@ -203,7 +201,7 @@ class Controller:
             return
         namespace, name = key_of(item)
         if after is None:
-            self.metrics.forget(namespace=namespace, store=name)
+            self._metrics.forget_store(key_of(item))
         for table in self.tables.all():
             if key_of(table)[0] == namespace and name in _stores_named(table):
                 self.queue.add(key_of(table))
@@ -224,7 +222,7 @@ class Controller:
         A table whose status does not change is never written, so nothing else would set them.
         """
         status = parse_stored(LakeTableStatus, item.get("status") or {}) or LakeTableStatus()
-        controller_metrics.note_status(self.metrics, key_of(item), status)
+        self._metrics.note_status(key_of(item), status)
         for entry in status.operations:
             if entry.phase in (OperationPhase.PENDING, OperationPhase.RUNNING):
                 self.budgets.hold(key_of(item), entry.memory_bytes)
@@ -265,9 +263,7 @@ class Controller:
             _log.exception("retrying in %.0f s", delay_s, extra={"table": table})
             if item is not None:
                 self._record_failure(key, item, error)
-        taken_s = self._clock.monotonic_s() - started_s
-        self.metrics.add(controller_metrics.RECONCILES, result=result)
-        self.metrics.observe(controller_metrics.RECONCILE_SECONDS, taken_s, bounds=TURN_BOUNDS_S)
+        self._metrics.note_turn(result, self._clock.monotonic_s() - started_s)
 
     def _turn(self, key: Key, item: Manifest | None) -> float | None:
         if item is None:
@@ -288,32 +284,19 @@ class Controller:
         subject = f"{type(error).__name__}@{since_ms}"
         self._events.record(item, TableEvent("ReconcileFailed", subject, note, is_warning=True))
 
-    def _collect(self) -> None:
-        """Bring the metrics of the process up to date."""
-        metrics, state = self.metrics, self.queue.state
-        metrics.set(controller_metrics.TABLES, len(self.tables))
-        metrics.set(controller_metrics.QUEUE_READY, state.ready)
-        metrics.set(controller_metrics.QUEUE_DELAYED, state.delayed)
-        metrics.set(controller_metrics.QUEUE_OLDEST, state.oldest_ready_s)
-        metrics.set(controller_metrics.OPERATIONS_RUNNING, self.budgets.running)
-        metrics.set(controller_metrics.OPERATIONS_WAITING, self.budgets.waiting)
-        metrics.set(controller_metrics.OPERATIONS_MEMORY, self.budgets.memory_bytes)
+    def _measure_on_scrape(self) -> None:
+        """Gauges of what can be looked up are looked up at every scrape."""
+        metrics, queue, budgets = self._metrics, self.queue, self.budgets
+        metrics.tables.set_function(lambda: len(self.tables))
+        metrics.queue_ready.set_function(lambda: queue.state.ready)
+        metrics.queue_delayed.set_function(lambda: queue.state.delayed)
+        metrics.queue_oldest.set_function(lambda: queue.state.oldest_ready_s)
+        metrics.operations_running.set_function(lambda: budgets.running)
+        metrics.operations_waiting.set_function(lambda: budgets.waiting)
+        metrics.operations_memory.set_function(lambda: budgets.memory_bytes)
         for reflector in self._reflectors:
-            metrics.set(
-                controller_metrics.WATCH_SILENT, reflector.silent_s, resource=str(reflector)
-            )
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        metrics.set(controller_metrics.CPU, usage.ru_utime + usage.ru_stime)
-        metrics.set(controller_metrics.MEMORY, resident_bytes())
-
-
-def resident_bytes() -> int:
-    """Memory of this process now; its peak where the system does not report the present."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-        return pages * resource.getpagesize()
-    except (OSError, IndexError, ValueError):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            silent = metrics.watch_silent.labels(resource=str(reflector))
+            silent.set_function(partial(getattr, reflector, "silent_s"))
 
 
 def _short(item: Manifest) -> Manifest:

@@ -1,102 +1,264 @@
-"""The controller's metrics: names, meanings, and the gauges of a table."""
+"""The metrics of the controller's process: their names, labels and meanings, and who sets them.
+
+A replica that waits to lead has `ProcessMetrics` alone; the leader adds `ControllerMetrics`. Names,
+labels, texts and the bounds of histograms are what dashboards and alerts of others build on.
+"""
 
 from __future__ import annotations
 
-from tideline_operator.controller.metrics import Metrics
+import resource
+from collections.abc import Iterable
+from pathlib import Path
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Metric,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.resources.status import ConditionType, LakeTableStatus, Truth
+from tideline_operator.resources.store_status import LakeStoreStatus
 
-TABLES = "tideline_tables"
-TABLE_READY = "tideline_table_ready"
-LAG_FILES = "tideline_table_lag_files"
-LAG_BYTES = "tideline_table_lag_bytes"
-PENDING = "tideline_table_pending_instants"
-DEAD = "tideline_table_dead_instants"
-QUARANTINED = "tideline_table_quarantined_files"
-QUARANTINED_ROWS = "tideline_table_quarantined_rows"
-TABLE_FILES = "tideline_table_files"
-TABLE_BYTES = "tideline_table_bytes"
-LOG_FILES = "tideline_table_log_files"
-STORE_READY = "tideline_store_ready"
-OPERATIONS = "tideline_operations_total"
-OPERATION_SECONDS = "tideline_operation_duration_seconds"
-OPERATIONS_RUNNING = "tideline_operations_running"
-OPERATIONS_WAITING = "tideline_operations_waiting"
-OPERATIONS_MEMORY = "tideline_operations_memory_bytes"
-RECONCILES = "tideline_reconciles_total"
-RECONCILE_SECONDS = "tideline_reconcile_duration_seconds"
-QUEUE_READY = "tideline_queue_depth"
-QUEUE_DELAYED = "tideline_queue_delayed"
-QUEUE_OLDEST = "tideline_queue_oldest_seconds"
-API_REQUESTS = "tideline_api_requests_total"
-WATCH_SILENT = "tideline_watch_silent_seconds"
-LEADER = "tideline_leader"
-MEMORY = "process_resident_memory_bytes"
-CPU = "process_cpu_seconds_total"
+DURATION_BOUNDS_S = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0)
+TURN_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
-_MEANINGS = {
-    TABLES: ("gauge", "LakeTables that this controller manages."),
-    TABLE_READY: ("gauge", "1 while a table is Ready, 0 while it is not; absent while paused."),
-    LAG_FILES: ("gauge", "Files of a table that wait to be ingested."),
-    LAG_BYTES: ("gauge", "Their size."),
-    PENDING: ("gauge", "Instants of a table that are not complete."),
-    DEAD: ("gauge", "Those whose writer is gone."),
-    QUARANTINED: ("gauge", "Files of a table that were set aside."),
-    QUARANTINED_ROWS: ("gauge", "Rows that were set aside from files that were ingested."),
-    TABLE_FILES: ("gauge", "Base files of a table's latest snapshot."),
-    TABLE_BYTES: ("gauge", "Size of a table's latest snapshot."),
-    LOG_FILES: ("gauge", "Log files of a table that wait for compaction."),
-    STORE_READY: (
-        "gauge",
-        "1 while all buckets of a LakeStore are reachable and pass their checks.",
-    ),
-    OPERATIONS: ("counter", "Operations that ended, by kind and result."),
-    OPERATION_SECONDS: ("histogram", "From the start of an operation's Job to its end."),
-    OPERATIONS_RUNNING: ("gauge", "Operations under way."),
-    OPERATIONS_WAITING: ("gauge", "Operations that wait for a place."),
-    OPERATIONS_MEMORY: ("gauge", "Memory that the pods of operations under way may ask for."),
-    RECONCILES: ("counter", "Reconciles of a table, by result."),
-    RECONCILE_SECONDS: ("histogram", "How long a reconcile takes."),
-    QUEUE_READY: ("gauge", "Tables that wait for a worker."),
-    QUEUE_DELAYED: ("gauge", "Tables that are scheduled for a later look."),
-    QUEUE_OLDEST: ("gauge", "The longest time that a table has waited for a worker."),
-    API_REQUESTS: ("counter", "Requests to the Kubernetes API; code 0 means no answer."),
-    WATCH_SILENT: ("gauge", "Seconds since the API server last answered a watch."),
-    LEADER: ("gauge", "1 in the controller that is the leader."),
-    MEMORY: ("gauge", "Resident memory of the process."),
-    CPU: ("counter", "CPU time of the process."),
-}
+_TABLE = ("namespace", "table")
+
+# A second series for every counter and histogram, which no dashboard uses.
+disable_created_metrics()
 
 
-def described_metrics() -> Metrics:
-    """Metrics that know what their names mean."""
-    metrics = Metrics()
-    for name, (kind, text) in _MEANINGS.items():
-        metrics.describe(name, kind, text)
-    return metrics
+class ProcessMetrics:
+    """What every replica reports of itself."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.leader = Gauge(
+            "tideline_leader", "1 in the controller that is the leader.", registry=registry
+        )
+        self.api_requests = Counter(
+            "tideline_api_requests_total",
+            "Requests to the Kubernetes API; code 0 means no answer.",
+            ("verb", "resource", "code"),
+            registry=registry,
+        )
+
+    def note_request(self, verb: str, resource: str, code: int) -> None:
+        """Count a request to the Kubernetes API."""
+        self.api_requests.labels(verb=verb, resource=resource, code=str(code)).inc()
+
+    def text(self) -> str:
+        """Everything in the registry, in Prometheus' text format."""
+        return generate_latest(self.registry).decode()
 
 
-def note_status(metrics: Metrics, key: Key, status: LakeTableStatus) -> None:
-    """Bring the gauges of one table up to date."""
-    labels = {"namespace": key[0], "table": key[1]}
-    ready = next((item for item in status.conditions if item.type is ConditionType.READY), None)
-    ingests = status.ingest.values()
-    if ready is None or ready.status is Truth.UNKNOWN:
-        metrics.unset(TABLE_READY, **labels)
+class ControllerMetrics:
+    """What the leader reports of its tables, stores, operations and queue."""
+
+    def __init__(self, process: ProcessMetrics) -> None:
+        self._registry = process.registry
+        self._table_gauges: list[Gauge] = []
+        self._name_tables()
+        self._name_operations()
+        self._name_queue()
+        self._registry.register(_ProcessUse())
+
+    def _name_tables(self) -> None:
+        self.tables = self._gauge("tideline_tables", "LakeTables that this controller manages.")
+        self.table_ready = self._of_table(
+            "tideline_table_ready",
+            "1 while a table is Ready, 0 while it is not; absent while paused.",
+        )
+        self.lag_files = self._of_table(
+            "tideline_table_lag_files", "Files of a table that wait to be ingested."
+        )
+        self.lag_bytes = self._of_table("tideline_table_lag_bytes", "Their size.")
+        self.pending = self._of_table(
+            "tideline_table_pending_instants", "Instants of a table that are not complete."
+        )
+        self.dead = self._of_table("tideline_table_dead_instants", "Those whose writer is gone.")
+        self.quarantined = self._of_table(
+            "tideline_table_quarantined_files", "Files of a table that were set aside."
+        )
+        self.quarantined_rows = self._of_table(
+            "tideline_table_quarantined_rows",
+            "Rows that were set aside from files that were ingested.",
+        )
+        self.table_files = self._of_table(
+            "tideline_table_files", "Base files of a table's latest snapshot."
+        )
+        self.table_bytes = self._of_table(
+            "tideline_table_bytes", "Size of a table's latest snapshot."
+        )
+        self.log_files = self._of_table(
+            "tideline_table_log_files", "Log files of a table that wait for compaction."
+        )
+        self.store_ready = self._gauge(
+            "tideline_store_ready",
+            "1 while all buckets of a LakeStore are reachable and pass their checks.",
+            ("namespace", "store"),
+        )
+
+    def _name_operations(self) -> None:
+        self.operations = self._counter(
+            "tideline_operations_total",
+            "Operations that ended, by kind and result.",
+            ("kind", "result"),
+        )
+        self.operation_seconds = self._histogram(
+            "tideline_operation_duration_seconds",
+            "From the start of an operation's Job to its end.",
+            DURATION_BOUNDS_S,
+            ("kind",),
+        )
+        self.operations_running = self._gauge(
+            "tideline_operations_running", "Operations under way."
+        )
+        self.operations_waiting = self._gauge(
+            "tideline_operations_waiting", "Operations that wait for a place."
+        )
+        self.operations_memory = self._gauge(
+            "tideline_operations_memory_bytes",
+            "Memory that the pods of operations under way may ask for.",
+        )
+
+    def _name_queue(self) -> None:
+        self.reconciles = self._counter(
+            "tideline_reconciles_total", "Reconciles of a table, by result.", ("result",)
+        )
+        self.reconcile_seconds = self._histogram(
+            "tideline_reconcile_duration_seconds", "How long a reconcile takes.", TURN_BOUNDS_S
+        )
+        self.queue_ready = self._gauge("tideline_queue_depth", "Tables that wait for a worker.")
+        self.queue_delayed = self._gauge(
+            "tideline_queue_delayed", "Tables that are scheduled for a later look."
+        )
+        self.queue_oldest = self._gauge(
+            "tideline_queue_oldest_seconds",
+            "The longest time that a table has waited for a worker.",
+        )
+        self.watch_silent = self._gauge(
+            "tideline_watch_silent_seconds",
+            "Seconds since the API server last answered a watch.",
+            ("resource",),
+        )
+
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
+        return Gauge(name, text, labels, registry=self._registry)
+
+    def _of_table(self, name: str, text: str) -> Gauge:
+        gauge = self._gauge(name, text, _TABLE)
+        self._table_gauges.append(gauge)
+        return gauge
+
+    def _counter(self, name: str, text: str, labels: tuple[str, ...]) -> Counter:
+        return Counter(name, text, labels, registry=self._registry)
+
+    def _histogram(
+        self, name: str, text: str, bounds: tuple[float, ...], labels: tuple[str, ...] = ()
+    ) -> Histogram:
+        histogram = Histogram(name, text, labels, buckets=bounds, registry=None)
+        self._registry.register(_WholeBounds(histogram))
+        return histogram
+
+    def note_status(self, key: Key, status: LakeTableStatus) -> None:
+        """Bring the gauges of one table up to date."""
+        ready = next((item for item in status.conditions if item.type is ConditionType.READY), None)
+        ingests = status.ingest.values()
+        pending = status.timeline.pending
+        _set_truth(self.table_ready, key, Truth.UNKNOWN if ready is None else ready.status)
+        self.lag_files.labels(*key).set(sum(item.lag_files for item in ingests))
+        self.lag_bytes.labels(*key).set(sum(item.lag_bytes for item in ingests))
+        self.quarantined.labels(*key).set(sum(item.quarantined_files for item in ingests))
+        self.quarantined_rows.labels(*key).set(sum(item.quarantined_rows for item in ingests))
+        self.pending.labels(*key).set(len(pending))
+        self.dead.labels(*key).set(sum(item.is_dead for item in pending))
+        if status.table is not None:
+            self.table_files.labels(*key).set(status.table.files)
+            self.table_bytes.labels(*key).set(status.table.bytes)
+            self.log_files.labels(*key).set(status.table.log_files)
+
+    def note_store(self, key: Key, status: LakeStoreStatus) -> None:
+        """Bring the gauge of one LakeStore up to date."""
+        (ready,) = status.conditions
+        _set_truth(self.store_ready, key, ready.status)
+
+    def note_end(self, kind: str, result: str, seconds: float) -> None:
+        """Count an operation that ended."""
+        self.operations.labels(kind=kind, result=result).inc()
+        self.operation_seconds.labels(kind=kind).observe(seconds)
+
+    def note_turn(self, result: str, seconds: float) -> None:
+        """Count a turn taken for a table."""
+        self.reconciles.labels(result=result).inc()
+        self.reconcile_seconds.observe(seconds)
+
+    def forget_table(self, key: Key) -> None:
+        """A table is gone: so are its gauges."""
+        for gauge in self._table_gauges:
+            gauge.remove(*key)
+
+    def forget_store(self, key: Key) -> None:
+        """A LakeStore is gone: so is its gauge."""
+        self.store_ready.remove(*key)
+
+
+def _set_truth(gauge: Gauge, key: Key, truth: Truth) -> None:
+    """1 or 0; of what is unknown there is no series."""
+    if truth is Truth.UNKNOWN:
+        gauge.remove(*key)
     else:
-        metrics.set(TABLE_READY, float(ready.status is Truth.TRUE), **labels)
-    metrics.set(LAG_FILES, sum(item.lag_files for item in ingests), **labels)
-    metrics.set(LAG_BYTES, sum(item.lag_bytes for item in ingests), **labels)
-    metrics.set(QUARANTINED, sum(item.quarantined_files for item in ingests), **labels)
-    metrics.set(QUARANTINED_ROWS, sum(item.quarantined_rows for item in ingests), **labels)
-    metrics.set(PENDING, len(status.timeline.pending), **labels)
-    metrics.set(DEAD, sum(item.is_dead for item in status.timeline.pending), **labels)
-    if status.table is not None:
-        metrics.set(TABLE_FILES, status.table.files, **labels)
-        metrics.set(TABLE_BYTES, status.table.bytes, **labels)
-        metrics.set(LOG_FILES, status.table.log_files, **labels)
+        gauge.labels(*key).set(truth is Truth.TRUE)
 
 
-def forget_table(metrics: Metrics, key: Key) -> None:
-    """A table is gone: so are its gauges."""
-    metrics.forget(namespace=key[0], table=key[1])
+class _WholeBounds:
+    """A histogram whose whole bounds are printed `1`, not `1.0`: dashboards select them by that."""
+
+    def __init__(self, histogram: Histogram) -> None:
+        self._histogram = histogram
+
+    def describe(self) -> Iterable[Metric]:
+        return self._histogram.describe()
+
+    def collect(self) -> Iterable[Metric]:
+        for metric in self._histogram.collect():
+            for at, sample in enumerate(metric.samples):
+                if (bound := sample.labels.get("le", "")).endswith(".0"):
+                    labels = {**sample.labels, "le": bound.removesuffix(".0")}
+                    metric.samples[at] = sample._replace(labels=labels)
+            yield metric
+
+
+class _ProcessUse:
+    """What the process takes of the machine."""
+
+    def collect(self) -> Iterable[Metric]:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        yield CounterMetricFamily(
+            "process_cpu_seconds_total",
+            "CPU time of the process.",
+            value=usage.ru_utime + usage.ru_stime,
+        )
+        yield GaugeMetricFamily(
+            "process_resident_memory_bytes",
+            "Resident memory of the process.",
+            value=resident_bytes(),
+        )
+
+    def describe(self) -> Iterable[Metric]:
+        return self.collect()
+
+
+def resident_bytes() -> int:
+    """Memory this process holds now; at its largest where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+        return pages * resource.getpagesize()
+    except (OSError, IndexError, ValueError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

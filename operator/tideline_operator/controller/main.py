@@ -16,8 +16,8 @@ import threading
 from pathlib import Path
 
 from tideline.clock import SystemClock
-from tideline_operator.controller import controller_metrics
 from tideline_operator.controller.controller import Controller
+from tideline_operator.controller.controller_metrics import ProcessMetrics
 from tideline_operator.controller.election import Election
 from tideline_operator.controller.health import HttpServer, verdict
 from tideline_operator.controller.json_log import log_as_json
@@ -39,11 +39,8 @@ class ControllerProcess:
         self._settings = settings
         self._clock = SystemClock()
         self._stop = threading.Event()
-        metrics = controller_metrics.described_metrics()
-        self._metrics = metrics
-        api.on_request = lambda verb, resource, code: metrics.add(
-            controller_metrics.API_REQUESTS, verb=verb, resource=resource, code=str(code)
-        )
+        self._process_metrics = ProcessMetrics()
+        api.on_request = self._process_metrics.note_request
         self._election = Election(
             api,
             namespace=settings.pod_namespace,
@@ -81,7 +78,7 @@ class ControllerProcess:
             target=self._election.keep_leading, args=(_end_at_once,), name="election", daemon=True
         )
         renewal.start()
-        controller = Controller(self._api, self._settings, metrics=self._metrics)
+        controller = Controller(self._api, self._settings, process=self._process_metrics)
         self._controller = controller
         starting = threading.Thread(
             target=_start_or_end, args=(controller,), name="start", daemon=True
@@ -105,8 +102,8 @@ class ControllerProcess:
         if self._controller is not None and not self._controller.is_ready:
             # Without the gauges of all tables a firing alert would resolve.
             return verdict(["the caches are not filled yet"])
-        self._metrics.set(controller_metrics.LEADER, float(self._election.is_leader))
-        return 200, self._metrics.text()
+        self._process_metrics.leader.set(self._election.is_leader)
+        return 200, self._process_metrics.text()
 
 
 def run_controller(kubeconfig: Path | None) -> int:

@@ -1,4 +1,4 @@
-"""One turn for one table: observe, plan, act, report. Everything is computed anew each time.
+"""One turn for one table: observe, plan, act, report. Everything is recomputed each time.
 
 1. Resolve what is declared. What cannot be resolved is reported in the conditions, and the turn
    ends.
@@ -21,15 +21,9 @@ from tideline.clock import Clock
 from tideline.ingest.operation.result import OperationResult
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.budgets import Admitted, Budgets, Full, TooLarge
-from tideline_operator.controller.controller_metrics import (
-    OPERATION_SECONDS,
-    OPERATIONS,
-    forget_table,
-    note_status,
-)
+from tideline_operator.controller.controller_metrics import ControllerMetrics
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.job_starter import JobStarter
-from tideline_operator.controller.metrics import Metrics
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.poll_pacing import PollPacing
 from tideline_operator.controller.settlement import Settlement, Settler, refused
@@ -123,7 +117,7 @@ class Parts:
     writer: StatusWriter
     events: EventRecorder
     pacing: PollPacing
-    metrics: Metrics
+    metrics: ControllerMetrics
     clock: Clock
     resync_s: float
 
@@ -144,7 +138,7 @@ class TableReconciler:
         self._parts.source.forget(key)
         self._parts.budgets.release(key)
         self._parts.pacing.forget(key)
-        forget_table(self._parts.metrics, key)
+        self._parts.metrics.forget_table(key)
 
     def last_resolved(self, key: Key) -> ResolvedTable | None:
         """The table as it was last resolved; its stores and Secrets may be deleted by now."""
@@ -235,9 +229,8 @@ class TableReconciler:
         """The ends are in the status now: count them, once."""
         parts = self._parts
         for entry, result in turn.ended:
-            parts.metrics.add(OPERATIONS, kind=entry.kind, result=result.outcome.value)
             seconds = max(0.0, (turn.now_ms - entry.started_at.ms) / 1000)
-            parts.metrics.observe(OPERATION_SECONDS, seconds, kind=entry.kind)
+            parts.metrics.note_end(entry.kind, result.outcome.value, seconds)
             text = f"{result.outcome.value}: {result.message or 'done'}"
             _log.info(text, extra=_about(turn, entry, round(seconds, 1)))
         turn.ended = []
@@ -402,12 +395,12 @@ class TableReconciler:
         parts = self._parts
         turn.status = redated(turn.status, turn.reported, turn.now_ms)
         if _without_looks(turn.status) == _without_looks(turn.reported):
-            note_status(parts.metrics, turn.key, turn.status)
+            parts.metrics.note_status(turn.key, turn.status)
             return
         turn.item = parts.writer.write(turn.item, turn.status)
         turn.reported = turn.status
         self._count_ends(turn)
-        note_status(parts.metrics, turn.key, turn.status)
+        parts.metrics.note_status(turn.key, turn.status)
 
     def _next_look_s(
         self,

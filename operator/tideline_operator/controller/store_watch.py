@@ -29,9 +29,8 @@ from tideline.storage.object_store import ObjectStore
 from tideline.storage.probe.race import QUICK
 from tideline.storage.probe.run import QUICK_PROMISES, check_store
 from tideline_operator.api_objects import LAKE_STORES, ApiRefusedError, Manifest
-from tideline_operator.controller import controller_metrics
+from tideline_operator.controller.controller_metrics import ControllerMetrics
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
-from tideline_operator.controller.metrics import Metrics
 from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.kube import KubeApi
@@ -71,7 +70,7 @@ class StoreWatch:
         stores: ObjectCache,
         open_store: Callable[[ResolvedTable, Place], ObjectStore],
         events: EventRecorder,
-        metrics: Metrics,
+        metrics: ControllerMetrics,
         clock: Clock,
         wake: Callable[[Key], None],
     ) -> None:
@@ -181,7 +180,7 @@ class StoreWatch:
         before = _stored(item)
         status = store_status(before, buckets, _generation(item), self._clock.now_ms())
         if status == before:
-            self._note(key, status)
+            self._metrics.note_store(key, status)
             return
         manifest: dict[str, Any] = {
             "apiVersion": LAKE_STORES.api_version,
@@ -197,7 +196,7 @@ class StoreWatch:
             return
         self._stores.put(written)
         self._record(item, status)
-        self._note(key, status)
+        self._metrics.note_store(key, status)
 
     def _record(self, item: Manifest, status: LakeStoreStatus) -> None:
         (ready,) = status.conditions
@@ -205,17 +204,6 @@ class StoreWatch:
             subject = f"{ready.message}@{ready.last_transition_time.ms}"
             event = TableEvent(ready.reason, subject, ready.message, is_warning=True)
             self._events.record(item, event)
-
-    def _note(self, key: Key, status: LakeStoreStatus) -> None:
-        """Bring the gauge of one LakeStore up to date."""
-        labels = {"namespace": key[0], "store": key[1]}
-        (ready,) = status.conditions
-        if ready.status is Truth.UNKNOWN:
-            self._metrics.unset(controller_metrics.STORE_READY, **labels)
-        else:
-            self._metrics.set(
-                controller_metrics.STORE_READY, float(ready.status is Truth.TRUE), **labels
-            )
 
 
 def _uses_of(namespace: str, table: ResolvedTable) -> dict[_Bucket, _Use]:

@@ -1,6 +1,6 @@
 """The planner: what to do about one table, from its spec, its status and what was observed.
 
-A pure function of values, computed anew each time; only the status is kept between two plans, and
+A pure function of values, recomputed each time; only the status is kept between two plans, and
 losing it only means looking again.
 
 1. Suspended: nothing. Not observable: retry. Not adopted, or different from the spec: say why.

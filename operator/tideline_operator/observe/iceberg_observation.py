@@ -67,7 +67,7 @@ def observe_iceberg(
     if loaded is not memory.loaded:
         # The document as it was read is as large as the rest together.
         loaded = replace(loaded, metadata=replace(loaded.metadata, document={}))
-        # Large metadata is read anew each time: between two looks no table may hold much memory.
+        # Large metadata is read again each time: between two looks no table may hold much memory.
         memory.loaded = None if reads_large_objects() else loaded
     settings = _Settings(
         iceberg_settings(spec, IcebergService.REWRITE_DATA_FILES),

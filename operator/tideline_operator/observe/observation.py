@@ -4,9 +4,8 @@ A look at a Hudi table costs one request for the properties, one listing of the 
 per commit not seen before (usually one), up to three per pending instant, and one listing per
 landing prefix that is due. The table's files are counted only after something completed, and never
 more often than makes counting a small part of the time; markers and heartbeats are listed only
-while archival seems due. What else is read to know what the table is: see
-known_nature.py.
-For Iceberg see iceberg_observation.py.
+while archival seems due. For what else is read to know what the table is, see known_nature.py; for
+Iceberg see iceberg_observation.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Durations, cron expressions and timestamps: scalar values that parse and print themselves.
 
 All times are UTC. Cron expressions have the five usual fields; a day matches when both the day of
-the month and the day of the week match, unless both are restricted, when either is enough.
+the month and the day of the week match, unless both are restricted, when either is enough. Anything
+but a bare `*` is a restriction, `*/2` too.
 """
 
 from __future__ import annotations
@@ -106,35 +107,46 @@ class Cron:
     def matches(self, ms: int) -> bool:
         """True when the minute of `ms` is one the expression names."""
         moment = datetime.fromtimestamp(ms // 1000, UTC)
-        minutes, hours = self._values(0), self._values(1)
-        return moment.minute in minutes and moment.hour in hours and self._matches_day(moment)
+        minutes, hours, *days = self._values()
+        return (
+            moment.minute in minutes and moment.hour in hours and self._matches_day(moment, *days)
+        )
 
     def next_after(self, ms: int) -> int | None:
         """The first matching minute strictly after `ms`; None when there never is one."""
         start = datetime.fromtimestamp(ms // 60_000 * 60, UTC) + timedelta(minutes=1)
-        minutes, hours = sorted(self._values(0)), sorted(self._values(1))
+        minutes, hours, *days = self._values()
         midnight = start.replace(hour=0, minute=0)
         for _ in range(_CRON_DAYS_SEARCHED):
-            if self._matches_day(midnight):
-                for hour in hours:
-                    for minute in minutes:
+            if self._matches_day(midnight, *days):
+                for hour in sorted(hours):
+                    for minute in sorted(minutes):
                         moment = midnight.replace(hour=hour, minute=minute)
                         if moment >= start:
                             return int(moment.timestamp()) * 1000
             midnight += timedelta(days=1)
         return None
 
-    def _values(self, field: int) -> frozenset[int]:
-        return _cron_values(self.text.split()[field], *_CRON_FIELDS[field])
+    def _values(self) -> list[frozenset[int]]:
+        """What each field names."""
+        words = zip(self.text.split(), _CRON_FIELDS, strict=True)
+        return [_cron_values(word, *field) for word, field in words]
 
-    def _matches_day(self, moment: datetime) -> bool:
-        if moment.month not in self._values(3):
+    def _matches_day(
+        self,
+        moment: datetime,
+        dates: frozenset[int],
+        months: frozenset[int],
+        weekdays: frozenset[int],
+    ) -> bool:
+        if moment.month not in months:
             return False
-        words = self.text.split()
-        by_date = moment.day in self._values(2)
-        weekdays = {day % 7 for day in self._values(4)}
-        by_weekday = moment.isoweekday() % 7 in weekdays
-        if words[2] != "*" and words[4] != "*":
+        by_date = moment.day in dates
+        # 0 and 7 are both Sunday.
+        weekday = moment.isoweekday()
+        by_weekday = weekday in weekdays or weekday % 7 in weekdays
+        date_word, _, weekday_word = self.text.split()[2:]
+        if date_word != "*" and weekday_word != "*":
             return by_date or by_weekday
         return by_date and by_weekday
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from tideline_operator.api_objects import EVENTS, LAKE_TABLES, Manifest
-from tideline_operator.controller import controller_metrics
 from tideline_operator.controller.budgets import Limits
 from tideline_operator.controller.controller import Controller
+from tideline_operator.controller.controller_metrics import ProcessMetrics
 from tideline_operator.controller.job_starter import JobControl
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.launch.driver_job import LaunchSettings
@@ -46,6 +46,7 @@ class ControllerCase:
         self.folder = folder
         self.cluster = SimulatedCluster(api, namespace)
         self.controller: Controller | None = None
+        self.metrics = ProcessMetrics()
 
     def __enter__(self) -> Self:
         return self
@@ -55,14 +56,14 @@ class ControllerCase:
 
     def start(self, *, job_control: JobControl | None = None, **settings: Any) -> Controller:
         """Start a controller, with its caches filled."""
+        self.metrics = ProcessMetrics()
+        self.operator_api.on_request = self.metrics.note_request
         controller = Controller(
             self.operator_api,
             controller_settings(self.namespace, **settings),
             job_control=job_control,
+            process=self.metrics,
             allows_local=True,
-        )
-        self.operator_api.on_request = lambda verb, resource, code: controller.metrics.add(
-            controller_metrics.API_REQUESTS, verb=verb, resource=resource, code=str(code)
         )
         assert controller.start(timeout_s=30.0)
         self.controller = controller
@@ -192,18 +193,17 @@ class ControllerCase:
 
     def requests(self, verb: str, resource: str) -> float:
         """Requests of the controller that were answered, by verb and resource."""
-        assert self.controller is not None
+        codes = ("200", "201", "403", "404", "409", "422")
+        labels = {"verb": verb, "resource": resource}
         return sum(
-            self.controller.metrics.value(
-                controller_metrics.API_REQUESTS, verb=verb, resource=resource, code=code
-            )
-            for code in ("200", "201", "403", "404", "409", "422")
+            self.measured("tideline_api_requests_total", **labels, code=code) for code in codes
         )
 
     def turns(self) -> float:
         """Turns that the controller has taken, with any result."""
-        assert self.controller is not None
-        return sum(
-            self.controller.metrics.value(controller_metrics.RECONCILES, result=result)
-            for result in ("done", "stale", "unavailable", "refused", "error")
-        )
+        results = ("done", "stale", "unavailable", "refused", "error")
+        return sum(self.measured("tideline_reconciles_total", result=result) for result in results)
+
+    def measured(self, name: str, **labels: str) -> float:
+        """One series of the controller's metrics; 0 when there is none."""
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0

@@ -380,7 +380,7 @@ REFUSALS = (
     ),
     RefusedSpec(
         with_spec("schema: [{name: id, type: text}]"),
-        "spec.schema[0].type: 'text'; 'text' is no col",
+        "spec.schema[0].type: 'text'; 'text' is not a col",
         "spec.schema[0].type",
         "should match",
     ),

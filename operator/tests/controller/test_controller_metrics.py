@@ -1,0 +1,161 @@
+"""The metrics of the controller, read from their text as Prometheus reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
+from tideline_operator.resources.schedule import Timestamp
+from tideline_operator.resources.status import (
+    Condition,
+    ConditionType,
+    LakeTableStatus,
+    TableStatus,
+    Truth,
+)
+
+KEY = ("lake", 'a"b\\c')
+TABLE = {"namespace", "table"}
+PROMISED: dict[str, tuple[str, set[str]]] = {
+    "process_cpu_seconds": ("counter", set()),
+    "process_resident_memory_bytes": ("gauge", set()),
+    "tideline_api_requests": ("counter", {"verb", "resource", "code"}),
+    "tideline_leader": ("gauge", set()),
+    "tideline_operation_duration_seconds": ("histogram", {"kind"}),
+    "tideline_operations": ("counter", {"kind", "result"}),
+    "tideline_operations_memory_bytes": ("gauge", set()),
+    "tideline_operations_running": ("gauge", set()),
+    "tideline_operations_waiting": ("gauge", set()),
+    "tideline_queue_delayed": ("gauge", set()),
+    "tideline_queue_depth": ("gauge", set()),
+    "tideline_queue_oldest_seconds": ("gauge", set()),
+    "tideline_reconcile_duration_seconds": ("histogram", set()),
+    "tideline_reconciles": ("counter", {"result"}),
+    "tideline_store_ready": ("gauge", {"namespace", "store"}),
+    "tideline_table_bytes": ("gauge", TABLE),
+    "tideline_table_dead_instants": ("gauge", TABLE),
+    "tideline_table_files": ("gauge", TABLE),
+    "tideline_table_lag_bytes": ("gauge", TABLE),
+    "tideline_table_lag_files": ("gauge", TABLE),
+    "tideline_table_log_files": ("gauge", TABLE),
+    "tideline_table_pending_instants": ("gauge", TABLE),
+    "tideline_table_quarantined_files": ("gauge", TABLE),
+    "tideline_table_quarantined_rows": ("gauge", TABLE),
+    "tideline_table_ready": ("gauge", TABLE),
+    "tideline_tables": ("gauge", set()),
+    "tideline_watch_silent_seconds": ("gauge", {"resource"}),
+}
+"""What dashboards and alerts of others build on."""
+
+
+@pytest.fixture
+def process() -> ProcessMetrics:
+    return ProcessMetrics()
+
+
+def status(ready: Truth) -> LakeTableStatus:
+    condition = Condition(
+        type=ConditionType.READY,
+        status=ready,
+        reason="Because",
+        last_transition_time=Timestamp(0),
+    )
+    table = TableStatus(files=3, bytes=12_345_678_901)
+    return LakeTableStatus(conditions=(condition,), table=table)
+
+
+def families(process: ProcessMetrics) -> dict[str, Metric]:
+    return {family.name: family for family in text_string_to_metric_families(process.text())}
+
+
+def series(process: ProcessMetrics) -> Iterator[tuple[str, dict[str, str], float]]:
+    for family in families(process).values():
+        yield from ((sample.name, sample.labels, sample.value) for sample in family.samples)
+
+
+def test_metrics_have_the_names_types_and_labels_that_were_promised(
+    process: ProcessMetrics,
+) -> None:
+    metrics = ControllerMetrics(process)
+    metrics.note_status(KEY, status(Truth.TRUE))
+    metrics.note_end("ingest", "Succeeded", 61.0)
+    metrics.note_turn("done", 0.2)
+    metrics.watch_silent.labels(resource="pods").set(1.5)
+    metrics.store_ready.labels("lake", "minio").set(1)
+    process.note_request("get", "jobs", 200)
+    found = {
+        name: (family.type, {label for sample in family.samples for label in sample.labels})
+        for name, family in families(process).items()
+    }
+    assert found == {
+        name: (kind, labels | {"le"} if kind == "histogram" else labels)
+        for name, (kind, labels) in PROMISED.items()
+    }
+    assert all(family.documentation.endswith(".") for family in families(process).values())
+
+
+def test_values_and_labels_come_through_as_they_are(process: ProcessMetrics) -> None:
+    ControllerMetrics(process).note_status(KEY, status(Truth.FALSE))
+    process.note_request("get", "jobs", 200)
+    process.note_request("get", "jobs", 200)
+    found = list(series(process))
+    labels = {"namespace": KEY[0], "table": KEY[1]}
+    assert ("tideline_table_ready", labels, 0.0) in found
+    assert ("tideline_table_bytes", labels, 12_345_678_901.0) in found
+    asked = {"verb": "get", "resource": "jobs", "code": "200"}
+    assert ("tideline_api_requests_total", asked, 2.0) in found
+
+
+def test_bounds_of_histograms_are_printed_without_a_point(process: ProcessMetrics) -> None:
+    metrics = ControllerMetrics(process)
+    metrics.note_end("ingest", "Succeeded", 61.0)
+    metrics.note_end("ingest", "Failed", 5.0)
+    metrics.note_turn("done", 31.0)
+    ends = buckets(process, "tideline_operation_duration_seconds_bucket")
+    assert " ".join(ends) == "1 5 15 30 60 120 300 600 1800 3600 +Inf"
+    assert [*ends.values()] == [0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2]
+    turns = buckets(process, "tideline_reconcile_duration_seconds_bucket")
+    assert " ".join(turns) == "0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30 +Inf"
+    assert (turns["30"], turns["+Inf"]) == (0, 1)
+    assert ("tideline_operation_duration_seconds_sum", {"kind": "ingest"}, 66.0) in series(process)
+
+
+def buckets(process: ProcessMetrics, name: str) -> dict[str, float]:
+    return {labels["le"]: value for one, labels, value in series(process) if one == name}
+
+
+def test_what_is_unknown_or_gone_has_no_series(process: ProcessMetrics) -> None:
+    metrics = ControllerMetrics(process)
+    other = ("lake", "other")
+    for key in (KEY, other):
+        metrics.note_status(key, status(Truth.TRUE))
+    metrics.note_status(other, status(Truth.UNKNOWN))
+    tables = [labels["table"] for name, labels, _ in series(process) if name.endswith("_ready")]
+    assert tables == [KEY[1]]
+    metrics.forget_table(KEY)
+    assert {labels["table"] for _, labels, _ in series(process) if "table" in labels} == {"other"}
+    metrics.forget_table(other)
+    metrics.forget_table(other)
+    assert not [labels for _, labels, _ in series(process) if "table" in labels]
+
+
+def test_a_replica_that_waits_says_nothing_of_tables(process: ProcessMetrics) -> None:
+    process.leader.set(False)
+    process.note_request("get", "leases", 200)
+    assert {name for name, *_ in series(process)} == {
+        "tideline_leader",
+        "tideline_api_requests_total",
+    }
+
+
+def test_the_handbook_lists_every_metric() -> None:
+    page = Path(__file__).parents[3] / "docs" / "operations.md"
+    listed = set(re.findall(r"`((?:tideline|process)_[a-z_]+)`", page.read_text("utf-8")))
+    names = {name + "_total" * (kind == "counter") for name, (kind, _) in PROMISED.items()}
+    assert names <= listed
