@@ -13,9 +13,7 @@ from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.services.service import TableService
 from tideline.ingest.operation.operation import (
     IngestFiles,
-    MakeSavepoint,
     OperationKind,
-    RestoreTable,
     RunService,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
@@ -42,26 +40,20 @@ from tideline_operator.testing.table_states import (
     EMPTY,
     FILES,
     NOW_MS,
-    TABLE,
     at,
     cleaned,
-    history,
+    observed_table,
+    only_service,
     pending,
     planned,
     resolved,
     seen,
+    started_kinds,
     starts,
 )
 
 MOR: dict[str, Any] = {"type": "MERGE_ON_READ"}
 NO_INGEST: dict[str, Any] = {"ingest": []}
-
-
-def table(words: str, **fields: Any) -> ObservedTable:
-    """A merge-on-read table when there are delta commits, else a copy-on-write one."""
-    facts = fields.pop("facts", {})
-    kind = fields.pop("table_type", "MERGE_ON_READ" if "delta" in words else "COPY_ON_WRITE")
-    return replace(TABLE, table_type=kind, history=history(words, **facts), **fields)
 
 
 def needs(spec: dict[str, Any], seen_table: ObservedTable, status: LakeTableStatus = EMPTY,
@@ -71,22 +63,10 @@ def needs(spec: dict[str, Any], seen_table: ObservedTable, status: LakeTableStat
     return {need.name: (need.is_due, need.is_urgent) for need in found}
 
 
-def services(actions: tuple[PlannedAction, ...]) -> list[str]:
-    """What is started, in order."""
-    return [start.operation.kind.value for start in starts(actions)]
-
-
-def only(name: str, **fields: Any) -> dict[str, Any]:
-    """A `services` with nothing but one service."""
-    off = {"cleaning": {"enabled": False}, "archiving": {"enabled": False},
-           "compaction": {"enabled": False}}  # fmt: skip
-    return {"services": {**off, name: {"enabled": True, **fields}}}
-
-
-COMPACTION_SPEC = {**MOR, **only("compaction", trigger={"deltaCommits": 3})}
-CLUSTERING_SPEC = only("clustering", everyCommits=4)
-CLEANING_SPEC = only("cleaning", retain=2)
-ARCHIVING_SPEC = only("archiving", minCommits=3, maxCommits=4)
+COMPACTION_SPEC = {**MOR, **only_service("compaction", trigger={"deltaCommits": 3})}
+CLUSTERING_SPEC = only_service("clustering", everyCommits=4)
+CLEANING_SPEC = only_service("cleaning", retain=2)
+ARCHIVING_SPEC = only_service("archiving", minCommits=3, maxCommits=4)
 
 
 @pytest.mark.parametrize(
@@ -115,36 +95,38 @@ ARCHIVING_SPEC = only("archiving", minCommits=3, maxCommits=4)
 def test_what_is_due_follows_from_the_timeline(
     spec: dict[str, Any], words: str, is_due: bool
 ) -> None:
-    ((found, _),) = needs(spec, table(words)).values()
+    ((found, _),) = needs(spec, observed_table(words)).values()
     assert found is is_due
 
 
 def test_cleaning_is_due_again_only_when_there_is_something_older_to_look_at() -> None:
     words = "commit commit commit clean"
     clean = cleaned(4, earliest=2, last=3)
-    assert needs(CLEANING_SPEC, table(words, facts={"last_clean": clean})) == {
+    assert needs(CLEANING_SPEC, observed_table(words, facts={"last_clean": clean})) == {
         "cleaning": (False, False)
     }
-    later = table(words + " commit", facts={"last_clean": clean})
+    later = observed_table(words + " commit", facts={"last_clean": clean})
     assert needs(CLEANING_SPEC, later) == {"cleaning": (True, False)}
 
 
 def test_log_compaction_is_wanted_only_where_it_is_asked_for_and_there_are_logs() -> None:
-    asked = only("logCompaction", blocks=3)
-    assert needs(asked, table("commit commit commit")) == {}
-    assert needs({**MOR, **asked}, table("delta delta delta")) == {"logCompaction": (True, True)}
-    later = table("delta delta delta logcompact delta")
+    asked = only_service("logCompaction", blocks=3)
+    assert needs(asked, observed_table("commit commit commit")) == {}
+    assert needs({**MOR, **asked}, observed_table("delta delta delta")) == {
+        "logCompaction": (True, True)
+    }
+    later = observed_table("delta delta delta logcompact delta")
     assert needs({**MOR, **asked}, later) == {"logCompaction": (False, False)}
 
 
 def test_partitions_are_checked_once_a_day() -> None:
-    spec = {"services": {**only("cleaning")["services"], "cleaning": {"enabled": False},
+    spec = {"services": {**only_service("cleaning")["services"], "cleaning": {"enabled": False},
                          "partitionTtl": {"days": 30}}}  # fmt: skip
     day_ms = 86_400_000
-    assert needs(spec, table("commit"))["partitionTtl"][0] is True
-    run = operation_ran(spec, table("commit"))
-    assert needs(spec, table("commit"), run)["partitionTtl"][0] is False
-    assert needs(spec, table("commit"), run, NOW_MS + day_ms)["partitionTtl"][0] is True
+    assert needs(spec, observed_table("commit"))["partitionTtl"][0] is True
+    run = operation_ran(spec, observed_table("commit"))
+    assert needs(spec, observed_table("commit"), run)["partitionTtl"][0] is False
+    assert needs(spec, observed_table("commit"), run, NOW_MS + day_ms)["partitionTtl"][0] is True
 
 
 def operation_ran(spec: dict[str, Any], seen_table: ObservedTable) -> LakeTableStatus:
@@ -157,7 +139,7 @@ def operation_ran(spec: dict[str, Any], seen_table: ObservedTable) -> LakeTableS
 
 
 def test_a_new_table_needs_nothing() -> None:
-    assert set(needs(MOR, table("")).values()) == {(False, False)}
+    assert set(needs(MOR, observed_table("")).values()) == {(False, False)}
 
 
 @pytest.mark.parametrize(
@@ -178,8 +160,8 @@ def test_a_new_table_needs_nothing() -> None:
 def test_files_that_wait_go_before_services_unless_those_waited_long(
     spec: dict[str, Any], words: str, expected: list[str]
 ) -> None:
-    observed = seen(*FILES, table=table(words))
-    assert services(plan(resolved(**spec), EMPTY, observed, NOW_MS)) == expected
+    observed = seen(*FILES, table=observed_table(words))
+    assert started_kinds(plan(resolved(**spec), EMPTY, observed, NOW_MS)) == expected
 
 
 def test_several_services_run_in_a_fixed_order_one_at_a_time() -> None:
@@ -192,19 +174,19 @@ def test_several_services_run_in_a_fixed_order_one_at_a_time() -> None:
             "archiving": {"minCommits": 3, "maxCommits": 4},
         },
     }
-    observed = Observed(table("delta " * 12))
+    observed = Observed(observed_table("delta " * 12))
     actions = plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS)
-    assert services(actions) == ["cleaning", "archival", "compaction", "clustering"]
+    assert started_kinds(actions) == ["cleaning", "archival", "compaction", "clustering"]
     busy = replace(observed, running=frozenset({"people-clean-x"}))
     assert starts(plan(resolved(**NO_INGEST, **spec), EMPTY, busy, NOW_MS)) == []
 
 
 def test_a_service_gets_the_settings_of_its_spec_and_properties_over_them() -> None:
     spec = {
-        **only("clustering", everyCommits=4, sortBy=["city", "id"]),
+        **only_service("clustering", everyCommits=4, sortBy=["city", "id"]),
         "properties": {"hoodie.layout.optimize.strategy": "ZORDER"},
     }
-    observed = Observed(table("commit " * 4))
+    observed = Observed(observed_table("commit " * 4))
     (start,) = starts(plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS))
     work = start.operation.work
     assert isinstance(work, RunService)
@@ -228,7 +210,9 @@ def test_ingests_run_no_services_of_their_own() -> None:
 def test_the_same_timeline_gives_the_same_run_and_a_later_one_another() -> None:
     def run(words: str, **spec: Any) -> str:
         table_spec = resolved(**NO_INGEST, **{**CLUSTERING_SPEC, **spec})
-        return starts(plan(table_spec, EMPTY, Observed(table(words)), NOW_MS))[0].operation.id
+        return starts(plan(table_spec, EMPTY, Observed(observed_table(words)), NOW_MS))[
+            0
+        ].operation.id
 
     four = "commit " * 4
     assert run(four) == run(four)
@@ -247,27 +231,27 @@ def test_the_same_timeline_gives_the_same_run_and_a_later_one_another() -> None:
 def test_the_plan_of_a_dead_service_is_resumed_and_that_of_a_live_one_is_not(
     spec: dict[str, Any], words: str, service: TableService, at_number: int
 ) -> None:
-    idle = table(words, pending=(planned(at(at_number), service, is_idle=True),))
+    idle = observed_table(words, pending=(planned(at(at_number), service, is_idle=True),))
     (start, *_) = starts(plan(resolved(**spec), EMPTY, seen(*FILES, table=idle), NOW_MS))
     work = start.operation.work
     assert isinstance(work, RunService)
     assert (work.service, work.resumes) == (service, (str(at(at_number)),))
     assert start.priority is Priority.URGENT_SERVICE
-    alive = table(words, pending=(planned(at(at_number), service, is_idle=False),))
+    alive = observed_table(words, pending=(planned(at(at_number), service, is_idle=False),))
     actions = plan(resolved(**NO_INGEST, **spec), EMPTY, Observed(alive), NOW_MS)
     assert starts(actions) == []
     assert [item.kind for item in actions if isinstance(item, Wait)] == [WaitKind.HEARTBEAT]
 
 
 def test_dead_writers_are_rolled_back_before_services_run() -> None:
-    broken = table("commit " * 4, pending=(pending("1", is_dead=True),))
+    broken = observed_table("commit " * 4, pending=(pending("1", is_dead=True),))
     actions = plan(resolved(**NO_INGEST, **CLUSTERING_SPEC), EMPTY, Observed(broken), NOW_MS)
-    assert services(actions) == ["rollback"]
+    assert started_kinds(actions) == ["rollback"]
 
 
 def test_a_number_in_rerun_runs_a_service_once_regardless_of_its_trigger() -> None:
     spec = {**CLUSTERING_SPEC, "rerun": {"clustering": 2}}
-    observed = Observed(table("commit"))
+    observed = Observed(observed_table("commit"))
     (start,) = starts(plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS))
     work = start.operation.work
     assert isinstance(work, RunService)
@@ -282,7 +266,7 @@ def test_a_number_in_rerun_runs_a_service_once_regardless_of_its_trigger() -> No
 def failing(spec: dict[str, Any], attempts: int) -> LakeTableStatus:
     status = EMPTY
     for attempt in range(1, attempts + 1):
-        seen_table = table("commit " * (3 + attempt))
+        seen_table = observed_table("commit " * (3 + attempt))
         actions = plan(resolved(**NO_INGEST, **spec), EMPTY, Observed(seen_table), NOW_MS)
         operation = starts(actions)[0].operation
         status = operation_started(status, operation, attempt, NOW_MS)
@@ -293,7 +277,7 @@ def failing(spec: dict[str, Any], attempts: int) -> LakeTableStatus:
 
 def test_a_service_that_fails_waits_longer_each_time_also_when_commits_go_on() -> None:
     status = failing(CLUSTERING_SPEC, attempts=3)
-    observed = Observed(table("commit " * 8))
+    observed = Observed(observed_table("commit " * 8))
     actions = plan(resolved(**NO_INGEST, **CLUSTERING_SPEC), status, observed, NOW_MS)
     assert [(item.kind, item.until_ms - NOW_MS) for item in actions if isinstance(item, Wait)] == [
         (WaitKind.RETRY, 8_000)
@@ -304,13 +288,13 @@ def test_a_service_that_fails_waits_longer_each_time_also_when_commits_go_on() -
 
 def test_files_are_ingested_while_a_service_fails() -> None:
     status = failing(CLUSTERING_SPEC, attempts=1)
-    observed = seen(*FILES, table=table("commit " * 20))
+    observed = seen(*FILES, table=observed_table("commit " * 20))
     (start,) = starts(plan(resolved(**CLUSTERING_SPEC), status, observed, NOW_MS))
     assert isinstance(start.operation.work, IngestFiles)
 
 
 def test_a_run_that_found_nothing_to_do_is_not_repeated_at_once() -> None:
-    observed = Observed(table("commit " * 4))
+    observed = Observed(observed_table("commit " * 4))
     (start,) = starts(plan(resolved(**NO_INGEST, **CLUSTERING_SPEC), EMPTY, observed, NOW_MS))
     status = operation_started(EMPTY, start.operation, 1, NOW_MS)
     status = operation_finished(
@@ -323,9 +307,9 @@ def test_a_run_that_found_nothing_to_do_is_not_repeated_at_once() -> None:
 @pytest.mark.parametrize(("mode", "due"), [("Auto", ["clustering"]), ("Advise", []), ("Off", [])])
 def test_the_mode_says_who_runs_what_is_due(mode: str, due: list[str]) -> None:
     spec = {"services": {**CLUSTERING_SPEC["services"], "mode": mode}}
-    observed = Observed(table("commit " * 4))
+    observed = Observed(observed_table("commit " * 4))
     actions = plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS)
-    assert services(actions) == due
+    assert started_kinds(actions) == due
     advice = [item.subject for item in actions if isinstance(item, Advise)]
     assert advice == (["clustering"] if mode == "Advise" else [])
 
@@ -334,21 +318,21 @@ def test_services_wait_for_their_window_and_resume_in_it() -> None:
     hour_ms = 3_600_000
     midnight_ms = NOW_MS - NOW_MS % (24 * hour_ms)
     spec = {"services": {**CLUSTERING_SPEC["services"], "maintenanceWindow": "* 3-4 * * *"}}
-    observed = Observed(table("commit " * 4))
+    observed = Observed(observed_table("commit " * 4))
 
     def at_hour(hour: int) -> tuple[PlannedAction, ...]:
         return plan(resolved(**NO_INGEST, **spec), EMPTY, observed, midnight_ms + hour * hour_ms)
 
-    assert services(at_hour(3)) == services(at_hour(4)) == ["clustering"]
+    assert started_kinds(at_hour(3)) == started_kinds(at_hour(4)) == ["clustering"]
     (wait,) = [item for item in at_hour(1) if isinstance(item, Wait)]
     assert (wait.kind, wait.until_ms) == (WaitKind.WINDOW, midnight_ms + 3 * hour_ms)
 
 
 @pytest.mark.parametrize("spec", [{"fenced": True}])
 def test_a_fence_keeps_writers_out_and_lets_services_run(spec: dict[str, Any]) -> None:
-    observed = seen(*FILES, table=table("commit " * 4))
+    observed = seen(*FILES, table=observed_table("commit " * 4))
     actions = plan(resolved(**CLUSTERING_SPEC, **spec), EMPTY, observed, NOW_MS)
-    assert services(actions) == ["clustering"]
+    assert started_kinds(actions) == ["clustering"]
     assert any(isinstance(item, Blocked) and item.reason == "Fenced" for item in actions)
 
 
@@ -357,80 +341,11 @@ def test_invalid_settings_are_reported_and_the_others_go_on() -> None:
         "services": {"clustering": {"enabled": True}, "cleaning": {"retain": 2}},
         "properties": {"hoodie.keep.max.commits": "1"},
     }
-    observed = Observed(table("commit " * 4))
+    observed = Observed(observed_table("commit " * 4))
     actions = plan(resolved(**NO_INGEST, **spec), EMPTY, observed, NOW_MS)
-    assert services(actions) == ["cleaning", "clustering"]
+    assert started_kinds(actions) == ["cleaning", "clustering"]
     (blocked,) = [item for item in actions if isinstance(item, Blocked)]
     assert (blocked.subject, blocked.exit_code) == ("archiving", 2)
-
-
-SAVEPOINTS = {"savepoints": [{"name": "a"}, {"name": "b"}], **only("cleaning", enabled=False)}
-
-
-@pytest.mark.parametrize(
-    ("words", "made", "expected"),
-    [
-        ("", {}, None),
-        ("commit commit", {}, ("a", 2)),
-        ("commit commit savepoint", {"a": 2}, None),
-        ("commit commit savepoint commit", {"a": 2}, ("b", 4)),
-        ("commit savepoint commit savepoint commit", {"a": 1, "b": 3}, None),
-    ],
-)
-def test_missing_savepoints_are_made_each_at_another_instant(
-    words: str, made: dict[str, int], expected: tuple[str, int] | None
-) -> None:
-    savepoints = {name: str(at(number)) for name, number in made.items()}
-    observed = seen(*FILES, table=table(words, savepoints=savepoints))
-    start, *_ = starts(plan(resolved(**SAVEPOINTS), EMPTY, observed, NOW_MS))
-    work = start.operation.work
-    if expected is None:
-        assert isinstance(work, IngestFiles)
-    else:
-        assert work == MakeSavepoint(expected[0], str(at(expected[1])))
-
-
-def restored(
-    history_words: str, ingests: frozenset[Any] = frozenset()
-) -> tuple[PlannedAction, ...]:
-    savepoints = {"a": str(at(1))}
-    known = table(history_words, savepoints=savepoints, facts={"ingests": ingests})
-    spec: dict[str, Any] = {"restoreTo": "a", **only("clustering", everyCommits=2)}
-    return plan(resolved(**spec), EMPTY, Observed(known), NOW_MS)
-
-
-@pytest.mark.parametrize(
-    ("words", "ingests", "basis"),
-    [
-        ("commit savepoint", (), None),
-        ("commit savepoint commit commit", (), 4),
-        ("commit savepoint commit ?commit", (), 4),
-        ("commit savepoint commit ?restore", (), 4),
-        ("commit savepoint commit restore", (), 3),
-        ("commit savepoint restore", (), None),
-        # Services ran while the table was fenced: what they did stays.
-        ("commit savepoint restore cluster", (), None),
-        # One of our ingests: the fence was removed in between, so the restore is wanted again.
-        ("commit savepoint restore commit cluster", (4,), 4),
-    ],
-)
-def test_a_table_goes_back_to_its_savepoint_once_and_stays_fenced(
-    words: str, ingests: tuple[int, ...], basis: int | None
-) -> None:
-    actions = restored(words, frozenset(at(number) for number in ingests))
-    works = [start.operation.work for start in starts(actions)]
-    if basis is None:
-        assert not any(isinstance(work, RestoreTable) for work in works)
-        assert any(isinstance(item, Blocked) and item.reason == "Fenced" for item in actions)
-    else:
-        (work,) = works
-        assert isinstance(work, RestoreTable)
-        assert (work.instant, work.basis) == (str(at(1)), str(at(basis)))
-
-
-def test_services_run_behind_the_fence_of_a_finished_restore() -> None:
-    actions = restored("commit savepoint restore commit commit")
-    assert services(actions) == ["clustering"]
 
 
 def look(spec: ResolvedTable, observed: Observed, status: LakeTableStatus = EMPTY,
@@ -441,7 +356,7 @@ def look(spec: ResolvedTable, observed: Observed, status: LakeTableStatus = EMPT
 
 def test_the_status_says_of_every_service_what_it_did_and_what_comes_next() -> None:
     spec = resolved(**NO_INGEST, **CLUSTERING_SPEC)
-    observed = Observed(table("commit " * 4))
+    observed = Observed(observed_table("commit " * 4))
     before = look(spec, observed).services["clustering"]
     assert (before.is_due, before.reason) == (True, "4 of 4 commits since the table began")
     (start,) = starts(plan(spec, EMPTY, observed, NOW_MS))
@@ -453,7 +368,9 @@ def test_the_status_says_of_every_service_what_it_did_and_what_comes_next() -> N
     )  # fmt: skip
     result = OperationResult(start.operation.id, Outcome.SUCCEEDED, "rewrote 4 files as 1")
     done = operation_finished(status, result, NOW_MS)
-    after = look(spec, Observed(table("commit " * 4 + "cluster")), done).services["clustering"]
+    after = look(spec, Observed(observed_table("commit " * 4 + "cluster")), done).services[
+        "clustering"
+    ]
     assert (after.is_due, after.last_result) == (False, "rewrote 4 files as 1")
     assert after.last_run is not None
 
@@ -471,14 +388,14 @@ def test_the_status_says_of_every_service_what_it_did_and_what_comes_next() -> N
 def test_a_condition_sums_the_services_up(
     spec: dict[str, Any], words: str, expected: tuple[Truth, str]
 ) -> None:
-    status = look(resolved(**NO_INGEST, **spec), Observed(table(words)))
+    status = look(resolved(**NO_INGEST, **spec), Observed(observed_table(words)))
     found = next(item for item in status.conditions if item.type is ConditionType.SERVICES_CURRENT)
     assert (found.status, found.reason) == expected
 
 
 def test_a_lost_status_changes_when_a_service_runs_but_never_what() -> None:
     spec = resolved(**NO_INGEST, **CLUSTERING_SPEC)
-    observed = Observed(table("commit " * 4))
+    observed = Observed(observed_table("commit " * 4))
     remembered = replace(EMPTY, services={"clustering": ServiceStatus(reason="old")})
     assert starts(plan(spec, remembered, observed, NOW_MS)) == starts(
         plan(spec, EMPTY, observed, NOW_MS)
@@ -500,7 +417,7 @@ def test_running_the_plan_to_its_end_leaves_no_service_due() -> None:
     status: LakeTableStatus = EMPTY
     files = list(FILES)
     for step in range(40):
-        seen_table = table(" ".join(words) or "", table_type="MERGE_ON_READ")
+        seen_table = observed_table(" ".join(words) or "", table_type="MERGE_ON_READ")
         now_ms = NOW_MS + step
         actions = plan(spec, status, seen(*files, table=seen_table), now_ms)
         if not starts(actions):
@@ -518,4 +435,4 @@ def test_running_the_plan_to_its_end_leaves_no_service_due() -> None:
     assert words[:5] == ["delta", "delta", "delta", "compaction", "delta"]
     assert words.count("cluster") >= 1
     assert needs({**MOR, "services": {"compaction": {"trigger": {"deltaCommits": 3}}}},
-                 table(" ".join(words)))["compaction"] == (False, False)  # fmt: skip
+                 observed_table(" ".join(words)))["compaction"] == (False, False)  # fmt: skip

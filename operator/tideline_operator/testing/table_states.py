@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tideline.hudi.services.last_clean import LastClean
@@ -136,3 +137,22 @@ _ACTIONS = {
 def starts(actions: tuple[PlannedAction, ...]) -> list[Start]:
     """The operations a plan starts."""
     return [action for action in actions if isinstance(action, Start)]
+
+
+def observed_table(words: str, **fields: Any) -> ObservedTable:
+    """A merge-on-read table when there are delta commits, else a copy-on-write one."""
+    facts = fields.pop("facts", {})
+    kind = fields.pop("table_type", "MERGE_ON_READ" if "delta" in words else "COPY_ON_WRITE")
+    return replace(TABLE, table_type=kind, history=history(words, **facts), **fields)
+
+
+def started_kinds(actions: tuple[PlannedAction, ...]) -> list[str]:
+    """What is started, in order."""
+    return [start.operation.kind.value for start in starts(actions)]
+
+
+def only_service(name: str, **fields: Any) -> dict[str, Any]:
+    """A `services` with nothing but one service."""
+    off = {"cleaning": {"enabled": False}, "archiving": {"enabled": False},
+           "compaction": {"enabled": False}}  # fmt: skip
+    return {"services": {**off, name: {"enabled": True, **fields}}}

@@ -12,7 +12,6 @@ from tideline.errors import (
     ConflictError,
     CorruptTableError,
     StorageUnavailableError,
-    UnsupportedTableError,
 )
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.undo import instants_in_log
@@ -345,26 +344,6 @@ def test_clustering_merges_the_logs_it_reads(mor: SmallTable) -> None:
     before = mor.merged_values()
     cluster(mor, ClusteringConfig(sort_columns=("v",)))
     assert mor.merged_values() == before == mor.values()
-
-
-def test_clustering_leaves_a_table_with_a_bucket_index_alone() -> None:
-    """Its rows are found by the names of file groups, which clustering would change."""
-    table = SmallTable.in_memory(
-        {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
-    )
-    table.write("insert", batch(range(8), 1))
-    due = {"hoodie.clustering.inline.max.commits": "1"}
-    outcome = local_services(table, due).run(CLUSTERING)
-    assert outcome.not_due is not None
-    assert "bucket index" in outcome.not_due.reason
-    planned = schedule(
-        table, lambda fresh: schedule_clustering(fresh, ClusteringConfig(), commits_max=1)
-    )
-    with pytest.raises(UnsupportedTableError, match="bucket index") as caught:
-        local_services(table, {}).run_pending(CLUSTERING)
-    assert str(planned.time) in str(caught.value)
-    assert {value for _, value in table.values()} == {1}
-    table.forget()
 
 
 def test_a_column_that_a_write_added_while_clustering_ran_stays(cow: SmallTable) -> None:
