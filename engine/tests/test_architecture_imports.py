@@ -9,9 +9,31 @@ import subprocess
 import sys
 import textwrap
 
-import pytest
-
 OPTIONAL_DEPENDENCIES = ("pyspark", "pyarrow", "pandas", "numpy", "kubernetes", "minio")
+MOVING_NO_ROWS = (
+    "tideline.storage.s3",
+    "tideline.storage.lock",
+    "tideline.hudi.timeline.active",
+    "tideline.formats.avro",
+    "tideline.hudi.table.hoodie_table",
+    "tideline.hudi.recovery.execute",
+    "tideline.hudi.services.cleaning.execute",
+    "tideline.hudi.services.savepoint.execute",
+    "tideline.hudi.services.restore.execute",
+    "tideline.hudi.services.partition_ttl.execute",
+    "tideline.cli.main",
+    "tideline.cli.show",
+    "tideline.cli.timeline",
+    "tideline.cli.files",
+    "tideline.cli.check",
+    "tideline.hudi.services.archival.execute",
+    "tideline.hudi.timeline.archived",
+    "tideline.cli.execute",
+    "tideline.ingest.execute.execute_operation",
+    "tideline.lake_table",
+    "tideline.cli.savepoint",
+    "tideline.cli.restore",
+)
 
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:
@@ -50,39 +72,16 @@ def test_tideline_offers_its_names_lazily_and_no_others() -> None:
     assert "no attribute 'nothing'" in done.stdout, done.stderr
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "tideline.storage.s3",
-        "tideline.storage.lock",
-        "tideline.hudi.timeline.active",
-        "tideline.formats.avro",
-        "tideline.hudi.table.hoodie_table",
-        "tideline.hudi.recovery.execute",
-        "tideline.hudi.services.cleaning.execute",
-        "tideline.hudi.services.savepoint.execute",
-        "tideline.hudi.services.restore.execute",
-        "tideline.hudi.services.partition_ttl.execute",
-        "tideline.cli.main",
-        "tideline.cli.show",
-        "tideline.cli.timeline",
-        "tideline.cli.files",
-        "tideline.cli.check",
-        "tideline.hudi.services.archival.execute",
-        "tideline.hudi.timeline.archived",
-        "tideline.cli.execute",
-        "tideline.ingest.execute.execute_operation",
-        "tideline.lake_table",
-        "tideline.cli.savepoint",
-        "tideline.cli.restore",
-    ],
-)
-def test_work_that_moves_no_rows_needs_no_spark_and_no_arrow(module: str) -> None:
+def test_work_that_moves_no_rows_needs_no_spark_and_no_arrow() -> None:
     done = run_python(
         f"""
         import importlib, sys
         sys.modules.update(dict.fromkeys({OPTIONAL_DEPENDENCIES}))  # importing one now fails
-        importlib.import_module({module!r})
+        for module in {MOVING_NO_ROWS}:
+            try:
+                importlib.import_module(module)
+            except ImportError as error:
+                print(module, error)
         """
     )
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
