@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 
@@ -12,7 +16,8 @@ from tideline.hudi.nature.guard import admit
 from tideline.hudi.nature.look import look_at
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.hudi.timeline.layout_v2 import LayoutV2
 from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.storage.location import StoreLocation
 from tideline.testing.fixtures import canonical_rows, expected, fixture_table, tables_of_versions
@@ -145,3 +150,48 @@ def test_nothing_changes_them(path: str) -> None:
     with pytest.raises(UnsupportedTableError, match="read, not written"):
         table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
     assert stored(fixture_table(path)) == before
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_commits_of_hudi_are_written_as_hudi_wrote_them(table: str) -> None:
+    layout = LayoutV2()
+    folder = fixture_table(table) / layout.directory
+    for file in folder.iterdir():
+        instant = layout.parse(file.name) if file.is_file() else None
+        body = file.read_bytes() if instant is not None else b""
+        if instant is None or not body or not carries_commit_metadata(instant):
+            continue
+        ours = layout.encode_commit(layout.decode_commit(body, instant))
+        (wanted_schema, wanted), (schema, record) = contents(body), contents(ours)
+        # Hudi 1.0 has fewer fields.
+        assert schema == wanted_schema or stat_fields(wanted_schema) < stat_fields(schema)
+        assert shared(record, wanted) == wanted, file
+
+
+def carries_commit_metadata(instant: Instant) -> bool:
+    """Whether Hudi puts commit metadata into the instant's file."""
+    is_begun = instant.state is not State.REQUESTED
+    return is_begun and instant.action in COMMIT_ACTIONS
+
+
+def contents(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Schema and record of a container, as another library reads them."""
+    reader = fastavro.reader(BytesIO(body))
+    (record,) = list(reader)
+    assert isinstance(record, dict)
+    return json.loads(reader.metadata["avro.schema"]), record
+
+
+def stat_fields(schema: dict[str, Any]) -> set[str]:
+    """The fields of a write stat."""
+    stat = schema["fields"][0]["type"][1]["values"]["items"]
+    return {field["name"] for field in stat["fields"]}
+
+
+def shared(record: Any, wanted: Any) -> Any:
+    """The record with the fields that the wanted one has."""
+    if isinstance(record, dict) and isinstance(wanted, dict):
+        return {key: shared(record[key], wanted[key]) for key in wanted}
+    if isinstance(record, list) and isinstance(wanted, list) and len(record) == len(wanted):
+        return [shared(*pair) for pair in zip(record, wanted, strict=True)]
+    return record

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from tideline.clock import SystemClock
 from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableError
 from tideline.hudi.timeline.active import TimelineStore
-from tideline.hudi.timeline.commit_metadata import CommitMetadata
+from tideline.hudi.timeline.commit_metadata import CommitMetadata, RuntimeStats, WriteStat
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.layout_v2 import LayoutV2
@@ -104,11 +106,36 @@ def test_nothing_is_written_in_it() -> None:
         store.put(LAYOUT.path(requested), b"")
         with pytest.raises(UnsupportedTableError, match="read, not written"):
             timelines.to_inflight(requested)
-        with pytest.raises(UnsupportedTableError, match="not written"):
-            LAYOUT.encode_commit(CommitMetadata())
         assert [info.path for info in store.list()] == [LAYOUT.path(requested)]
     finally:
         MemoryStore.forget("layout-v2")
+
+
+def test_commit_metadata_reads_back_as_it_was_written() -> None:
+    base = WriteStat(
+        "f-0", "p/f-0_0-1-2_1.parquet", prev_commit="null", num_writes=3, num_inserts=3
+    )
+    log = WriteStat("f-1", "p/.f-1_1.log.1_0-1-2", log_version=1, base_file="", log_files=("x",))
+    timed = replace(base, runtime_stats=RuntimeStats(total_create_time=7), min_event_time=5)
+    written = CommitMetadata.of_stats(
+        [base, log, timed], operation_type="UPSERT", extra_metadata={"schema": "{}"}
+    )
+    replacing = replace(written, partition_to_replace_file_ids={"p": ("f-2",), "q": ()})
+    completed = Instant(T, Action.REPLACECOMMIT, State.COMPLETED, C)
+    for metadata in (written, replacing, CommitMetadata()):
+        read = LAYOUT.decode_commit(LAYOUT.encode_commit(metadata), completed)
+        assert without_unrecognised(read) == metadata
+
+
+def without_unrecognised(metadata: CommitMetadata) -> CommitMetadata:
+    stats = metadata.partition_to_write_stats.items()
+    return replace(
+        metadata,
+        partition_to_write_stats={
+            partition: tuple(replace(stat, unrecognised={}) for stat in found)
+            for partition, found in stats
+        },
+    )
 
 
 @pytest.mark.fixtures

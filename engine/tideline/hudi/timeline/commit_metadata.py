@@ -79,6 +79,23 @@ class WriteStat:
             values |= dict([_NO_RECORD_STATS])
         return values | dict(self.unrecognised)
 
+    def to_record(self) -> dict[str, Any]:
+        """The stat as the Avro record of timeline layout 2.
+
+        What a base file's stat does not say is null there, and what only Hudi 1.x says is as it was
+        read. Other keys without a field in Hudi's schema are left out.
+        """
+        record: dict[str, Any] = {key: getattr(self, name) for name, key in _BASE_KEYS.items()}
+        if self.runtime_stats is not None:
+            stats = self.runtime_stats
+            record["runtimeStats"] = {key: getattr(stats, name) for name, key in _TIMES.items()}
+        if self.log_version is not None:
+            record |= {key: getattr(self, name) for name, key in _LOG_KEYS.items()}
+            record["logFiles"] = list(self.log_files)
+        return record | {
+            key: self.unrecognised.get(key, default) for key, default in _ONLY_IN_RECORDS.items()
+        }
+
     @classmethod
     def from_json_object(cls, stat: Mapping[str, Any]) -> WriteStat:
         """Read one stat. Raises CorruptTableError naming the key whose value has the wrong type."""
@@ -159,6 +176,26 @@ class CommitMetadata:
                 for partition, ids in self.partition_to_replace_file_ids.items()
             }
         return _pretty(content).encode()
+
+    def to_record(self) -> dict[str, Any]:
+        """The Avro record of timeline layout 2: HoodieReplaceCommitMetadata where file groups are
+        replaced, else HoodieCommitMetadata. Its field `version` is null, as in Hudi."""
+        record: dict[str, Any] = {
+            "partitionToWriteStats": {
+                partition: [stat.to_record() for stat in stats]
+                for partition, stats in self.partition_to_write_stats.items()
+            },
+            "compacted": self.compacted,
+            "extraMetadata": dict(self.extra_metadata),
+            "version": None,
+            "operationType": self.operation_type,
+        }
+        if self.partition_to_replace_file_ids is not None:
+            record["partitionToReplaceFileIds"] = {
+                partition: list(ids)
+                for partition, ids in self.partition_to_replace_file_ids.items()
+            }
+        return record
 
     @classmethod
     def decode(cls, body: bytes, *, path: str, instant: object = None) -> CommitMetadata:
@@ -283,6 +320,8 @@ _KEYS = {
 _KNOWN = frozenset(_KEYS.values())
 # What Hudi 0.14 writes for an empty Option in the stats of a log file.
 _NO_RECORD_STATS = ("recordsStats", {"val": None})
+_ONLY_IN_RECORDS = {"prevBaseFile": None, "totalLogReadTimeMs": 0, "numUpdates": 0}
+"""Fields of Avro stats that have none here, with what Hudi writes where nothing is known."""
 _LOG_FIELDS = ("log_version", "log_offset", "base_file", "log_files")
 _LOG_KEYS = {name: _KEYS[name] for name in _LOG_FIELDS}
 _BASE_KEYS = {name: key for name, key in _KEYS.items() if name not in _LOG_KEYS}

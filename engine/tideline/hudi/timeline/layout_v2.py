@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tideline.errors import ConfigError, UnsupportedTableError
-from tideline.formats.avro import decode_container
+from tideline.formats.avro import decode_container, encode_container
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
@@ -26,7 +26,7 @@ DEFAULT_DIRECTORY = ".hoodie/timeline"
 
 @dataclass(frozen=True, slots=True)
 class LayoutV2:
-    """The codec of layout 2. Reads; `encode_commit` raises UnsupportedTableError."""
+    """The codec of layout 2. Nothing makes instants in it yet."""
 
     directory: str = DEFAULT_DIRECTORY
     version: int = 2
@@ -82,10 +82,10 @@ class LayoutV2:
         return (instant.action, State.REQUESTED) in _STATE_TO_SPELLING
 
     def encode_commit(self, metadata: CommitMetadata) -> bytes:
-        """Raises UnsupportedTableError: commits of this layout are read only."""
-        raise UnsupportedTableError(
-            "commits of timeline layout 2 are not written", value=metadata.operation_type
-        )
+        """The Avro container of one record, with the schema that Hudi 1.x writes."""
+        replaces = metadata.partition_to_replace_file_ids is not None
+        name = "HoodieReplaceCommitMetadata" if replaces else "HoodieCommitMetadata"
+        return encode_container(name, metadata.to_record())
 
     def decode_commit(self, body: bytes, instant: Instant) -> CommitMetadata:
         """Commit metadata of an instant; an empty file is metadata without anything in it.
