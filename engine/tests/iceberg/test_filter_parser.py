@@ -119,3 +119,18 @@ def test_sql_is_understood(sql: str, parsed: Filter) -> None:
 def test_a_mistake_is_shown_where_it_is(sql: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_filter(sql)
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("(", ")"), ("NOT ", ""), ("NOT (", ")")])
+def test_a_filter_is_nested_only_so_deep(opening: str, closing: str) -> None:
+    levels = 100 // len(opening.split())
+    assert parse_filter(f"{opening * levels}a = 1{closing * levels}")
+    for more in (levels + 1, 50 * levels):
+        with pytest.raises(ConfigError, match="nested deeper than 100 levels"):
+            parse_filter(f"{opening * more}a = 1{closing * more}")
+
+
+def test_levels_next_to_each_other_do_not_add_up() -> None:
+    for word in ("AND", "OR"):
+        found = parse_filter(f" {word} ".join(["(NOT (a = 1))"] * 5_000))
+        assert repr(found).count("Not(") == 5_000

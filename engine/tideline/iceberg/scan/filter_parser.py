@@ -15,10 +15,12 @@ One side of a comparison is a column, the other a literal.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tideline.errors import ConfigError
+from tideline.formats.bounded import shortened
 from tideline.iceberg.scan.filter import (
     And,
     Constant,
@@ -56,6 +58,8 @@ _PREFIXES = {
     "X": LiteralKind.BINARY,
 }
 _BOOLEANS = ("TRUE", "FALSE")
+_DEPTH_MAX = 100
+"""Levels of parentheses and NOTs; what a filter becomes is walked through recursively."""
 _RESERVED = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS", "NULL", "NAN"})
 
 
@@ -98,33 +102,46 @@ class _Parser:
         self._text = text
         self._tokens = tokens
         self._at = 0
+        self._depth = 0
 
     def disjunction(self) -> Filter:
-        found = self._conjunction()
+        terms = [self._conjunction()]
         while self._take_word("OR"):
-            found = Or(found, self._conjunction())
-        return found
+            terms.append(self._conjunction())
+        return _joined(Or, terms)
 
     def expect_end(self) -> None:
         if self._next.kind != "end":
             raise self._unexpected("AND, OR or the end")
 
     def _conjunction(self) -> Filter:
-        found = self._factor()
+        terms = [self._factor()]
         while self._take_word("AND"):
-            found = And(found, self._factor())
-        return found
+            terms.append(self._factor())
+        return _joined(And, terms)
 
     def _factor(self) -> Filter:
         if self._take_word("NOT"):
-            return Not(self._factor())
+            with self._nested():
+                return Not(self._factor())
         if self._take_symbol("("):
-            found = self.disjunction()
-            self._expect_symbol(")")
-            return found
+            with self._nested():
+                found = self.disjunction()
+                self._expect_symbol(")")
+                return found
         if self._next.word in _BOOLEANS and self._after.text not in _COMPARISONS:
             return Constant(self._take().word == "TRUE")
         return self._predicate()
+
+    @contextmanager
+    def _nested(self) -> Iterator[None]:
+        self._depth += 1
+        if self._depth > _DEPTH_MAX:
+            raise ConfigError(
+                f"the filter is nested deeper than {_DEPTH_MAX} levels", value=shortened(self._text)
+            )
+        yield
+        self._depth -= 1
 
     def _predicate(self) -> Filter:
         literal = self._optional_literal()
@@ -245,6 +262,14 @@ class _Parser:
             f"expected {expected}, found {token.text}",
             value=self._text,
         )
+
+
+def _joined(join: type[And] | type[Or], terms: list[Filter]) -> Filter:
+    """The terms as a tree that is as flat as it can be, for a thousand of them are no depth."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = (len(terms) + 1) // 2
+    return join(_joined(join, terms[:middle]), _joined(join, terms[middle:]))
 
 
 def _unquoted(text: str) -> str:
