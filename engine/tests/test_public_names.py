@@ -57,7 +57,7 @@ def test_enumerations_are_taken_where_their_names_are(tmp_path: Path) -> None:
     (cleaning,) = (one for one in all_services() if one.name == "cleaning")
     assert isinstance(cleaning, tideline.TableService)
     assert table.services().plan(cleaning) == table.plan("cleaning")
-    operation, _ = table.writer.planned(tideline.WriteOperation.INSERT, None)
+    operation, _ = table.writer.planned_write(tideline.WriteOperation.INSERT, None)
     assert operation is tideline.WriteOperation.INSERT
 
 

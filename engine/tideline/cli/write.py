@@ -111,7 +111,7 @@ def write_command(
     settings = parse_pairs(options, option="--option")
     reading = parse_pairs(read_options, option="--read-option")
     found = StoreLocation.of(source, storage)
-    planned, _ = table.writer.planned(operation, settings)
+    planned, _ = table.writer.planned_write(operation, settings)
     if dry_run:
         _print_plan(table, planned, found, as_json=as_json)
         return

@@ -26,7 +26,7 @@ from tideline_operator.resources.status import (
     Truth,
 )
 
-_RESULT_LENGTH_MAX = 1_024
+RESULT_LENGTH_MAX = 1_024
 _MESSAGE_LENGTH_MAX = 4_000
 _NO_TABLE_YET = "no table at the location yet"
 _PAUSED = "the table is paused: nothing is checked or run"
@@ -204,7 +204,7 @@ def _services_current(
     due = [f"{need.name} ({need.reason})" for need in needs if need.is_due]
     if due:
         reason = "Advised" if mode is ServiceMode.ADVISE else "Due"
-        return _condition(kind, False, reason, f"due: {', '.join(due)}"[:_RESULT_LENGTH_MAX])
+        return _condition(kind, False, reason, f"due: {', '.join(due)}"[:RESULT_LENGTH_MAX])
     return _condition(kind, True, "Current", "")
 
 

@@ -19,7 +19,7 @@ from tideline_operator.decide.observed import FileCounts, Observed
 from tideline_operator.decide.planner import TABLE_MISMATCH, batch_of
 from tideline_operator.decide.service_settings import spec_name
 from tideline_operator.decide.service_triggers import ServiceNeed
-from tideline_operator.report.conditions import conditions_of
+from tideline_operator.report.conditions import RESULT_LENGTH_MAX, conditions_of
 from tideline_operator.report.iceberg_status import iceberg_table_status, iceberg_timeline
 from tideline_operator.report.unknown_outcome import settle_unknown
 from tideline_operator.resources.ingest import Ingest
@@ -41,7 +41,6 @@ from tideline_operator.resources.status import (
 
 _RETRY_FIRST_MS = {True: 2_000, False: 30_000}
 _RETRY_LAST_MS = 600_000
-_RESULT_LENGTH_MAX = 1_024
 _PENDING_MAX = 100
 
 
@@ -206,7 +205,7 @@ def _with_service_run(
     now = replace(
         known,
         last_run=entry.finished_at,
-        last_result=(f"failed: {entry.message}" if failed else entry.message)[:_RESULT_LENGTH_MAX],
+        last_result=(f"failed: {entry.message}" if failed else entry.message)[:RESULT_LENGTH_MAX],
         rerun=known.rerun if failed or entry.rerun is None else entry.rerun,
         last_figures=known.last_figures if failed else _run_counts(result),
     )
@@ -239,7 +238,7 @@ def _service_statuses(
         found[need.name] = replace(
             status.services.get(need.name, ServiceStatus()),
             is_due=need.is_due,
-            reason=need.reason[:_RESULT_LENGTH_MAX],
+            reason=need.reason[:RESULT_LENGTH_MAX],
             next_run=None if next_ms is None else Timestamp(next_ms),
         )
     return found

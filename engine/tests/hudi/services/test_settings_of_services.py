@@ -83,5 +83,5 @@ def test_a_bucket_index_has_no_duplicates_to_look_for() -> None:
         {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
     )
     with pytest.raises(ConfigError, match="bucket index"):
-        table.lake().writer.planned("insert", {"hoodie.datasource.insert.dup.policy": "drop"})
+        table.lake().writer.planned_write("insert", {"hoodie.datasource.insert.dup.policy": "drop"})
     table.forget()

@@ -8,7 +8,7 @@ kept in `unrecognised` and written back.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -69,15 +69,8 @@ class WriteStat:
 
     def to_json_object(self) -> dict[str, Any]:
         """The stat as Hudi's JSON object, keys in Hudi's order."""
-        values = {key: getattr(self, name) for name, key in _BASE_KEYS.items()}
-        if self.runtime_stats is not None:
-            stats = self.runtime_stats
-            values["runtimeStats"] = {key: getattr(stats, name) for name, key in _TIMES.items()}
-        if self.log_version is not None:
-            values |= {key: getattr(self, name) for name, key in _LOG_KEYS.items()}
-            values["logFiles"] = list(self.log_files)
-            values |= dict([_NO_RECORD_STATS])
-        return values | dict(self.unrecognised)
+        empty = {} if self.log_version is None else dict([_NO_RECORD_STATS])
+        return self._values() | empty | dict(self.unrecognised)
 
     def to_record(self) -> dict[str, Any]:
         """The stat as the Avro record of timeline layout 2.
@@ -85,14 +78,7 @@ class WriteStat:
         What a base file's stat does not say is null there, and what only Hudi 1.x says is as it was
         read. Other keys without a field in Hudi's schema are left out.
         """
-        record: dict[str, Any] = {key: getattr(self, name) for name, key in _BASE_KEYS.items()}
-        if self.runtime_stats is not None:
-            stats = self.runtime_stats
-            record["runtimeStats"] = {key: getattr(stats, name) for name, key in _TIMES.items()}
-        if self.log_version is not None:
-            record |= {key: getattr(self, name) for name, key in _LOG_KEYS.items()}
-            record["logFiles"] = list(self.log_files)
-        return record | {
+        return self._values() | {
             key: self.unrecognised.get(key, default) for key, default in _ONLY_IN_RECORDS.items()
         }
 
@@ -109,6 +95,17 @@ class WriteStat:
             if key not in _KNOWN and (key, value) != _NO_RECORD_STATS
         }
         return cls(**values)
+
+    def _values(self) -> dict[str, Any]:
+        """The fields by Hudi's keys, in its order; those of log files only for a log file."""
+        values: dict[str, Any] = {key: getattr(self, name) for name, key in _BASE_KEYS.items()}
+        if self.runtime_stats is not None:
+            stats = self.runtime_stats
+            values["runtimeStats"] = {key: getattr(stats, name) for name, key in _TIMES.items()}
+        if self.log_version is not None:
+            values |= {key: getattr(self, name) for name, key in _LOG_KEYS.items()}
+            values["logFiles"] = list(self.log_files)
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,41 +158,12 @@ class CommitMetadata:
 
     def encode(self) -> bytes:
         """The JSON Hudi would write, UTF-8."""
-        content: dict[str, Any] = {
-            "partitionToWriteStats": {
-                partition: [stat.to_json_object() for stat in stats]
-                for partition, stats in self.partition_to_write_stats.items()
-            },
-            "compacted": self.compacted,
-            "extraMetadata": dict(self.extra_metadata),
-            "operationType": self.operation_type,
-        }
-        if self.partition_to_replace_file_ids is not None:
-            content["partitionToReplaceFileIds"] = {
-                partition: list(ids)
-                for partition, ids in self.partition_to_replace_file_ids.items()
-            }
-        return _pretty(content).encode()
+        return _pretty(self._content(WriteStat.to_json_object)).encode()
 
     def to_record(self) -> dict[str, Any]:
         """The Avro record of timeline layout 2: HoodieReplaceCommitMetadata where file groups are
         replaced, else HoodieCommitMetadata. Its field `version` is null, as in Hudi."""
-        record: dict[str, Any] = {
-            "partitionToWriteStats": {
-                partition: [stat.to_record() for stat in stats]
-                for partition, stats in self.partition_to_write_stats.items()
-            },
-            "compacted": self.compacted,
-            "extraMetadata": dict(self.extra_metadata),
-            "version": None,
-            "operationType": self.operation_type,
-        }
-        if self.partition_to_replace_file_ids is not None:
-            record["partitionToReplaceFileIds"] = {
-                partition: list(ids)
-                for partition, ids in self.partition_to_replace_file_ids.items()
-            }
-        return record
+        return {**self._content(WriteStat.to_record), "version": None}
 
     @classmethod
     def decode(cls, body: bytes, *, path: str, instant: object = None) -> CommitMetadata:
@@ -226,6 +194,24 @@ class CommitMetadata:
                 for partition, in_partition in (record.get("partitionToWriteStats") or {}).items()
             }
             return _from_content({**record, "partitionToWriteStats": stats})
+
+    def _content(self, print_stat: Callable[[WriteStat], dict[str, Any]]) -> dict[str, Any]:
+        """The metadata by Hudi's keys, in the order of its JSON."""
+        content: dict[str, Any] = {
+            "partitionToWriteStats": {
+                partition: [print_stat(stat) for stat in stats]
+                for partition, stats in self.partition_to_write_stats.items()
+            },
+            "compacted": self.compacted,
+            "extraMetadata": dict(self.extra_metadata),
+            "operationType": self.operation_type,
+        }
+        if self.partition_to_replace_file_ids is not None:
+            content["partitionToReplaceFileIds"] = {
+                partition: list(ids)
+                for partition, ids in self.partition_to_replace_file_ids.items()
+            }
+        return content
 
 
 @contextmanager

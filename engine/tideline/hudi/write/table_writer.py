@@ -63,14 +63,19 @@ class TableWriter:
         """
         return self.index.for_rows(self.given(options, Place.WRITE))
 
-    def planned(
+    def planned_write(
         self, operation: WriteOperation | str | None, options: Mapping[str, str] | None
     ) -> tuple[WriteOperation, WriteConfig]:
-        """The operation that a write with these options is, and its settings.
+        """The operation that a write with these options is, and its settings; raises as both."""
+        return self.planned(operation, self.given(options, Place.WRITE))
+
+    def planned(
+        self, operation: WriteOperation | str | None, given: Mapping[str, str]
+    ) -> tuple[WriteOperation, WriteConfig]:
+        """The operation that a write with these checked settings is, and what it runs with.
 
         Raises ConfigError, and UnsupportedTableError for what the table is not for.
         """
-        given = self.given(options, Place.WRITE)
         wanted = wanted_operation(operation, given, self.index.plain(given))
         require_by_properties(self.table, wanted.permission)
         if wanted is WriteOperation.DELETE_PARTITION:

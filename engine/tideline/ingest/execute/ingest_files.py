@@ -352,7 +352,7 @@ class _Attempt:
         under way that look for keys in partitions conflict, and are safe to repeat.
         """
         options = self.operation.table.write_properties
-        _, config = table.writer.planned(self.work.write_operation, options)
+        _, config = table.writer.planned_write(self.work.write_operation, options)
         kind = config.index.type
         if not keep_unique(table.hoodie_table, kind, config.lock_timing):
             return ()

@@ -101,7 +101,7 @@ def _intake(
     table: LakeTable, spark: SparkSession, wanted: SourceWrite, folder: StoreLocation
 ) -> Intake:
     hoodie = table.hoodie_table
-    operation, config = table.writer.planned(wanted.operation, wanted.options)
+    operation, config = table.writer.planned_write(wanted.operation, wanted.options)
     deletes = operation is WriteOperation.DELETE
     schema = hoodie.table_schema(table.timeline())
     is_text = wanted.file_format != PARQUET
@@ -131,7 +131,7 @@ def _judge(
     if isinstance(error, ConfigError):
         verdict = Verdict(misfits(intake, paths))
     else:
-        operation, config = table.writer.planned(wanted.operation, wanted.options)
+        operation, config = table.writer.planned_write(wanted.operation, wanted.options)
 
         def try_rows(rows: DataFrame) -> None:
             try_write(rows, table.hoodie_table, operation, config)
