@@ -208,9 +208,9 @@ def print_what_next(path: Path) -> None:
     )
     print(f"All {len(QUERIES)} answers agree with the source. The table is in {path}:")
     for command in (
-        f"timeline {path} --archived",
+        f"list-instants {path} --archived",
         f"plan compaction {path}",
-        f"files {path}",
+        f"list-files {path}",
         f'read {path} --sql "select carrier, count(*) from t group by carrier order by 2 desc"',
     ):
         print(f"  .venv/bin/tideline {command}")
