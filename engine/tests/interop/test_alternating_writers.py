@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]
 FOUR_BUCKETS = {"hoodie.bucket.index.num.buckets": "4"}
 
 
+@pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize(
     ("index", "options"),
     [
@@ -35,14 +36,14 @@ FOUR_BUCKETS = {"hoodie.bucket.index.num.buckets": "4"}
 def test_upserts_and_deletes_of_both_engines_add_up(
     index: str,
     options: dict[str, str],
+    version: int,
     tmp_path: Path,
     spark: SparkSession,
     hudi_peer: HudiPeer,
 ) -> None:
     properties = FOUR_BUCKETS if index == "BUCKET" else {}
-    table = InteropTable(
-        InteropLayout("shared", index=index, properties=properties), tmp_path, spark, hudi_peer
-    )
+    layout = InteropLayout("shared", index=index, properties=properties, version=version)
+    table = InteropTable(layout, tmp_path, spark, hudi_peer)
     table.create(SCHEMA)
     # A global index moves a row whose region changed; the others hold one row per region.
     moved = 1 if index.startswith("GLOBAL_") else 0
@@ -58,10 +59,11 @@ def test_upserts_and_deletes_of_both_engines_add_up(
     table.check()
 
 
+@pytest.mark.parametrize("version", [6, 8, 9])
 def test_we_continue_a_table_that_hudi_created(
-    tmp_path: Path, spark: SparkSession, hudi_peer: HudiPeer
+    version: int, tmp_path: Path, spark: SparkSession, hudi_peer: HudiPeer
 ) -> None:
-    layout = InteropLayout("hudis", index="BUCKET", properties=FOUR_BUCKETS)
+    layout = InteropLayout("hudis", index="BUCKET", properties=FOUR_BUCKETS, version=version)
     table = InteropTable(layout, tmp_path, spark, hudi_peer)
     table.write_with_hudi("insert", typed_rows(range(20), version=1))
     table.write("upsert", typed_rows(range(10, 30), version=2), table.layout.table_properties())

@@ -9,11 +9,11 @@ import pytest
 
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import execute_archival
-from tideline.hudi.timeline.archived import ArchivedTimeline
 from tideline.hudi.timeline.instant import State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer
+from tideline.testing.interop_table import version_options
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
@@ -48,10 +48,11 @@ def rows(table: pa.Table) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("metadata", ["false", "true"])
+@pytest.mark.parametrize("table_version", [6, 8, 9])
 def test_both_engines_archive_one_table_and_read_each_others_archives(
-    tmp_path: Path, hudi_peer: HudiPeer, metadata: str
+    tmp_path: Path, hudi_peer: HudiPeer, metadata: str, table_version: int
 ) -> None:
-    table = SmallTable.create(StoreLocation.of(tmp_path / "t"))
+    table = SmallTable.create(StoreLocation.of(tmp_path / "t"), table_version=table_version)
     uri = str(tmp_path / "t")
     for version in range(1, 7):
         table.write("upsert", batch(range(8), version))
@@ -61,12 +62,13 @@ def test_both_engines_archive_one_table_and_read_each_others_archives(
     assert shown.keys() == {str(time) for time in ours}
     assert all(shown.values())
 
-    options = {**ARCHIVING, "hoodie.metadata.enable": metadata}
+    metadata_table = {"hoodie.metadata.enable": metadata}
+    options = {**ARCHIVING, **metadata_table, **version_options(table_version)}
     for version in range(7, 13):
         hudi_peer.write(uri, batch(range(4), version), operation="upsert", options=options)
-    read = ArchivedTimeline(table.store())
+    read = open_fresh(table.location).archived()
     numbers = [file.number for file in read.files()]
-    if metadata == "false":
+    if metadata == "false" and table_version == 6:
         assert numbers[-1] == 1
         assert len(numbers) > 1
         assert numbers == list(range(len(numbers), 0, -1))
@@ -78,15 +80,17 @@ def test_both_engines_archive_one_table_and_read_each_others_archives(
     for version in range(13, 17):
         table.write("upsert", batch(range(2), version))
     # Hudi cleans; what cleaning still counts on is not archived, so there was nothing to do before.
-    assert archive(table) == []
+    # But with a metadata table Hudi 1.x archives nothing before it has compacted that.
+    kept_by_hudi = archive(table)
+    assert bool(kept_by_hudi) is (metadata == "true" and table_version > 6)
     cleaning = {**options, "hoodie.archive.automatic": "false"}
     hudi_peer.write(uri, batch(range(1), 17), operation="upsert", options=cleaning)
     again = archive(table) if metadata == "false" else []
     assert again or metadata == "true"
-    known = {str(time) for time in (*ours, *again)}
+    known = {str(time) for time in (*ours, *kept_by_hudi, *again)}
     assert {item.time for item in hudi_peer.archived_timeline(uri)} >= known
     active = {instant.time for instant in open_fresh(table.location).timeline().completed()}
-    found = {entry.instant.time for entry in ArchivedTimeline(table.store()).commits()}
+    found = {entry.instant.time for entry in open_fresh(table.location).archived().commits()}
     assert not active & found
     expected = sorted([(f"k{n:03d}", VALUES.get(n, 6)) for n in range(8)])
     assert table.values() == expected

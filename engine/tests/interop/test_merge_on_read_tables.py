@@ -15,6 +15,7 @@ from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer
+from tideline.testing.interop_table import version_options
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
@@ -41,6 +42,7 @@ class SharedTable:
     ours: SmallTable
     folder: Path
     peer: HudiPeer
+    version: int
     model: dict[str, int] = field(default_factory=dict)
 
     def apply(self, operation: str, rows: pa.Table) -> None:
@@ -56,7 +58,8 @@ class SharedTable:
 
     def write_with_hudi(self, operation: str, rows: pa.Table) -> None:
         self.apply(operation, rows)
-        self.peer.write(str(self.folder), rows, operation=operation, options=HUDI)
+        options = {**HUDI, **version_options(self.version)}
+        self.peer.write(str(self.folder), rows, operation=operation, options=options)
 
     def check(self) -> None:
         """We, Hudi and hudi-rs see the model's rows."""
@@ -82,29 +85,38 @@ class SharedTable:
         assert instant is not None
         for stat in opened.timelines.read_commit(instant).write_stats:
             partition, name = split_path(stat.path or "")
-            kind = MarkerKind.CREATE if stat.log_version is None else MarkerKind.APPEND
+            appends = stat.log_version is not None and opened.layout.names.logs_name_slice
+            kind = MarkerKind.APPEND if appends else MarkerKind.CREATE
             create_marker(opened.store, instant.time, Marker(partition, name, kind))
         opened.timelines.remove(instant)
-        (self.folder / ".hoodie" / f".{instant.time}.deltacommit.crc").unlink(missing_ok=True)
+        folder, name = split_path(opened.timelines.path(instant))
+        (self.folder / folder / f".{name}.crc").unlink(missing_ok=True)
         return instant.time
 
     def command_logs(self) -> list[LogFile]:
         logs = open_fresh(self.ours.location).list_log_files()
         return [log for log in logs if log.size_bytes < 200]
 
+    @property
+    def commands_of_a_rollback(self) -> int:
+        """In the two file groups that were appended to; other versions delete the logs."""
+        return 2 if self.version == 6 else 0
 
-@pytest.fixture(params=["parquet", "avro"])
+
+@pytest.fixture(params=[(6, "parquet"), (6, "avro"), (8, "avro"), (9, "parquet"), (9, "avro")])
 def table(request: pytest.FixtureRequest, tmp_path: Path, hudi_peer: HudiPeer) -> SharedTable:
+    version, block_format = request.param
     folder = tmp_path / "shared"
-    properties = {**APPENDS, "hoodie.logfile.data.block.format": request.param}
+    properties = {**APPENDS, "hoodie.logfile.data.block.format": block_format}
     ours = SmallTable.create(
         StoreLocation.of(str(folder)),
         None,
         properties,
         table_type=TableType.MERGE_ON_READ,
         ordering=["v"],
+        table_version=version,
     )
-    return SharedTable(ours, folder, hudi_peer)
+    return SharedTable(ours, folder, hudi_peer, version)
 
 
 def test_both_write_in_turn(table: SharedTable) -> None:
@@ -128,7 +140,7 @@ def test_hudi_rolls_back_our_unfinished_appends(table: SharedTable) -> None:
     table.write_with_hudi("upsert", batch([2, 3], 3))
     assert open_fresh(table.ours.location).timeline().find(dead) is None
     table.check()
-    assert len(table.command_logs()) == 2
+    assert len(table.command_logs()) == table.commands_of_a_rollback
     table.write("upsert", batch([0, 1], 4))
     table.check()
 
@@ -136,12 +148,15 @@ def test_hudi_rolls_back_our_unfinished_appends(table: SharedTable) -> None:
 def test_we_roll_back_hudis_unfinished_appends(table: SharedTable) -> None:
     table.write("insert", batch(range(8), 1))
     table.write_with_hudi("upsert", batch([2, 3], 2))
-    table.peer.write(str(table.folder), batch([0, 1, 2, 30], 3), operation="upsert", options=HUDI)
+    options = {**HUDI, **version_options(table.version)}
+    table.peer.write(
+        str(table.folder), batch([0, 1, 2, 30], 3), operation="upsert", options=options
+    )
     dead = table.take_back()
     table.check()
     rolled = table.ours.lake().recover()
     assert [item.instant for item in rolled] == [dead]
-    assert len(table.command_logs()) == 2
+    assert len(table.command_logs()) == table.commands_of_a_rollback
     table.check()
     table.write_with_hudi("upsert", batch([0, 1], 4))
     table.write("upsert", batch([1, 2], 5))

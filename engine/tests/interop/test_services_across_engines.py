@@ -24,14 +24,14 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.write.config import WriteConfig
 from tideline.storage.location import StoreLocation
-from tideline.testing.hudi_peer import VERSION_6, HudiPeer
+from tideline.testing.hudi_peer import HudiPeer
+from tideline.testing.interop_table import version_options
 from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 SETTINGS = {
-    **VERSION_6,
     "hoodie.metadata.enable": "false",
     "hoodie.compact.inline.max.delta.commits": "1",
     "hoodie.clustering.async.max.commits": "1",
@@ -46,6 +46,7 @@ class Shared:
     small: SmallTable
     path: Path
     peer: HudiPeer
+    version: int
 
     @property
     def table(self) -> HoodieTable:
@@ -59,7 +60,8 @@ class Shared:
         return instant
 
     def call(self, procedure: str, operation: str, more: str = "") -> None:
-        options = ",".join(f"{key}={value}" for key, value in SETTINGS.items())
+        settings = {**version_options(self.version), **SETTINGS}
+        options = ",".join(f"{key}={value}" for key, value in settings.items())
         self.peer.sql(
             f"call {procedure}(path => '{self.path}', op => '{operation}', "
             f"options => '{options}'{more})"
@@ -78,8 +80,8 @@ class Shared:
             assert sorted(pairs) == expected
 
 
-@pytest.fixture
-def shared(tmp_path: Path, hudi_peer: HudiPeer) -> Shared:
+@pytest.fixture(params=[6, 8, 9], ids="v{}".format)
+def shared(request: pytest.FixtureRequest, tmp_path: Path, hudi_peer: HudiPeer) -> Shared:
     path = tmp_path / "shared"
     properties = {"hoodie.parquet.small.file.limit": "0"}
     small = SmallTable.create(
@@ -88,12 +90,13 @@ def shared(tmp_path: Path, hudi_peer: HudiPeer) -> Shared:
         properties,
         table_type=TableType.MERGE_ON_READ,
         ordering=["v"],
+        table_version=request.param,
     )
     small.write("insert", batch(range(10), 1))
     small.write("insert", batch(range(10, 16), 1))
     small.write("upsert", batch([0, 1, 2, 11], 2))
     small.write("delete", batch([3, 4], 3))
-    return Shared(small, path, hudi_peer)
+    return Shared(small, path, hudi_peer, request.param)
 
 
 def test_hudi_executes_a_compaction_that_we_scheduled(shared: Shared) -> None:
@@ -141,7 +144,7 @@ def test_we_execute_a_clustering_that_hudi_scheduled(shared: Shared) -> None:
     table = shared.table
     execute_clustering(
         table,
-        shared.pending(Action.REPLACECOMMIT),
+        shared.pending(table.layout.timeline.clustering),
         LocalServiceEngine(table),
         config=ServiceConfig(),
         write_config=WriteConfig(),

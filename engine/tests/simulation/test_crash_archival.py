@@ -13,12 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tideline.hudi.services.archival.config import ArchivalConfig, MergeConfig
+from tideline.hudi.services.archival.config import ArchivalConfig, HistoryConfig, MergeConfig
 from tideline.hudi.services.archival.execute import archive_table
 from tideline.hudi.services.archival.merge import has_unfinished_merge
-from tideline.hudi.timeline.archived import ArchivedTimeline
 from tideline.hudi.timeline.instant import Instant, State
-from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing import writer_process
@@ -29,7 +27,12 @@ from tideline.testing.table_audit import open_fresh
 
 LONG_S = 3600.0
 CONFIG = ArchivalConfig(commits_min=2, commits_max=3)
-MERGING = ArchivalConfig(commits_min=1, commits_max=2, merge=MergeConfig(True, 2))
+MERGING = ArchivalConfig(
+    commits_min=1,
+    commits_max=2,
+    merge=MergeConfig(True, 2),
+    history=HistoryConfig(files_per_merge=2, manifests_kept=2),
+)
 IN_PORTIONS = replace(MERGING, instants_per_portion=2)
 
 
@@ -55,9 +58,9 @@ def archive(
 
 def completed(table: SmallTable) -> tuple[list[Instant], list[Instant]]:
     """Archived and active completed instants, oldest first."""
-    archived = ArchivedTimeline(table.store()).completed()
-    active = open_fresh(table.location, clock=table.clock).timeline().completed()
-    return sorted(entry.instant for entry in archived), list(active)
+    opened = open_fresh(table.location, clock=table.clock)
+    archived = opened.archived().completed()
+    return sorted(entry.instant for entry in archived), list(opened.timeline().completed())
 
 
 def assert_nothing_lost(table: SmallTable, everything: list[Instant], when: str) -> None:
@@ -96,7 +99,7 @@ def test_dying_before_any_write_loses_and_doubles_nothing(
         archived, active = completed(table)
         assert not {*archived} & {*active}, when
         assert active == final[1], when
-        assert not has_unfinished_merge(ArchivedTimeline(table.store())), when
+        assert not has_unfinished_merge(open_fresh(table.location).archived()), when
         assert not half_removed(table), when
         assert table.values() == rows, when
         table.forget()
@@ -104,10 +107,7 @@ def test_dying_before_any_write_loses_and_doubles_nothing(
 
 def half_removed(table: SmallTable) -> list[str]:
     """Objects of pending states whose completed object is archived."""
-    names = [
-        info.path.rpartition("/")[2] for info in table.store().list_directory(".hoodie").objects
-    ]
-    states = [instant for name in names if (instant := LAYOUT_V1.parse(name)) is not None]
+    states = open_fresh(table.location, clock=table.clock).timeline().made_ms
     done = {instant.time for instant in states if instant.state is State.COMPLETED}
     return [str(instant) for instant in states if instant.time not in done]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -11,6 +11,19 @@ import pyarrow.parquet as pq
 
 from tideline.errors import CorruptTableError
 from tideline.formats.bounded import faults_named
+
+_SCHEMA = pa.schema(
+    [
+        pa.field("instantTime", pa.string()),
+        pa.field("completionTime", pa.string()),
+        pa.field("action", pa.string()),
+        pa.field("metadata", pa.binary()),
+        pa.field("plan", pa.binary()),
+        pa.field("version", pa.int32(), nullable=False),
+    ]
+)
+_CODEC = "gzip"
+_VERSION = 1
 
 TIMES = ("instantTime", "completionTime", "action")
 COMMITS = (*TIMES, "metadata")
@@ -31,3 +44,32 @@ def read_history_file(body: bytes, columns: Sequence[str], *, path: object) -> l
             )
         found: list[dict[str, Any]] = rows.to_pylist()
     return found
+
+
+def encode_history_file(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """A file of these rows, which have the columns of `COMMITS` and `plan` (bytes or None)."""
+    versioned = [{**row, "version": _VERSION} for row in rows]
+    return _encoded([pa.Table.from_pylist(versioned, schema=_SCHEMA)])
+
+
+def merge_history_files(bodies: Iterable[bytes], *, path: object) -> bytes:
+    """One file with the rows of all, unchanged and in their order; one is in memory at a time.
+
+    Raises CorruptTableError naming `path` for a body that is no such file.
+    """
+    return _encoded(_read_whole(body, path) for body in bodies)
+
+
+def _read_whole(body: bytes, path: object) -> pa.Table:
+    faults = (pa.ArrowException, OSError, KeyError)
+    with faults_named("file of the archived timeline cannot be read", path=path, also=faults):
+        return pq.read_table(BytesIO(body), columns=_SCHEMA.names).cast(_SCHEMA)
+
+
+def _encoded(tables: Iterable[pa.Table]) -> bytes:
+    sink = BytesIO()
+    # Hudi's reader knows nothing of Arrow's own schema.
+    with pq.ParquetWriter(sink, _SCHEMA, compression=_CODEC, store_schema=False) as writer:
+        for table in tables:
+            writer.write_table(table)
+    return sink.getvalue()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tideline.commit_report import CommitReport
+from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.lake_table import LakeTable
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.table_model import TableModel, canonical_with_meta
@@ -28,6 +29,11 @@ METADATA_TABLE_OFF = {"hoodie.metadata.enable": "false"}
 _GENERATORS = "org.apache.hudi.keygen"
 
 
+def version_options(version: int) -> dict[str, str]:
+    """Settings of Hudi's writers that keep a table at its version."""
+    return {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "false"}
+
+
 @dataclass(frozen=True, slots=True)
 class InteropLayout:
     """Keys, partitions and index of a table, in the words of both engines."""
@@ -39,6 +45,7 @@ class InteropLayout:
     hive_style: bool = False
     url_encode: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
+    version: int = TABLE_VERSION
 
     @property
     def global_index(self) -> bool:
@@ -65,6 +72,7 @@ class InteropLayout:
         return {
             "hoodie.table.name": self.name,
             "hoodie.index.type": self.index,
+            **version_options(self.version),
             **self.properties,
         }
 
@@ -104,6 +112,7 @@ class InteropTable:
             ordering=[ORDERING],
             hive_style=self.layout.hive_style,
             url_encode=self.layout.url_encode,
+            table_version=self.layout.version,
             properties=self.layout.table_properties(),
         )
 

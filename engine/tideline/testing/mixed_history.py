@@ -22,7 +22,8 @@ import pyarrow as pa
 
 from tideline.hudi.table.table_config import TIMEZONE
 from tideline.lake_table import LakeTable
-from tideline.testing.hudi_peer import VERSION_6, HudiPeer
+from tideline.testing.hudi_peer import HudiPeer
+from tideline.testing.interop_table import version_options
 from tideline.testing.mixed_table import SCHEMA_ON_READ, MixedTable, Model, Row
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ class MixedHistory:
 
     def _sql(self, statement: str) -> None:
         metadata = {"hoodie.metadata.enable": str(self.table.metadata is not None).lower()}
-        settings = {**VERSION_6, **SCHEMA_ON_READ, **metadata}
+        settings = {**version_options(self.table.version), **SCHEMA_ON_READ, **metadata}
         for name, text in settings.items():
             self._peer.run_statement(f"set {name}={text}")
         try:

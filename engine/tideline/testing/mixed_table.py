@@ -14,6 +14,7 @@ from typing import Any
 
 from tideline.testing.interop_table import METADATA_TABLE_OFF, METADATA_TABLE_ON, InteropLayout
 
+VERSIONS = (6, 8, 9)
 ZONES = ("UTC", "America/Los_Angeles", "Asia/Kolkata")
 # By its default a record index leaves a row where it is, and readers do not agree on its partition.
 MOVING = {"hoodie.record.index.update.partition.path": "true"}
@@ -69,6 +70,7 @@ class MixedTable:
     zone: str
     hive_style: bool
     is_altered: bool
+    version: int
 
     @classmethod
     def of(cls, seed: int) -> MixedTable:
@@ -92,6 +94,7 @@ class MixedTable:
             chance.choice(ZONES),
             chance.random() < 0.3,
             chance.random() < 0.4,
+            chance.choice(VERSIONS),
         )
 
     @property
@@ -110,9 +113,9 @@ class MixedTable:
 
     @property
     def is_read_by_hudi_rs(self) -> bool:
-        """hudi-rs knows one merge mode of logs, event time, and finds columns by name."""
-        by_time = self.table_type == "COPY_ON_WRITE" or self.merge_mode == "EVENT_TIME_ORDERING"
-        return by_time and not self.is_altered
+        """In version 6 hudi-rs merges logs by event time alone; it finds columns by name."""
+        merges = self.version > 6 or self.merge_mode == "EVENT_TIME_ORDERING"
+        return (merges or self.table_type == "COPY_ON_WRITE") and not self.is_altered
 
     def hudi_options(self) -> dict[str, str]:
         """All that every writer of Hudi is given."""
@@ -123,6 +126,7 @@ class MixedTable:
             index="BUCKET" if self.places_by_hash else self.index,
             hive_style=self.hive_style,
             properties=_PROPERTIES.get(self.index, {}),
+            version=self.version,
         )
         options = {
             **layout.creating_options(),

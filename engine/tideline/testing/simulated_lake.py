@@ -110,6 +110,7 @@ class SimulatedLake:
         self.reads = 0
         clock = FakeClock(int(self.simulation.time_ms))
         table = SmallTable.create(self._location, clock, table_type=table_type)
+        self._look = Step("list_directory", open_fresh(self._location).timelines.layout.directory)
         if not starts_empty:
             rows = batch(range(KEYS // 2), 0, partitions=PARTITIONS)
             with self.simulation.same_file_ids():
@@ -169,7 +170,7 @@ class SimulatedLake:
         attempt = self._attempts.get(process)
         if attempt is None:
             return
-        if step == Step("list_directory", ".hoodie") and not attempt.has_begun:
+        if step == self._look and not attempt.has_begun:
             attempt.saw = dict(self._model)
         attempt.has_begun = attempt.has_begun or step.path.endswith("commit.requested")
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport
+from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -38,6 +39,17 @@ CHEAP = {
 }
 
 _names = itertools.count()
+
+
+@dataclass
+class NewTables:
+    """What tables are made as where a test does not say."""
+
+    version: int = TABLE_VERSION
+
+
+NEW_TABLES = NewTables()
+"""The one value; `tests/simulation` runs with several."""
 
 
 def batch(keys: Iterable[int], v: int, *, partitions: int = 2) -> pa.Table:
@@ -93,8 +105,9 @@ class SmallTable:
         *,
         table_type: TableType = TableType.COPY_ON_WRITE,
         ordering: Sequence[str] = (),
+        table_version: int | None = None,
     ) -> SmallTable:
-        """Create it empty."""
+        """Create it empty, of the version of `NEW_TABLES` unless given."""
         clock = clock or SystemClock()
         LakeTable.create(
             location.uri,
@@ -103,6 +116,7 @@ class SmallTable:
             schema=SCHEMA,
             ordering=ordering,
             table_type=table_type.value,
+            table_version=table_version or NEW_TABLES.version,
             properties={**CHEAP, **(properties or {})},
             storage_options=dict(location.options),
             clock=clock,
@@ -116,10 +130,18 @@ class SmallTable:
         *,
         table_type: TableType = TableType.COPY_ON_WRITE,
         ordering: Sequence[str] = (),
+        table_version: int | None = None,
     ) -> SmallTable:
         """Create it in memory, under a fake clock."""
         location, clock = memory_place()
-        return cls.create(location, clock, properties, table_type=table_type, ordering=ordering)
+        return cls.create(
+            location,
+            clock,
+            properties,
+            table_type=table_type,
+            ordering=ordering,
+            table_version=table_version,
+        )
 
     @property
     def fake_clock(self) -> FakeClock:

@@ -6,6 +6,7 @@ its writers nor its rollback: base files are read with pyarrow, objects are expl
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -13,15 +14,17 @@ import pyarrow.parquet as pq
 from tideline.clock import Clock, SystemClock
 from tideline.errors import CorruptTableError
 from tideline.formats.log_block import HeaderKey, read_frames
+from tideline.hudi.services.archival.config import HistoryConfig
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partition_metadata import PARTITION_METADATA
 from tideline.hudi.table.properties import load_table_config
 from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.archived import ArchivedTimeline
 from tideline.hudi.timeline.carried import REMEMBERED_PATH
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
+from tideline.hudi.timeline.lsm_history import VERSION_FILE, LsmHistory
 from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
@@ -82,14 +85,15 @@ def unexplained_objects(table: HoodieTable) -> list[str]:
         *(entry.commit_metadata() for entry in table.archived().commits()),
     ]
     named = {stat.path for metadata in commits for stat in metadata.write_stats}
-    standing = {*_STANDING, *(file.path for file in table.archived().files())}
+    standing = {*_STANDING, *_archive_objects(table.archived())}
+    layout = table.timelines.layout
 
     def is_explained(path: str) -> bool:
         directory, name = split_path(path)
         if path in standing or name == PARTITION_METADATA:
             return True
-        if directory == LAYOUT_V1.directory:
-            instant = LAYOUT_V1.parse(name)
+        if directory == layout.directory:
+            instant = layout.parse(name)
             return (
                 instant is not None and (instant.time, instant.action.when_completed) in completed
             )
@@ -100,6 +104,17 @@ def unexplained_objects(table: HoodieTable) -> list[str]:
 
     undone = _undone_logs(table)
     return sorted(info.path for info in table.store.list() if not is_explained(info.path))
+
+
+def _archive_objects(archived: ArchivedTimeline) -> Iterator[str]:
+    """The objects that make up an archive, those of a history for readers that are behind too."""
+    yield from (file.path for file in archived.files())
+    if isinstance(archived, LsmHistory):
+        yield f"{archived.directory}/{VERSION_FILE}"
+        newest = archived.manifest().number
+        for number in range(max(1, newest - HistoryConfig().manifests_kept + 1), newest + 1):
+            yield archived.manifest_path(number)
+            yield from (file.path for file in archived.manifest(number).files)
 
 
 def _undone_logs(table: HoodieTable) -> set[str]:

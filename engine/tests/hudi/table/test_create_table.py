@@ -168,7 +168,7 @@ def test_timestamp_key_generator_settings_are_kept(store: MemoryStore) -> None:
         ({"record_key": ("ID",)}, "ID"),
         ({"partition_by": ("nope",)}, "partition.*nope"),
         ({"ordering": ("nope",)}, "ordering.*nope"),
-        ({"table_version": 8}, "version 6"),
+        ({"table_version": 7}, "writes 6, 8, 9"),
         ({"merge_mode": MergeMode.EVENT_TIME_ORDERING}, "ordering"),
         ({"key_generator": KeyGeneratorKind.SIMPLE}, "SIMPLE"),
         (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.errors import CorruptTableError, UnsupportedTableError
+from tideline.errors import CorruptTableError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import KeyGeneratorKind, MergeMode, TableType
 from tideline.storage.location import StoreLocation
@@ -24,7 +24,6 @@ OVERWRITTEN = (
     "hudi-rs.mor-parquet.v6_simplekeygen_nonhivestyle_overwritetable/"
     "data/v6_simplekeygen_nonhivestyle_overwritetable"
 )
-REFUSED_VERSIONS = ("3", "4", "5")
 
 
 @cache
@@ -164,16 +163,6 @@ def test_plans_of_hudi_name_the_groups_they_are_about(tmp_path: Path) -> None:
     assert {str(time) for _, time in named} == set(plans)
     groups = {group.id for name in view.partitions for group in view.all_file_groups(name)}
     assert {group for group, _ in named} <= groups
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", paths_of(*REFUSED_VERSIONS))
-def test_other_table_versions_are_refused_by_name(path: str) -> None:
-    with pytest.raises(
-        UnsupportedTableError, match=f"table version {hudi_tables()[path]} "
-    ) as caught:
-        open_table(path)
-    assert str(fixture_table(path)) in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["table_props_invalid", "table_props_partial"])

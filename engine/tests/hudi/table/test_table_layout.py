@@ -37,7 +37,7 @@ def test_versions_8_and_9_differ_in_properties_alone() -> None:
     assert (nine.timeline.version, nine.timeline.directory) == (2, ".hoodie/timeline")
     assert (nine.archive.opens, nine.archive.folder) == (LsmHistory, "timeline/history")
     assert nine.rollback is RollbackForm.DELETES
-    assert not nine.is_written
+    assert nine.is_written
     parts = ("timeline", "slices", "names", "archive", "rollback")
     assert [getattr(eight, part) for part in parts] == [getattr(nine, part) for part in parts]
     assert eight.properties != nine.properties
@@ -64,9 +64,9 @@ def test_the_folders_of_a_timeline_are_those_that_properties_name() -> None:
     ("version", "layout", "says"),
     [
         ("", "1", "version 0 is too old"),
-        ("5", "1", "version 5 is too old: Tideline reads versions 6, 8, 9"),
-        ("7", "1", "version 7 is not supported yet"),
-        ("10", "2", "version 10 is not supported yet"),
+        ("2", "1", "too old: Tideline reads versions 3, 4, 5, 6, 8, 9 and writes 6, 8, 9"),
+        ("7", "1", "version 7 is not supported: Tideline reads"),
+        ("10", "2", "version 10 is not supported: Tideline reads"),
         ("6", "2", "version 6 is not supported with this timeline layout"),
         ("9", "1", "version 9 is not supported with this timeline layout"),
     ],
@@ -81,19 +81,20 @@ def test_a_version_that_is_no_number_is_corrupt() -> None:
         layout_of(properties("six", "1"))
 
 
-@pytest.mark.parametrize("version", [5, 8, 9])
-def test_only_tables_of_version_6_are_created(version: int) -> None:
-    with pytest.raises(ConfigError, match="only tables of version 6"):
+@pytest.mark.parametrize("version", [3, 5, 7, 10])
+def test_only_tables_of_versions_that_are_written_are_created(version: int) -> None:
+    with pytest.raises(ConfigError, match="no table of this version can be created"):
         layout_of_new(version)
 
 
 def test_a_table_that_is_only_read_says_so_before_it_is_changed() -> None:
     more = {"hoodie.table.type": "MERGE_ON_READ"}
     TableConfig(properties("6", "1") | more).check_writable()
-    later = TableConfig(properties("8", "2") | more)
-    later.check_readable()
-    with pytest.raises(UnsupportedTableError, match="version 8 is read, but not changed"):
-        later.check_writable()
+    TableConfig(properties("9", "2") | more).check_writable()
+    older = TableConfig(properties("5", "1") | more)
+    older.check_readable()
+    with pytest.raises(UnsupportedTableError, match="version 5 is read, but not changed"):
+        older.check_writable()
 
 
 def test_version_9_keeps_settings_of_merging_under_a_name_of_its_own() -> None:

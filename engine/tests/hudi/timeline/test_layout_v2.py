@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -96,19 +97,35 @@ def test_an_empty_file_is_metadata_without_anything_in_it() -> None:
     assert f"{T}_{C}.commit" in str(caught.value)
 
 
-def test_nothing_is_written_in_it() -> None:
-    store = MemoryStore("layout-v2")
-    timelines = TimelineStore(store, LAYOUT, SystemClock())
-    requested = Instant(T, Action.COMMIT, State.REQUESTED)
-    try:
-        with pytest.raises(UnsupportedTableError, match="read, not written"):
-            timelines.create_requested(T, Action.COMMIT)
-        store.put(LAYOUT.path(requested), b"")
-        with pytest.raises(UnsupportedTableError, match="read, not written"):
-            timelines.to_inflight(requested)
-        assert [info.path for info in store.list()] == [LAYOUT.path(requested)]
-    finally:
-        MemoryStore.forget("layout-v2")
+@pytest.fixture
+def timelines() -> Iterator[TimelineStore]:
+    yield TimelineStore(MemoryStore("layout-v2"), LAYOUT, SystemClock())
+    MemoryStore.forget("layout-v2")
+
+
+def test_an_instant_completes_at_the_time_it_is_given(timelines: TimelineStore) -> None:
+    requested = timelines.create_requested(T, Action.CLUSTERING, b"plan")
+    inflight = timelines.to_inflight(requested)
+    with pytest.raises(ConfigError, match="no completion time is known"):
+        timelines.complete(inflight, b"{}")
+    completed = timelines.complete(inflight, b"", at=C)
+    assert completed == Instant(T, Action.REPLACECOMMIT, State.COMPLETED, C)
+    assert timelines.load().instants == (completed,)
+    assert timelines.read_commit(completed) == CommitMetadata()
+    assert timelines.store.head(f"{LAYOUT.directory}/{T}_{C}.replacecommit") is not None
+
+
+def test_a_completed_instant_is_removed_without_its_time_being_known(
+    timelines: TimelineStore,
+) -> None:
+    for time in (T, InstantTime("20250922140627999")):
+        inflight = timelines.to_inflight(timelines.create_requested(time, Action.COMMIT))
+        timelines.complete(inflight, b"", at=C)
+    timelines.remove(Instant(T, Action.COMMIT, State.COMPLETED))
+    first, second = timelines.load()
+    assert (first.time, first.state) == (T, State.INFLIGHT)
+    assert second.is_completed
+    timelines.remove(Instant(T, Action.COMMIT, State.COMPLETED))
 
 
 def test_commit_metadata_reads_back_as_it_was_written() -> None:

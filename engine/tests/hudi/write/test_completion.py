@@ -46,7 +46,8 @@ def lease(hoodie: HoodieTable) -> Iterator[Lease]:
 def complete(hoodie: HoodieTable, lease: Lease, heartbeat: Heartbeat) -> Instant:
     requested = hoodie.timelines.create_requested(hoodie.next_time(), Action.COMMIT, b"")
     pending = hoodie.timelines.to_inflight(requested, b"")
-    InstantCompletion(hoodie, heartbeat).complete(pending, b"{}", lease)
+    completion = InstantCompletion(hoodie, heartbeat)
+    completion.complete(pending, completion.completed_now(pending, hoodie.timeline()), b"{}", lease)
     return pending
 
 

@@ -126,7 +126,7 @@ def test_an_append_goes_on_top_of_a_pending_compaction(begun: bool) -> None:
     plan = BucketPlan((UpdateBucket(0, "p", "a-0", T1, updates=1),))
     target = choose_targets(plan, shown, MOR)[0]
     assert isinstance(target, AppendTarget)
-    assert target.log_instant == PENDING
+    assert target.slice_instant == PENDING
     assert target.file_slice.base_instant == T1
 
 

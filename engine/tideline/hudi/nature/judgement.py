@@ -35,9 +35,7 @@ from tideline.settings.setting import Danger
 HUDI_INDEX_TYPE = "hoodie.index.type"
 ZONE_PLACES = "an option, a property of the table (tideline declare), or timezone of the LakeTable"
 _WITH_HUDI = "leave it to the engine that writes the table"
-_KEEPS_VERSION = (
-    "writers of Hudi 1.x with hoodie.write.auto.upgrade=false leave a table of version 6 as it is"
-)
+_UPGRADED = "upgrade it to version 6 first, by a write of Hudi 0.14 or 0.15"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ def _unreadable(_: Permission, facts: Facts) -> Refusal | None:
 def _not_changed(permission: Permission, facts: Facts) -> Refusal | None:
     if not permission.changes_table:
         return None
-    return _refused(facts.config.check_writable, remedy=f"{_WITH_HUDI}; {_KEEPS_VERSION}")
+    return _refused(facts.config.check_writable, remedy=_UPGRADED)
 
 
 def _unmerged(permission: Permission, facts: Facts) -> Refusal | None:

@@ -25,7 +25,7 @@ Source: Hudi's BaseRollbackActionExecutor, HoodieTable.rollbackInflightInstant.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,6 +42,7 @@ from tideline.hudi.recovery.undo import (
 )
 from tideline.hudi.table.file_group import BaseFile, LogFile
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.layout.table_layout import RollbackForm
 from tideline.hudi.table.markers import Marker, MarkerKind, delete_markers, list_markers
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -166,8 +167,14 @@ def plan_instant_rollback(
             by_listing=True,
             metadata=_metadata_of(table, instant),
             restores=restores,
+            form=table.layout.rollback,
         )
-    return plan_rollback(instant, markers=markers, files=_marked_logs(table, markers))
+    return plan_rollback(
+        instant,
+        markers=markers,
+        files=_marked_logs(table, markers),
+        form=table.layout.rollback,
+    )
 
 
 def remove_files_of(table: HoodieTable, time: InstantTime) -> tuple[str, ...]:
@@ -179,16 +186,10 @@ def remove_files_of(table: HoodieTable, time: InstantTime) -> tuple[str, ...]:
     """
     instant = Instant(time, Action.DELTACOMMIT, State.INFLIGHT)
     files = _list_data_files(table)
-    mine = frozenset({str(time)})
-    appended = (
-        Marker(file.partition, file.name, MarkerKind.APPEND)
-        for file in files
-        if isinstance(file, LogFile)
-        and file.instant < time
-        and instants_in_log(table.store, file) == mine
-    )
+    form = table.layout.rollback
+    appended = _appended_logs(table, files, time) if form is RollbackForm.COMMAND_BLOCKS else ()
     markers = (*list_markers(table.store, str(time)), *appended)
-    plan = plan_rollback(instant, markers=markers, files=files, by_listing=True)
+    plan = plan_rollback(instant, markers=markers, files=files, by_listing=True, form=form)
     undo_files(table, plan, table.timeline().newest_time() or time)
     _remove_markers(table, plan)
     return plan.deleted_paths
@@ -202,7 +203,12 @@ def undo_marked_files(table: HoodieTable, time: InstantTime) -> None:
     """
     markers = list_markers(table.store, time)
     instant = Instant(time, Action.DELTACOMMIT, State.INFLIGHT)
-    plan = plan_rollback(instant, markers=markers, files=_marked_logs(table, markers))
+    plan = plan_rollback(
+        instant,
+        markers=markers,
+        files=_marked_logs(table, markers),
+        form=table.layout.rollback,
+    )
     undo_files(table, plan, table.timeline().newest_time() or time)
     _remove_markers(table, plan)
 
@@ -225,7 +231,7 @@ def _roll_back(
     timeline = table.timeline()
     if timeline.find(instant.time) is None or _is_completed(timeline, instant.time):
         return None
-    time = table.next_time(timeline)
+    time = table.reserve_time(timeline)
     body = encode_container("HoodieRollbackPlan", plan.to_avro(table.hadoop_uri))
     requested = timelines.create_requested(time, Action.ROLLBACK, body)
     return _perform(table, requested, plan, keeps_plan=keeps_plan, is_alive=is_alive)
@@ -286,7 +292,7 @@ def _perform(
     elapsed_ms = table.clock.now_ms() - started_ms
     started = table.zone.instant_at(started_ms)
     record = undone.to_avro(table.hadoop_uri, started=started, elapsed_ms=elapsed_ms)
-    timelines.complete(inflight, encode_container("HoodieRollbackMetadata", record))
+    table.complete(inflight, encode_container("HoodieRollbackMetadata", record))
     marked, late = _undo_late_files(table, undone, rollback.time)
     for partition in {*plan.paths, *(item.group.partition for item in plan.log_rollbacks)}:
         remove_unfinished(table.store, partition)
@@ -305,10 +311,12 @@ def remove_pending_states(table: HoodieTable, instant: Instant) -> None:
 
     A completed compaction has another action than a pending one.
     """
-    pending = {Action.COMMIT: Action.COMPACTION, Action.DELTACOMMIT: Action.LOGCOMPACTION}
-    actions = [instant.action]
-    if instant.action in pending:
-        actions.append(pending[instant.action])
+    pending = {
+        Action.COMMIT: Action.COMPACTION,
+        Action.DELTACOMMIT: Action.LOGCOMPACTION,
+        Action.REPLACECOMMIT: table.layout.timeline.clustering,
+    }
+    actions = dict.fromkeys((instant.action, pending.get(instant.action, instant.action)))
     for state in (State.INFLIGHT, State.REQUESTED):
         for action in actions:
             table.timelines.remove(Instant(instant.time, action, state))
@@ -325,7 +333,7 @@ def _undo_late_files(
     failed = Instant(plan.instant, plan.action, State.INFLIGHT)
     markers = list_markers(table.store, plan.instant)
     logs = [log for log in _marked_logs(table, markers) if log.path not in undone.command_logs]
-    now = plan_rollback(failed, markers=markers, files=logs)
+    now = plan_rollback(failed, markers=markers, files=logs, form=table.layout.rollback)
     known = {path for item in plan.log_rollbacks for path in item.log_files}
     late = replace(
         now,
@@ -344,6 +352,16 @@ def _remove_markers(table: HoodieTable, plan: RollbackPlan) -> None:
 
 def _without(paths: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(path for path in paths if path not in known)
+
+
+def _appended_logs(
+    table: HoodieTable, files: Iterable[BaseFile | LogFile], time: InstantTime
+) -> Iterator[Marker]:
+    """What markers would say of log files in slices of others that hold blocks of `time` alone."""
+    older = (file for file in files if isinstance(file, LogFile) and file.instant < time)
+    for file in older:
+        if instants_in_log(table.store, file) == frozenset({str(time)}):
+            yield Marker(file.partition, file.name, MarkerKind.APPEND)
 
 
 def _list_data_files(table: HoodieTable) -> tuple[BaseFile | LogFile, ...]:
@@ -375,7 +393,7 @@ def _metadata_of(table: HoodieTable, instant: Instant) -> CommitMetadata | None:
         return None
     if is_plan:
         return _planned_appends(decode_container(body, path=path))
-    return CommitMetadata.decode(body, path=path) if body else None
+    return table.timelines.layout.decode_commit(body, instant) if body else None
 
 
 def _planned_appends(plan: Mapping[str, Any]) -> CommitMetadata:
@@ -394,14 +412,17 @@ def _is_completed(timeline: ActiveTimeline, time: InstantTime) -> bool:
 
 
 def _is_service(table: HoodieTable, instant: Instant, *, gives_up_unreadable: bool = False) -> bool:
-    """A pending replacecommit is a service when its requested plan is a clustering plan.
+    """A pending replacecommit, or clustering, is a service when its plan is a clustering plan.
+
+    An upgrade by Hudi makes clusterings of all pending replacecommits.
 
     Raises CorruptTableError when that cannot be determined. With `gives_up_unreadable` a clustering
     or a log compaction whose plan cannot be read is none; the plan of a compaction is never given
     up, since rows have been appended on top of it.
     """
     may_be_given_up = gives_up_unreadable and instant.action is Action.LOGCOMPACTION
-    if instant.action is not Action.REPLACECOMMIT and not may_be_given_up:
+    replaces = instant.action in (Action.REPLACECOMMIT, Action.CLUSTERING)
+    if not replaces and not may_be_given_up:
         return instant.action not in (Action.COMMIT, Action.DELTACOMMIT)
     try:
         plan = table.timelines.read_record(instant.in_state(State.REQUESTED))

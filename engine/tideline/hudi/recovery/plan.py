@@ -10,6 +10,8 @@
    says it appended to. A completed instant, which only a restore undoes, is planned like this too.
 4. Log files of a slice that the instant itself began are deleted. All others stay, and the slice
    gets a command block that makes readers skip the instant's blocks; one too many does no harm.
+5. Where log files are named after the instant that wrote them, they are deleted like base files:
+   what markers, or names in a listing, say is everything, and metadata is not asked.
 
 Source: Hudi's MarkerBasedRollbackStrategy and ListingBasedRollbackStrategy.
 """
@@ -24,6 +26,7 @@ from tideline.errors import CorruptTableError
 from tideline.formats.bounded import parser
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
+from tideline.hudi.table.layout.table_layout import RollbackForm
 from tideline.hudi.table.markers import Marker, MarkerKind
 from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata
 from tideline.hudi.timeline.instant import Action, Instant
@@ -36,7 +39,15 @@ UNKNOWN_SIZE = -1
 Slice = tuple[FileGroupId, InstantTime]
 """A file group, and the instant in the names of the log files meant."""
 
-_MAY_FAIL = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.LOGCOMPACTION)
+_MAY_FAIL = frozenset(
+    {
+        Action.COMMIT,
+        Action.DELTACOMMIT,
+        Action.REPLACECOMMIT,
+        Action.CLUSTERING,
+        Action.LOGCOMPACTION,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,25 +137,28 @@ def plan_rollback(
     by_listing: bool = False,
     metadata: CommitMetadata | None = None,
     restores: bool = False,
+    form: RollbackForm = RollbackForm.COMMAND_BLOCKS,
 ) -> RollbackPlan:
     """Plan undoing `instant` from its markers and from `files`, which were listed.
 
+    `form` is that of the table's layout.
     `files` holds at least the log files in the partitions of APPEND markers. `by_listing` says that
     they are those of the whole table, so that everything the instant wrote is among them;
     `metadata` is then the instant's commit metadata or the workload profile of an inflight one.
     `restores`: the table goes back to before `instant`, so that all that was built on it goes too.
     Raises CorruptTableError for a marker that names no data file, or one of another instant.
     """
-    building = _PlanInProgress(instant, tuple(files))
+    appends = form is RollbackForm.COMMAND_BLOCKS
+    building = _PlanInProgress(instant, tuple(files), appends)
     for marker in markers:
         building.add_marker(marker)
     if by_listing:
         # On top of what a pending compaction writes, later writers have appended already.
-        keeps_logs = instant.action is Action.COMPACTION and not restores
+        keeps_logs = appends and instant.action is Action.COMPACTION and not restores
         for file in building.files:
             if file.instant == instant.time and not (keeps_logs and _is_appended(file)):
                 building.doom(file.partition, file.path)
-        if instant.action in (Action.DELTACOMMIT, Action.LOGCOMPACTION):
+        if appends and instant.action in (Action.DELTACOMMIT, Action.LOGCOMPACTION):
             building.add_appended(metadata or CommitMetadata())
     return building.finish()
 
@@ -172,6 +186,8 @@ class _PlanInProgress:
 
     instant: Instant
     files: tuple[BaseFile | LogFile, ...]
+    appends: bool
+    """Whether writers append to slices of others."""
     paths: dict[str, set[str]] = field(default_factory=dict)
     appended: dict[Slice, set[str]] = field(default_factory=dict)
     """Per slice the log files known to be the instant's."""
@@ -187,7 +203,7 @@ class _PlanInProgress:
         self.paths.setdefault(partition, set()).add(path)
 
     def add_marker(self, marker: Marker) -> None:
-        if marker.kind is not MarkerKind.APPEND:
+        if marker.kind is not MarkerKind.APPEND or not self.appends:
             file = parse_data_file(marker.partition, marker.file_name, 0)
             if file is None or file.instant != self.instant.time:
                 raise self._foreign(marker)

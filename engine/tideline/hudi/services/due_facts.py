@@ -87,10 +87,10 @@ def completion_times(
 ) -> Mapping[InstantTime, InstantTime]:
     """When active commits completed: in layout 1 the store's time stamp of the completed object.
 
-    In digits of the zone, as instants are. Source: Hudi's InstantGeneratorV1.
+    In digits of the zone, as instants are. Source: Hudi's InstantGeneratorV1, InstantGeneratorV2.
     """
     return {
-        instant.time: zone.instant_at(made_ms)
+        instant.time: instant.completion_time or zone.instant_at(made_ms)
         for instant, made_ms in timeline.made_ms.items()
         if instant.is_completed and instant.action in COMMIT_ACTIONS
     }

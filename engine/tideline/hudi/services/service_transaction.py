@@ -179,8 +179,10 @@ class ServiceTransaction:
             )
             leftovers = delete_unreported_files(self.table.store, self.instant, stats)
             disable_metadata_table(self.table)
-            self._committed = ServiceCommit(self._pending.completed, metadata, leftovers)
-            self._pending.complete(metadata.encode(), lease)
+            completed = self._pending.completed_now(timeline)
+            self._committed = ServiceCommit(completed, metadata, leftovers)
+            body = self.table.timelines.layout.encode_commit(metadata)
+            self._pending.complete(completed, body, lease)
         self._pending.tidy_up()
         return self._committed
 

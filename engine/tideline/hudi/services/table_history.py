@@ -42,7 +42,8 @@ def partitions_left_over(
         record, _ = requested_plan(table, Instant(completed.time, action, State.REQUESTED))
     except (CorruptTableError, ObjectNotFoundError):
         return None
-    plan = record.get("clusteringPlan") if action is Action.REPLACECOMMIT else record
+    is_clustering = action in (Action.REPLACECOMMIT, Action.CLUSTERING)
+    plan = record.get("clusteringPlan") if is_clustering else record
     if plan is None:
         return None
     return tuple(plan.get("missingSchedulePartitions") or ())

@@ -2,8 +2,8 @@
 
 A table is that one object; every other one comes with the first commit. Two creators race for it
 and exactly one wins. Dying before the write leaves nothing, dying after it an empty table.
-The properties are those Hudi 0.14 writes for version 6, which 1.x reads as well: the key generator
-as a class, the merge mode as a payload class.
+The properties are those that Hudi writes for the table's version: of version 6 those of 0.14, which
+1.x reads as well, with the key generator as a class and the merge mode as a payload class.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tideline.hudi.table.avro_schema import COLUMN_NAMES, is_column_name
 from tideline.hudi.table.java_properties import format_properties
 from tideline.hudi.table.kept_settings import own_names, stored_name
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION, layout_of_new
+from tideline.hudi.table.layout.table_layout import PropertyRules
 from tideline.hudi.table.names import column_names
 from tideline.hudi.table.properties import has_table_metadata, table_checksum
 from tideline.hudi.table.schema import arrow_to_avro, is_meta_column, record_name, stored_schema
@@ -31,6 +32,7 @@ from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import (
     PAYLOAD_OF_MODE,
     PROPERTIES_PATH,
+    STRATEGY_OF_MODE,
     KeyGeneratorKind,
     MergeMode,
     TableConfig,
@@ -116,16 +118,17 @@ def table_properties(definition: TableDefinition) -> dict[str, str]:
     mode = definition.merge_mode or (
         MergeMode.EVENT_TIME_ORDERING if definition.ordering else MergeMode.COMMIT_TIME_ORDERING
     )
+    rules = layout_of_new(definition.table_version).properties
     properties = {
         keys.NAME: definition.name,
         keys.DATABASE_NAME: given.get(keys.DATABASE_NAME, ""),
         keys.TYPE: definition.table_type.value,
-        **layout_of_new(definition.table_version).properties.created,
+        **rules.created,
         keys.TIMELINE_TIMEZONE: _timeline_timezone(definition),
         keys.BASE_FILE_FORMAT: "PARQUET",
         keys.RECORD_KEY_FIELDS: ",".join(definition.record_key),
-        keys.KEY_GENERATOR_CLASS: kind.class_name,
-        keys.PAYLOAD_CLASS: PAYLOAD_OF_MODE[mode],
+        **_key_generator(rules, kind),
+        **_merging(rules, mode),
         keys.POPULATE_META_FIELDS: "true",
         keys.CDC_ENABLED: "false",
         keys.DROP_PARTITION_COLUMNS: "false",
@@ -140,7 +143,7 @@ def table_properties(definition: TableDefinition) -> dict[str, str]:
     if definition.partition_by:
         properties[keys.PARTITION_FIELDS] = ",".join(definition.partition_by)
     if definition.ordering:
-        properties[keys.PRECOMBINE_FIELD] = ",".join(definition.ordering)
+        properties[rules.ordering] = ",".join(definition.ordering)
     if definition.schema is not None:
         properties[keys.CREATE_SCHEMA] = _schema_json(definition)
     properties |= _extra_properties(definition, given)
@@ -148,6 +151,23 @@ def table_properties(definition: TableDefinition) -> dict[str, str]:
     _check_key_generator(kind, definition, properties)
     properties[keys.CHECKSUM] = table_checksum(properties)
     return properties
+
+
+def _key_generator(rules: PropertyRules, kind: KeyGeneratorKind) -> dict[str, str]:
+    if rules.has_key_generator_type:
+        return {keys.KEY_GENERATOR_TYPE: kind.value}
+    return {keys.KEY_GENERATOR_CLASS: kind.class_name}
+
+
+def _merging(rules: PropertyRules, mode: MergeMode) -> dict[str, str]:
+    said = {}
+    if rules.has_merge_mode:
+        said[keys.MERGE_MODE] = mode.value
+    if rules.has_payload:
+        said[keys.PAYLOAD_CLASS] = PAYLOAD_OF_MODE[mode]
+    if rules.has_merge_mode and rules.has_payload:
+        said[keys.MERGE_STRATEGY_ID] = STRATEGY_OF_MODE[mode]
+    return said
 
 
 def _exists(store: ObjectStore) -> TableExistsError:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import ConfigError, ObjectNotFoundError
+from tideline.errors import ConfigError, ConflictError, ObjectNotFoundError
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, Listing, parse_data_file
 from tideline.hudi.table.folder_listing import FolderListing
@@ -51,6 +51,10 @@ if TYPE_CHECKING:
 # Up to here one request per partition is cheaper than listing the whole table.
 _PARTITION_LISTINGS_MAX = 32
 
+CLOCK_SKEW_S_MAX = 0.2
+"""How far clocks of writers may differ (Hudi's default of maxExpectedClockSkew)."""
+ONE_CLOCK_WAIT_S = 0.001
+"""What is waited where all writers read one clock."""
 _NOTED_GROUPS_MAX = 1000
 _CLUSTER = "CLUSTER"
 
@@ -210,6 +214,40 @@ class HoodieTable:
         """
         timeline = self.timeline() if timeline is None else timeline
         return self.zone.next_time(self.clock.now_ms(), timeline.newest_time())
+
+    def reserve_time(self, timeline: ActiveTimeline | None = None) -> InstantTime:
+        """The same for this process alone, for a new instant or the completion of one.
+
+        Call under the table lock. Where completion times decide what readers see, it is waited
+        until the clocks of other writers, which take the lock after us, have passed it as well
+        (Hudi: SkewAdjustingTimeGenerator).
+        """
+        time = self.next_time(timeline)
+        if self.layout.timeline.has_completion_times:
+            is_local = self.store.local_path("") is not None
+            self.clock.sleep(ONE_CLOCK_WAIT_S if is_local else CLOCK_SKEW_S_MAX)
+        return time
+
+    def completed_now(self, pending: Instant, timeline: ActiveTimeline | None = None) -> Instant:
+        """`pending` as it completes now, with a time reserved where the layout has such.
+
+        Call under the table lock. Raises ConflictError when it is completed already.
+        """
+        if not self.layout.timeline.has_completion_times:
+            return pending.in_state(State.COMPLETED)
+        timeline = self.timeline() if timeline is None else timeline
+        completed = pending.in_state(State.COMPLETED, self.reserve_time(timeline))
+        if any((one.time, one.action) == (completed.time, completed.action)
+               for one in timeline.completed()):  # fmt: skip
+            raise ConflictError(
+                "another process already completed this instant", table=self.uri, instant=pending
+            )
+        return completed
+
+    def complete(self, pending: Instant, body: bytes) -> Instant:
+        """Make an inflight instant visible, under the table lock; see `TimelineStore.complete`."""
+        completed = self.completed_now(pending)
+        return self.timelines.complete(pending, body, at=completed.completion_time)
 
     @property
     def _declared_zone(self) -> TimelineZone | None:

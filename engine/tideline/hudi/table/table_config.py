@@ -155,10 +155,11 @@ PAYLOAD_OF_MODE = {
 _MODE_OF_PAYLOAD = {payload: mode for mode, payload in PAYLOAD_OF_MODE.items()} | {
     "org.apache.hudi.common.model.EventTimeAvroPayload": MergeMode.EVENT_TIME_ORDERING
 }
-_MODE_OF_STRATEGY = {
-    "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": MergeMode.EVENT_TIME_ORDERING,
-    "ce9acb64-bde0-424c-9b91-f6ebba25356d": MergeMode.COMMIT_TIME_ORDERING,
+STRATEGY_OF_MODE = {
+    MergeMode.EVENT_TIME_ORDERING: "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
+    MergeMode.COMMIT_TIME_ORDERING: "ce9acb64-bde0-424c-9b91-f6ebba25356d",
 }
+_MODE_OF_STRATEGY = {strategy: mode for mode, strategy in STRATEGY_OF_MODE.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,8 +393,7 @@ class TableConfig:
         layout = self.layout
         if not layout.is_written:
             raise self._unsupported(
-                f"a table of version {layout.table_version} is read, but not changed: Tideline "
-                f"writes tables of version {TABLE_VERSION}",
+                f"a table of version {layout.table_version} is read, but not changed",
                 str(layout.table_version),
             )
 

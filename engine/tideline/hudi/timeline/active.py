@@ -219,25 +219,33 @@ class TimelineStore:
             self._require(instant.in_state(State.REQUESTED))
         return self._create(instant.in_state(State.INFLIGHT), body, token)
 
-    def complete(self, instant: Instant, body: bytes, token: str | None = None) -> Instant:
+    def complete(
+        self,
+        instant: Instant,
+        body: bytes,
+        token: str | None = None,
+        *,
+        at: InstantTime | None = None,
+    ) -> Instant:
         """Make an inflight instant visible; the returned one has its completed action.
 
-        Raises ConflictError when the inflight object is gone (rolled back by another process) or
-        another process completed it. Dying before leaves it inflight and invisible. Dying after
-        leaves it complete: all that is lost is tidying up (markers, heartbeat), which a later
-        writer does.
+        `at` is the completion time, in layouts that have them, and reserved for it under the table
+        lock: in those a second process would complete it under another name. Raises ConflictError
+        when the inflight object is gone (rolled back by another process) or another process
+        completed it. Dying before leaves it inflight and invisible. Dying after leaves it complete:
+        all that is lost is tidying up (markers, heartbeat), which a later writer does.
         """
         self.require_inflight(instant)
-        return self.publish(instant, body, token)
+        return self.publish(instant.in_state(State.COMPLETED, at), body, token)
 
     def require_inflight(self, instant: Instant) -> None:
         """The first half of `complete`: ConflictError when the inflight object is gone. Sends
         nothing that could make the instant visible."""
         self._require(instant.in_state(State.INFLIGHT))
 
-    def publish(self, instant: Instant, body: bytes, token: str | None = None) -> Instant:
+    def publish(self, completed: Instant, body: bytes, token: str | None = None) -> Instant:
         """The second half of `complete`: the conditional create. Raises as `complete` does."""
-        return self._create(instant.in_state(State.COMPLETED), body, token)
+        return self._create(completed, body, token)
 
     def read(self, instant: Instant) -> bytes:
         """The body of the instant's object. Raises ObjectNotFoundError when it has none."""
@@ -263,8 +271,7 @@ class TimelineStore:
 
     @contextmanager
     def naming(self, instant: Instant) -> Iterator[None]:
-        """Within, a CorruptTableError about the instant's object names table and instant as well.
-        Within, a CorruptTableError about the instant's object names table and instant as well."""
+        """Within, a CorruptTableError about the instant's object names table and instant, too."""
         try:
             yield
         except CorruptTableError as error:
@@ -277,13 +284,28 @@ class TimelineStore:
             ) from error
 
     def remove(self, instant: Instant) -> None:
-        """Delete the instant's object in this one state; nothing happens when it is gone."""
-        path = self.path(instant)
-        DeleteScope(self.store, "the timeline", control=(path,)).remove(path)
+        """Delete the instant's object in this one state; nothing happens when it is gone.
+
+        A completed instant whose completion time is not given is looked for in a listing.
+        """
+        for found in self._named(instant):
+            path = self.path(found)
+            DeleteScope(self.store, "the timeline", control=(path,)).remove(path)
 
     def path(self, instant: Instant) -> str:
         """Where the instant's object is, relative to the table base."""
         return self.layout.path(instant)
+
+    def _named(self, instant: Instant) -> tuple[Instant, ...]:
+        """The instants meant that have a name of their own."""
+        needs_time = instant.is_completed and self.layout.has_completion_times
+        if not needs_time or instant.completion_time is not None:
+            return (instant,)
+        return tuple(
+            one
+            for one in self.load().completed()
+            if (one.time, one.action) == (instant.time, instant.action)
+        )
 
     def _create(self, instant: Instant, body: bytes, token: str | None) -> Instant:
         if not self.layout.is_written:

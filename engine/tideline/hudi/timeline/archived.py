@@ -13,7 +13,7 @@ Source: Hudi's ArchivedTimelineV1, ArchivedTimelineLoaderV1, MetadataConversionU
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,15 +42,35 @@ class ArchiveFile:
 
 @dataclass(frozen=True, slots=True)
 class ArchivePosition:
-    """Up to where a reader has read the archive: the newest file and its size then."""
+    """Up to where a reader has read the archive: the newest file and its size then.
+
+    Where later files may hold earlier instants, `paths` are all files that were read.
+    """
 
     number: int = 0
     size_bytes: int = 0
+    paths: frozenset[str] = frozenset()
 
     def covers(self, file: ArchiveFile) -> bool:
         """Whether the file was read already; some engines append to their newest file."""
+        if self.paths:
+            return file.path in self.paths
         known = (self.number, self.size_bytes)
         return file.number < self.number or (file.number, file.size_bytes) == known
+
+    def to_json(self) -> dict[str, Any]:
+        """What is remembered of it."""
+        found = {"archive_number": self.number, "archive_size_bytes": self.size_bytes}
+        return found | ({"archive_paths": sorted(self.paths)} if self.paths else {})
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> ArchivePosition:
+        """Raises KeyError, TypeError and ValueError for what `to_json` did not write."""
+        return cls(
+            int(content["archive_number"]),
+            int(content["archive_size_bytes"]),
+            frozenset(map(str, content.get("archive_paths") or ())),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +139,11 @@ class ArchivedTimeline:
                 reverse=True,
             )
         )
+
+    def position(self, files: Sequence[ArchiveFile]) -> ArchivePosition:
+        """Of a reader that has read these files, newest first."""
+        newest = files[0]
+        return ArchivePosition(newest.number, newest.size_bytes)
 
     def path(self, number: int) -> str:
         """Where the archive file of this number is written."""

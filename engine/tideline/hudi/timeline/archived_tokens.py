@@ -65,7 +65,7 @@ def read_archived_tokens(
     now = ArchivedTokens(
         dict(newest_first[:tokens_max]),
         known.has_dropped or len(newest_first) > tokens_max,
-        ArchivePosition(files[0].number, files[0].size_bytes),
+        archived.position(files),
     )
     if remembers:
         archived.store.put(TOKENS_PATH, _encode(now))
@@ -74,8 +74,7 @@ def read_archived_tokens(
 
 def _encode(tokens: ArchivedTokens) -> bytes:
     content = {
-        "archive_number": tokens.position.number,
-        "archive_size_bytes": tokens.position.size_bytes,
+        **tokens.position.to_json(),
         "has_dropped": tokens.has_dropped,
         "tokens": {token: str(time) for token, time in tokens.instants.items()},
     }
@@ -88,7 +87,7 @@ def _load(archived: ArchivedTimeline) -> ArchivedTokens:
         return ArchivedTokens(
             {str(token): InstantTime(str(time)) for token, time in content["tokens"].items()},
             bool(content["has_dropped"]),
-            ArchivePosition(int(content["archive_number"]), int(content["archive_size_bytes"])),
+            ArchivePosition.from_json(content),
         )
     except (ObjectNotFoundError, CorruptTableError, UnsupportedTableError, *PARSER_FAULTS):
         # It only repeats the archive, which is then read again.

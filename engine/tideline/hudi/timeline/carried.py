@@ -57,10 +57,8 @@ def read_carried(
     for file in newer:
         _gather(archived, file, found)
     if newer and remembers:
-        newest = files[0]
         content = {
-            "archive_number": newest.number,
-            "archive_size_bytes": newest.size_bytes,
+            **archived.position(files).to_json(),
             "found": {key: list(value) for key, value in found.items()},
         }
         archived.store.put(REMEMBERED_PATH, json.dumps(content).encode())
@@ -86,10 +84,7 @@ def _load(archived: ArchivedTimeline) -> _Remembered:
         found = {
             str(key): (str(time), str(value)) for key, (time, value) in content["found"].items()
         }
-        position = ArchivePosition(
-            int(content["archive_number"]), int(content["archive_size_bytes"])
-        )
-        return _Remembered(position, found)
+        return _Remembered(ArchivePosition.from_json(content), found)
     except (ObjectNotFoundError, CorruptTableError, UnsupportedTableError, *PARSER_FAULTS):
         # It only repeats the archive, which is then read again.
         return _Remembered()

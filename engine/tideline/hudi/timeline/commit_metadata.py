@@ -35,7 +35,9 @@ class WriteStat:
     """What was written to one file (Hudi: HoodieWriteStat, HoodieDeltaWriteStat).
 
     Names, order and defaults are Hudi's. `path` is relative to the table base. `log_version` being
-    set makes it the stat of a log file, which then also has the fields after it.
+    set makes it the stat of a log file, which then also has the fields up to `log_files`.
+    `prev_base_file`, the name of the base file that was rewritten, is only written: what others
+    wrote there stays in `unrecognised`.
     """
 
     file_id: str | None = None
@@ -65,6 +67,7 @@ class WriteStat:
     log_offset: int = 0
     base_file: str | None = None
     log_files: tuple[str, ...] = ()
+    prev_base_file: str | None = None
     unrecognised: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json_object(self) -> dict[str, Any]:
@@ -78,8 +81,9 @@ class WriteStat:
         What a base file's stat does not say is null there, and what only Hudi 1.x says is as it was
         read. Other keys without a field in Hudi's schema are left out.
         """
+        said = {**self.unrecognised, **self._values()}
         return self._values() | {
-            key: self.unrecognised.get(key, default) for key, default in _ONLY_IN_RECORDS.items()
+            key: said.get(key, default) for key, default in _ONLY_IN_RECORDS.items()
         }
 
     @classmethod
@@ -105,6 +109,8 @@ class WriteStat:
         if self.log_version is not None:
             values |= {key: getattr(self, name) for name, key in _LOG_KEYS.items()}
             values["logFiles"] = list(self.log_files)
+        if self.prev_base_file is not None:
+            values["prevBaseFile"] = self.prev_base_file
         return values
 
 
@@ -301,7 +307,9 @@ def _camel_case(name: str) -> str:
 
 _TIMES = {item.name: _camel_case(item.name) for item in fields(RuntimeStats)}
 _KEYS = {
-    item.name: _camel_case(item.name) for item in fields(WriteStat) if item.name != "unrecognised"
+    item.name: _camel_case(item.name)
+    for item in fields(WriteStat)
+    if item.name not in ("unrecognised", "prev_base_file")
 }
 _KNOWN = frozenset(_KEYS.values())
 # What Hudi 0.14 writes for an empty Option in the stats of a log file.

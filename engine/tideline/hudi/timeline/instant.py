@@ -101,10 +101,13 @@ class Instant:
         """
         return (self.completion_time or self.time) if self.is_completed else None
 
-    def in_state(self, state: State) -> Instant:
-        """The same instant in another state; a completed one has its completed action."""
+    def in_state(self, state: State, at: InstantTime | None = None) -> Instant:
+        """The same instant in another state; a completed one has its completed action.
+
+        `at` is when it completed, in layouts that say so.
+        """
         action = self.action.when_completed if state is State.COMPLETED else self.action
-        return Instant(self.time, action, state)
+        return Instant(self.time, action, state, at)
 
     def __str__(self) -> str:
         return f"{self.time}.{self.action}.{self.state.value.lower()}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
-from tideline.hudi.timeline.instant import Instant
+from tideline.hudi.timeline.instant import Action, Instant
 
 
 class TimelineLayout(Protocol):
@@ -28,6 +28,11 @@ class TimelineLayout(Protocol):
     @property
     def has_completion_times(self) -> bool:
         """Whether names of completed instants say when these completed."""
+        ...
+
+    @property
+    def clustering(self) -> Action:
+        """The action of a clustering that is pending."""
         ...
 
     @property

@@ -12,19 +12,23 @@ and so on with the plain action word; clustering is a replacecommit in all three
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tideline.errors import ConfigError
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 
 
+@dataclass(frozen=True, slots=True)
 class LayoutV1:
-    """The codec of layout 1. Use the one value `LAYOUT_V1`."""
+    """The codec of layout 1: `LAYOUT_V1`, and `READ_ONLY_V1` for tables that are only read."""
 
-    version = 1
-    is_written = True
-    has_completion_times = False
-    directory = ".hoodie"
+    is_written: bool = True
+    version: int = 1
+    has_completion_times: bool = False
+    clustering: Action = Action.REPLACECOMMIT
+    directory: str = ".hoodie"
 
     def parse(self, file_name: str) -> Instant | None:
         """The instant a file in `.hoodie` stands for, None when it is no instant file."""
@@ -69,6 +73,7 @@ class LayoutV1:
 
 
 LAYOUT_V1 = LayoutV1()
+READ_ONLY_V1 = LayoutV1(is_written=False)
 
 
 def _action_in_files(instant: Instant) -> Action:

@@ -26,12 +26,13 @@ DEFAULT_DIRECTORY = ".hoodie/timeline"
 
 @dataclass(frozen=True, slots=True)
 class LayoutV2:
-    """The codec of layout 2. Nothing makes instants in it yet."""
+    """The codec of layout 2, in the folder that the table's properties name."""
 
     directory: str = DEFAULT_DIRECTORY
     version: int = 2
-    is_written: bool = False
+    is_written: bool = True
     has_completion_times: bool = True
+    clustering: Action = Action.CLUSTERING
 
     def parse(self, file_name: str) -> Instant | None:
         """The instant a file of the folder stands for, None when it is no instant file.

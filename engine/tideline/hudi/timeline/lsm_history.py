@@ -6,8 +6,8 @@ bytes that its file in the active timeline had. Compaction rewrites files into o
 level. As in layout 1 an instant may occur twice, and a file that is gone was rewritten by another
 process.
 
-Reads; archiving is not built. Source: Hudi's ArchivedTimelineV2, ArchivedTimelineLoaderV2,
-LSMTimeline.
+It is written by tideline.hudi.timeline.lsm_writer.
+Source: Hudi's ArchivedTimelineV2, ArchivedTimelineLoaderV2, LSMTimeline.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
+from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container
 from tideline.formats.bounded import faults_named, parse_json
 from tideline.hudi.timeline.archived import (
@@ -26,6 +26,7 @@ from tideline.hudi.timeline.archived import (
     ArchivedEntry,
     ArchivedTimeline,
     ArchiveFile,
+    ArchivePosition,
 )
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
@@ -34,10 +35,19 @@ from tideline.storage.object_store import ObjectStore
 
 DEFAULT_FOLDER = "timeline/history"
 
-_FILE_NAME = re.compile(r"([0-9]+)_([0-9]+)_[0-9]\.parquet")
+VERSION_FILE = "_version_"
+
+_FILE_NAME = re.compile(r"([0-9]+)_([0-9]+)_([0-9])\.parquet")
 _MANIFEST = re.compile(r"manifest_([0-9]+)")
 _ATTEMPTS = 3
-_VERSION_FILE = "_version_"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The data files that count from one version of the history on; the first has number 1."""
+
+    number: int = 0
+    files: tuple[ArchiveFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +73,38 @@ class LsmHistory(ArchivedTimeline):
 
         Raises CorruptTableError for a manifest that cannot be read.
         """
-        number = self._newest_manifest()
+        return tuple(sorted(self.manifest().files, reverse=True))
+
+    def manifest(self, number: int | None = None) -> Manifest:
+        """The manifest of this number, else the newest; one without files where there is none.
+
+        Raises CorruptTableError for one that cannot be read.
+        """
+        number = self._newest_manifest() if number is None else number
         if number is None:
-            return ()
-        path = f"{self.directory}/manifest_{number}"
+            return Manifest()
+        path = self.manifest_path(number)
         content = parse_json(self.store.get(path), path=path, what="manifest of the history")
         with faults_named("manifest of the archived timeline is not understood", path=path):
             found = [(str(one["fileName"]), int(one["fileLen"])) for one in content["files"]]
-        return tuple(sorted((self._file(*one, path) for one in found), reverse=True))
+        return Manifest(number, tuple(self.file(*one, named_by=path) for one in found))
+
+    def manifest_path(self, number: int) -> str:
+        """Where the manifest of this number is."""
+        return f"{self.directory}/manifest_{number}"
+
+    def data_path(self, first: InstantTime, last: InstantTime, level: int) -> str:
+        """Where a data file with instants from `first` to `last` is."""
+        return f"{self.directory}/{first}_{last}_{level}.parquet"
+
+    def position(self, files: Sequence[ArchiveFile]) -> ArchivePosition:
+        """All files: one that is written later may hold earlier instants."""
+        return ArchivePosition(paths=frozenset(file.path for file in files))
+
+    def body(self, file: ArchiveFile) -> bytes:
+        """The bytes of a data file. Raises UnsupportedTableError for one above the limits."""
+        admit(file.size_bytes, path=file.path, what="file of the archived timeline")
+        return self.store.get(file.path)
 
     def read(self, file: ArchiveFile) -> ArchiveContent:
         """All of one file. Raises ObjectNotFoundError when it was rewritten in between,
@@ -91,15 +125,6 @@ class LsmHistory(ArchivedTimeline):
                 return self._completions_around(time)
         return self._completions_around(time)
 
-    def path(self, number: int) -> str:
-        """Raises UnsupportedTableError: nothing is archived into a history here."""
-        raise UnsupportedTableError(
-            "the archived timeline of this table is read, not written",
-            table=self.store.uri,
-            path=self.directory,
-            value=number,
-        )
-
     def _completions_around(self, time: InstantTime) -> Mapping[InstantTime, InstantTime]:
         from tideline.formats.history_file import TIMES
 
@@ -117,20 +142,18 @@ class LsmHistory(ArchivedTimeline):
     def _files_around(self, time: InstantTime) -> Iterator[ArchiveFile]:
         """The files whose range of instants has `time` in it."""
         for file in self.files():
-            named = _FILE_NAME.fullmatch(file.path.rpartition("/")[2])
-            if named is not None and named[1] <= time.value <= named[2]:
+            first, last, _ = range_and_level(file)
+            if first <= time <= last:
                 yield file
 
     def _newest_manifest(self) -> int | None:
-        path = f"{self.directory}/{_VERSION_FILE}"
+        path = f"{self.directory}/{VERSION_FILE}"
         try:
             text = self.store.get(path).strip()
         except ObjectNotFoundError:
-            names = (
-                _MANIFEST.fullmatch(info.path.rpartition("/")[2])
-                for info in self.store.list_directory(self.directory).objects
-            )
-            return max((int(name[1]) for name in names if name is not None), default=None)
+            listed = self.store.list_directory(self.directory).objects
+            numbers = (manifest_number(info.path) for info in listed)
+            return max((number for number in numbers if number is not None), default=None)
         if not re.fullmatch(rb"[0-9]{1,18}", text):
             raise CorruptTableError(
                 "version of the archived timeline is not a number",
@@ -140,13 +163,14 @@ class LsmHistory(ArchivedTimeline):
             )
         return int(text)
 
-    def _file(self, name: str, size_bytes: int, manifest: str) -> ArchiveFile:
+    def file(self, name: str, size_bytes: int, *, named_by: str | None = None) -> ArchiveFile:
+        """The data file of this name. Raises CorruptTableError for any other name."""
         named = _FILE_NAME.fullmatch(name)
         if named is None:
             raise CorruptTableError(
                 "manifest of the archived timeline names a file of another kind",
                 table=self.store.uri,
-                path=manifest,
+                path=named_by,
                 value=name,
             )
         return ArchiveFile(int(named[2]), f"{self.directory}/{name}", size_bytes)
@@ -154,8 +178,20 @@ class LsmHistory(ArchivedTimeline):
     def _rows(self, file: ArchiveFile, columns: Sequence[str]) -> list[dict[str, Any]]:
         from tideline.formats.history_file import read_history_file
 
-        admit(file.size_bytes, path=file.path, what="file of the archived timeline")
-        return read_history_file(self.store.get(file.path), columns, path=file.path)
+        return read_history_file(self.body(file), columns, path=file.path)
+
+
+def manifest_number(path: str) -> int | None:
+    """The number of the manifest at `path`, None when it is none."""
+    named = _MANIFEST.fullmatch(path.rpartition("/")[2])
+    return None if named is None else int(named[1])
+
+
+def range_and_level(file: ArchiveFile) -> tuple[InstantTime, InstantTime, int]:
+    """The first and the last instant of a data file, and its level."""
+    named = _FILE_NAME.fullmatch(file.path.rpartition("/")[2])
+    assert named is not None, "files of a history are made from such names"
+    return InstantTime(named[1]), InstantTime(named[2]), int(named[3])
 
 
 def _instant(row: Mapping[str, Any], path: str) -> Instant:

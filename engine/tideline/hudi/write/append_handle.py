@@ -3,12 +3,16 @@
 1. Rows and deletes are separated; of several rows with one key the last counts.
 2. Rows become data blocks, cut where they are large; a file ends once it is large enough. Deletes
    come last, with the ordering values they carry.
-3. A marker names each file before it exists. A file is one object, made only if its name is free:
-   the next version after the slice's newest log file. Another writer may append concurrently and
-   take that name; then the next one is tried.
+3. A marker names each file before it exists. A file is one object, made only if its name is free.
+   Where logs are named after their slice, that is the next version after the slice's newest log
+   file. Another writer may append concurrently and take that name; then the next one is tried.
+4. Where they are named after the instant that writes them the name is this writer's alone, and a
+   rollback deletes the file like any other, so that its marker is looked for again afterwards
+   (tideline.hudi.write.marked_file).
 
 Died after the marker: the rollback has a name with nothing behind it, or a file, whole or (in a
-local folder) cut short; either way the slice gets a command block, and readers skip what is there.
+local folder) cut short. It is deleted, or, named after its slice, gets a command block, and readers
+skip what is there.
 Source: Hudi's HoodieAppendHandle, HoodieLogFormatWriter.
 """
 
@@ -31,6 +35,7 @@ from tideline.hudi.table.schema import FILE_NAME, META_COLUMNS
 from tideline.hudi.timeline.commit_metadata import RuntimeStats, WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.handle_context import HandleContext
+from tideline.hudi.write.marked_file import require_marked
 from tideline.hudi.write.meta_columns import constant_column, with_meta_columns
 from tideline.hudi.write.record_merge import IncomingRows
 from tideline.hudi.write.virtual_key import column_at
@@ -44,18 +49,20 @@ def append_log_files(
     ctx: HandleContext,
     store: ObjectStore,
     file_slice: FileSlice,
-    log_instant: InstantTime,
+    slice_instant: InstantTime,
     incoming: pa.Table,
     *,
     clock: Clock = _SYSTEM_CLOCK,
 ) -> tuple[WriteStat, ...]:
     """Append `incoming` to the logs of `file_slice`; one stat per log file.
 
-    `log_instant` is the instant in the names of the files (see `AppendTarget`). No row, no file.
+    `slice_instant` is the instant of the slice, which may be that of a pending compaction (see
+    `AppendTarget`). No row, no file.
     Raises InvalidDataError for rows that do not fit the schema, StorageUnavailableError.
     """
     started_s = clock.monotonic_s()
     rows = IncomingRows.of(ctx.stored_schema, incoming).last_of_each_key()
+    log_instant = ctx.log_instant(slice_instant)
     stats = []
     logs = slice_logs(file_slice, log_instant)
     for content in _contents(ctx, file_slice, rows):
@@ -98,11 +105,14 @@ def put_log_file(
         log = LogFile(
             group.partition, group.file_id, log_instant, version, ctx.write_token, len(body)
         )
-        marker = Marker(group.partition, log.name, MarkerKind.APPEND)
+        kind = MarkerKind.APPEND if ctx.logs_name_slice else MarkerKind.CREATE
+        marker = Marker(group.partition, log.name, kind)
         create_marker(store, ctx.instant, marker)
         # Every block names the instant, so a repeated request knows its own object.
         outcome = store.put_if_absent(log.path, body, token=str(ctx.instant))
         if not isinstance(outcome, AlreadyExists) or _holds(store, log.path, body):
+            if kind is MarkerKind.CREATE:
+                require_marked(ctx, store, marker)
             return log
         delete_marker(store, ctx.instant, marker)
     raise ConflictError(

@@ -28,7 +28,8 @@ from tideline.errors import (
 )
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import delete_markers
-from tideline.hudi.timeline.instant import Instant, State
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.outcome import Unknown
 from tideline.storage.heartbeat import Heartbeat
@@ -69,6 +70,7 @@ class InstantCompletion:
         self._settled_by_s: float | None = None
         self._token = uuid4().hex
         self._sent: list[bytes] = []
+        self._sent_as: Instant | None = None
         self.is_sent = False
         """Whether a request to complete the instant was sent and not refused."""
 
@@ -77,7 +79,27 @@ class InstantCompletion:
         """Whether the completed object may still appear; nothing is on its way to a folder."""
         return self.is_sent and not self._is_local
 
-    def complete(self, pending: Instant, body: bytes, lease: Lease) -> None:
+    def completed_now(self, pending: Instant, timeline: ActiveTimeline) -> Instant:
+        """`pending` as it completes now, by the timeline as it is under the lock.
+
+        Where its name says when, a request that may be on its way fixes that: another name would be
+        a second object. Raises ConflictError once something came after it, for it would appear
+        where others have looked already; its fate is open until that request has lapsed.
+        """
+        sent = self._sent_as
+        if sent is None or sent.completion_time is None or not self.may_still_take_place:
+            return self._table.completed_now(pending, timeline)
+        newest = timeline.newest_time()
+        if newest is not None and newest > sent.completion_time:
+            raise ConflictError(
+                "others went on before it was known whether this instant completed",
+                table=self._table.location.uri,
+                instant=pending,
+                path=self._table.timelines.path(sent),
+            )
+        return sent
+
+    def complete(self, pending: Instant, completed: Instant, body: bytes, lease: Lease) -> None:
         """Create the completed object.
 
         Raises ConflictError when the heartbeat or the lease ran out, or another process completed
@@ -90,7 +112,7 @@ class InstantCompletion:
         pauses = _Pauses()
         while True:
             try:
-                self._create(pending, body)
+                self._create(pending, completed, body)
                 return
             except StorageUnavailableError:
                 has_time = not self._heartbeat.is_expired() and has_lease(lease)
@@ -149,14 +171,14 @@ class InstantCompletion:
     def _is_local(self) -> bool:
         return self._table.store.local_path("") is not None
 
-    def _create(self, pending: Instant, body: bytes) -> None:
+    def _create(self, pending: Instant, completed: Instant, body: bytes) -> None:
         timelines = self._table.timelines
-        completed = pending.in_state(State.COMPLETED)
         try:
             timelines.require_inflight(pending)
             self.is_sent = True
             self._sent.append(body)
-            timelines.publish(pending, body, self._token)
+            self._sent_as = completed
+            timelines.publish(completed, body, self._token)
         except ConflictError:
             if self._reads_back(completed):
                 return

@@ -39,13 +39,13 @@ class MergeTarget:
 class AppendTarget:
     """A bucket that appends log files to this slice.
 
-    `log_instant` is the instant in their names: the slice's, or that of a pending compaction, on
-    top of whose base file they will lie. `reading` is how to read the slice, for the writes that
+    `slice_instant` is that of the slice, or of a pending compaction, on top of whose base file they
+    will lie. `reading` is how to read the slice, for the writes that
     have to: updates of some columns only.
     """
 
     file_slice: FileSlice
-    log_instant: InstantTime
+    slice_instant: InstantTime
     reading: SliceContext | None = None
 
 

@@ -119,7 +119,7 @@ def choose_targets(
         if is_rewritten and piece.base_file is not None:
             targets[bucket.number] = MergeTarget(piece.base_file)
         else:
-            targets[bucket.number] = AppendTarget(piece, _log_instant(view, piece), reading)
+            targets[bucket.number] = AppendTarget(piece, _slice_instant(view, piece), reading)
     return targets
 
 
@@ -172,5 +172,5 @@ def _small_without_logs(
     )
 
 
-def _log_instant(view: FileSystemView, piece: FileSlice) -> InstantTime:
+def _slice_instant(view: FileSystemView, piece: FileSlice) -> InstantTime:
     return view.pending_compaction.get(piece.group, piece.base_instant)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.table.schema_history import SchemaHistory
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -36,7 +37,9 @@ class HandleContext:
     stored rows are computed when the table has no meta columns; `virtual_keys_qualified` is whether
     such keys read `field:value` even with a single field. `log_schema_json` is the Avro schema of
     records in log files, meta columns included. `history` gives the names of the columns of
-    `schema` in stored files, where these differ.
+    `schema` in stored files, where these differ. `logs_name_slice` is how the table's layout names
+    log files: after their slice, or after the instant that writes them; a base file's stat then
+    names the one before it as well.
     """
 
     table: str
@@ -57,6 +60,7 @@ class HandleContext:
     logs: LogSettings = field(default_factory=LogSettings)
     log_schema_json: str = ""
     history: SchemaHistory | None = None
+    logs_name_slice: bool = True
 
     def for_task(self, task_partition: int, stage: int, attempt: int) -> HandleContext:
         """This context with the write token `<task partition>-<stage>-<attempt>`."""
@@ -81,6 +85,14 @@ class HandleContext:
     def task_partition(self) -> str:
         """First part of the write token; the middle part of `_hoodie_commit_seqno`."""
         return self.write_token.split("-", 1)[0]
+
+    def log_instant(self, slice_instant: InstantTime) -> InstantTime:
+        """The instant in the name of a log file that is appended to a slice."""
+        return slice_instant if self.logs_name_slice else self.instant
+
+    def prev_base_file(self, base: BaseFile | None) -> str | None:
+        """What the stat of a base file says of the one before it."""
+        return None if self.logs_name_slice or base is None else base.name
 
     def base_file_name(self, file_id: str) -> str:
         """`<file id>_<write token>_<instant>.parquet`."""

@@ -1,4 +1,4 @@
-"""A base file that the rollback of its instant finds, whenever that rollback runs.
+"""A file that the rollback of its instant finds, whenever that rollback runs.
 
 1. A marker names the file before its first byte is written.
 2. The file is written, and published whole.
@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tideline.errors import ConflictError
-from tideline.hudi.table.file_group import join_path
 from tideline.hudi.table.markers import Marker, MarkerKind, create_marker, has_marker
 from tideline.hudi.write.base_file_writer import BaseFileWriter, open_base_file
 from tideline.hudi.write.handle_context import HandleContext
@@ -38,12 +37,16 @@ def open_marked_file(
     create_marker(store, ctx.instant, marker)
     with open_base_file(ctx, store, partition, file_id) as writer:
         yield writer
+    require_marked(ctx, store, marker)
+
+
+def require_marked(ctx: HandleContext, store: ObjectStore, marker: Marker) -> None:
+    """Step 3, for a file that is published. Raises ConflictError as `open_marked_file`."""
     if not has_marker(store, ctx.instant, marker):
-        path = join_path(partition, name)
-        DeleteScope(store, f"a task of {ctx.instant}").remove(path)
+        DeleteScope(store, f"a task of {ctx.instant}").remove(marker.path)
         raise ConflictError(
             "the write was undone while one of its tasks was still writing this file",
             table=ctx.table,
             instant=ctx.instant,
-            path=path,
+            path=marker.path,
         )

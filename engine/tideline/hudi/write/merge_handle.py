@@ -107,6 +107,7 @@ class _Merge:
             partition_path=base.partition,
             file_size_in_bytes=writer.size_bytes,
             runtime_stats=RuntimeStats(total_upsert_time=elapsed_ms),
+            prev_base_file=self._ctx.prev_base_file(base),
         )
 
     def _merge(self, batch: StoredBatch, first_row: int) -> tuple[Replacement, pa.RecordBatch]:

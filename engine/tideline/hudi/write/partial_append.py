@@ -35,7 +35,7 @@ def append_to_slice(
     if ctx.partial_update_columns is not None:
         assert target.reading is not None, "partial updates read what is stored"
         incoming = complete_rows(ctx, store, target, target.reading, incoming)
-    return append_log_files(ctx, store, target.file_slice, target.log_instant, incoming)
+    return append_log_files(ctx, store, target.file_slice, target.slice_instant, incoming)
 
 
 def complete_rows(

@@ -22,7 +22,8 @@ from typing import TypeVar
 
 from tideline.heartbeat_limits import HeartbeatLimits
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.completion import Fate, InstantCompletion, require_alive, require_lease
 from tideline.hudi.write.outcome import Unknown
@@ -91,11 +92,6 @@ class PendingInstant:
         return self.instant.time
 
     @property
-    def completed(self) -> Instant:
-        """The instant as it is once it has completed."""
-        return self.instant.in_state(State.COMPLETED)
-
-    @property
     def is_expired(self) -> bool:
         """Whether others may have taken this process for dead at some time."""
         return self._heartbeat.is_expired()
@@ -118,9 +114,13 @@ class PendingInstant:
         """Raise ConflictError when others may take this process for dead."""
         require_alive(self._heartbeat, self._table, self.time)
 
-    def complete(self, body: bytes, lease: Lease) -> None:
+    def completed_now(self, timeline: ActiveTimeline) -> Instant:
+        """The instant as it completes now; see `InstantCompletion.completed_now`."""
+        return self._completion.completed_now(self.instant, timeline)
+
+    def complete(self, completed: Instant, body: bytes, lease: Lease) -> None:
         """Make the commit visible; see `InstantCompletion.complete`."""
-        self._completion.complete(self.instant, body, lease)
+        self._completion.complete(self.instant, completed, body, lease)
 
     def tidy_up(self) -> None:
         """Remove what is not needed after the commit; never raises errors of its own."""

@@ -118,6 +118,7 @@ def compact_slice(
         total_rollback_blocks=seen.rollback_blocks,
         file_size_in_bytes=file.size_bytes,
         runtime_stats=RuntimeStats(total_upsert_time=_elapsed_ms(clock, started_s)),
+        prev_base_file=ctx.handle.prev_base_file(base),
     )
 
 
@@ -169,7 +170,7 @@ def compact_log(
                 headers=stands_for,
             )
         )
-    log_instant = piece.base_instant
+    log_instant = handle.log_instant(piece.base_instant)
     logs = slice_logs(piece, log_instant)
     logs = (*logs, put_log_file(handle, store, piece, log_instant, b"".join(blocks), logs))
     stat = log_stat(piece, log_instant, logs, _elapsed_ms(clock, started_s))

@@ -46,6 +46,7 @@ def table_context(
         logs=config.logs,
         log_schema_json=_log_schema_json(table, schema),
         history=history,
+        logs_name_slice=table.layout.names.logs_name_slice,
     )
 
 

@@ -91,7 +91,7 @@ def begin_write(
         action = operation.action(table.config.table_type)
         pending = PendingInstant.request(
             table,
-            table.next_time(timeline),
+            table.reserve_time(timeline),
             action,
             _requested_body(action),
             heartbeat=config.heartbeat,
@@ -186,7 +186,8 @@ class WriteTransaction:
             profile = profile or CommitMetadata({}, self.operation.json_name)
             named = {**profile.extra_metadata, **self.request.token.extra_metadata}
             profile = replace(profile, extra_metadata=named)
-        self.pending.to_inflight(profile.encode() if profile else b"")
+        encode = self.table.timelines.layout.encode_commit
+        self.pending.to_inflight(encode(profile) if profile else b"")
 
     def commit(self, written: WrittenFiles) -> Committed | Conflicted | Repeated:
         """Complete the instant, unless another writer got in the way, or had the same token.
@@ -200,6 +201,7 @@ class WriteTransaction:
 
     def _commit(self, written: WrittenFiles) -> Committed | Conflicted | Repeated:
         self.pending.require_alive()
+        encode_commit = self.table.timelines.layout.encode_commit
         with self.table.lock(self.config.lock_timing).acquire() as lease:
             timeline = self.table.timeline()
             self._require_pending(timeline)
@@ -221,9 +223,10 @@ class WriteTransaction:
             metadata = self._with_history(metadata, timeline)
             leftovers = delete_unreported_files(self.table.store, self.instant, written.stats)
             disabled = disable_metadata_table(self.table)
-            committed = Committed(self.pending.completed, metadata, leftovers, disabled)
+            completed = self.pending.completed_now(timeline)
+            committed = Committed(completed, metadata, leftovers, disabled)
             self._completing = committed
-            self.pending.complete(metadata.encode(), lease)
+            self.pending.complete(completed, encode_commit(metadata), lease)
         self.pending.tidy_up()
         return committed
 

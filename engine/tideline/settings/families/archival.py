@@ -42,11 +42,23 @@ SETTINGS = (
         "a run archives all that is due, in portions; leave it out",
         "hoodie.archive.limit.instants",
     ),
-    *refused(
-        "of the archive of tables of version 8, which Tideline does not write; leave it out",
+    integer(
         "hoodie.timeline.compaction.batch.size",
+        10,
+        "files of a history (versions 8 and 9) that become one",
+        at_least=2,
+    ),
+    integer(
         "hoodie.timeline.compaction.target.file.max.bytes",
+        1_048_576_000,
+        "and how large they may be together, bytes; at most 128 MiB count",
+        at_least=1,
+    ),
+    integer(
         "hoodie.timeline.manifest.retained.versions",
+        3,
+        "versions of a history that readers may be behind",
+        at_least=1,
     ),
     *harmless("speed of Hudi's own archival", "hoodie.archive.delete.parallelism"),
 )

@@ -20,8 +20,12 @@ SETTINGS = (
             "table.type",
         ),
     ),
-    settles("hoodie.table.version", "version of the table's format; 6", default="6"),
-    settles("hoodie.timeline.layout.version", "layout of the timeline; 1", default="1"),
+    settles("hoodie.table.version", "version of the table's format: 6, 8 or 9", default="6"),
+    settles(
+        "hoodie.timeline.layout.version",
+        "layout of the timeline: 1, or 2 in versions 8 and 9",
+        default="1",
+    ),
     settles(
         "hoodie.table.recordkey.fields",
         "columns that identify a row",

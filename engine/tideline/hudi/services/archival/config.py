@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from tideline.errors import ConfigError
 from tideline.hudi.table.settings import Settings
+from tideline.hudi.timeline.lsm_writer import MERGED_BYTES_MAX
 
 _COUNTING_TRIGGERS = frozenset({"NUM_COMMITS", "NUM_AND_TIME"})
 
@@ -17,6 +18,16 @@ class MergeConfig:
     is_enabled: bool = False
     files_min: int = 10
     size_bytes_max: int = 20_971_520
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryConfig:
+    """Of an LSM history: how many files become one, below how many bytes together, and how many
+    manifests are kept for readers that are behind."""
+
+    files_per_merge: int = 10
+    merged_bytes_max: int = MERGED_BYTES_MAX
+    manifests_kept: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,7 @@ class ArchivalConfig:
     entries_per_block: int = 10
     instants_per_portion: int = 500
     merge: MergeConfig = MergeConfig()
+    history: HistoryConfig = HistoryConfig()
 
     def going_on(self) -> ArchivalConfig:
         """For the next portion of a run, which goes down to the minimum once it has begun."""
@@ -66,5 +78,13 @@ class ArchivalConfig:
                 is_enabled=read.boolean("hoodie.archive.merge.enable"),
                 files_min=read.integer("hoodie.archive.merge.files.batch.size"),
                 size_bytes_max=read.integer("hoodie.archive.merge.small.file.limit.bytes"),
+            ),
+            history=HistoryConfig(
+                files_per_merge=read.integer("hoodie.timeline.compaction.batch.size"),
+                merged_bytes_max=min(
+                    read.integer("hoodie.timeline.compaction.target.file.max.bytes"),
+                    MERGED_BYTES_MAX,
+                ),
+                manifests_kept=read.integer("hoodie.timeline.manifest.retained.versions"),
             ),
         )

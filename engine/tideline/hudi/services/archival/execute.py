@@ -1,10 +1,10 @@
 """Archival: what it writes and deletes, in an order that a death at any step does not spoil.
 
-1. Finish what a dead run left: a merge of small archives (`merge`), then instants that are in the
-   newest archives and still in the active timeline, for which steps 4 and 5 are done again.
+1. Finish what a dead run left: a merge of small archives, then instants that are in the archive and
+   still in the active timeline, for which steps 4 and 5 are done again.
 2. Plan; read the bodies of the oldest instants of the plan, a bounded number, all states of each.
-3. Write them as one new archive file, created once. Died before: nothing happened. Died after: the
-   instants are in both timelines. Readers use the active one, step 1 takes it from there.
+3. Write them as one new archive file (`archive_writer`). Died before: nothing happened. Died after:
+   the instants are in both timelines. Readers use the active one, step 1 takes it from there.
 4. Delete leftover markers of these instants, then the objects of their pending states. Died in
    between: a completed instant without them is as good as one with them.
 5. Delete the completed objects one by one, oldest first. Died in between: what is left of the
@@ -13,23 +13,24 @@
 
 Each such portion runs under the table lock, which is free for a while between two of them, so that
 writers need not wait for the whole: what a portion leaves is what a run that died after it leaves.
-Archives that other engines write in between have numbers of their own, because creating ours fails
-when the number is taken.
-Source: Hudi's TimelineArchiverV1.
+Source: Hudi's TimelineArchiverV1, TimelineArchiverV2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import uuid4
 
-from tideline.errors import ConflictError
-from tideline.formats.archive_block import encode_archive_block
+from tideline.hudi.services.archival.archive_writer import (
+    ArchiveWriter,
+    StoredState,
+    WrittenArchive,
+)
 from tideline.hudi.services.archival.config import ArchivalConfig
-from tideline.hudi.services.archival.entry import archive_entry
-from tideline.hudi.services.archival.merge import MergedArchives, execute_merge, recover_merge
+from tideline.hudi.services.archival.log_archive import LogArchiveWriter
+from tideline.hudi.services.archival.lsm_archive import LsmArchiveWriter
+from tideline.hudi.services.archival.merge import MergedArchives
 from tideline.hudi.services.archival.plan import (
     ArchivalFacts,
     ArchivalPlan,
@@ -43,27 +44,16 @@ from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import delete_markers, marked_names
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.archived import ArchivedTimeline
 from tideline.hudi.timeline.carried import read_carried
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
+from tideline.hudi.timeline.lsm_history import LsmHistory
 from tideline.lock_timing import LockTiming
-from tideline.storage.object_store import AlreadyExists, ObjectInfo
 from tideline.wording import counted
 
 PAUSE_S = 1.5
 """How long the lock is free between two portions; who waits for it looks at least every second."""
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenArchive:
-    """One archive file of this run, with the completed instants it holds."""
-
-    path: str
-    size_bytes: int
-    instants: tuple[Instant, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +115,6 @@ class ArchivalDone:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """One object of the active timeline."""
-
-    instant: Instant
-    info: ObjectInfo
-
-
 def plan_table_archival(
     table: HoodieTable,
     timeline: ActiveTimeline,
@@ -176,7 +158,7 @@ def execute_archival(table: HoodieTable, config: ArchivalConfig) -> ArchivalDone
 
     Raises CorruptTableError for an instant whose body cannot be read: nothing of it is deleted.
     """
-    archived = table.archived()
+    writer = _archive_writer(table)
     resumed, deleted = finish_archival(table)
     states = _list_states(table)
     plan = plan_table_archival(table, _timeline(table, states), config, config.instants_per_portion)
@@ -185,13 +167,12 @@ def execute_archival(table: HoodieTable, config: ArchivalConfig) -> ArchivalDone
     if isinstance(plan, ArchivalPlan):
         chosen = plan.instants[: config.instants_per_portion]
         left = len(plan.instants) - len(chosen)
-        archives = (_write(table, archived, chosen, states, config),)
+        archives = (writer.write(_states_of(chosen, states), config),)
         deleted += _remove(table, chosen, states)
-    merges = config.merge.is_enabled and not left
-    merged = execute_merge(table, archived, config.merge) if merges else None
+    merged = None if left else writer.merge(config)
     if archives or merged:
         # The next ingest finds an archived checkpoint without reading the archive.
-        read_carried(archived, "", remembers=True)
+        read_carried(table.archived(), "", remembers=True)
     not_due = plan if isinstance(plan, NotDue) else None
     return ArchivalDone(archives, resumed, merged, not_due, deleted, left)
 
@@ -201,11 +182,19 @@ def finish_archival(table: HoodieTable) -> tuple[tuple[Instant, ...], int]:
 
     Gives the instants that were archived already and the number of objects deleted for them.
     """
-    archived = table.archived()
-    recover_merge(table, archived)
+    writer = _archive_writer(table)
+    writer.recover()
     states = _list_states(table)
-    resumed = _still_active(archived, states)
+    active = frozenset(state.instant for state in states if state.instant.is_completed)
+    resumed = tuple(sorted(writer.still_active(active)))
     return resumed, _remove(table, resumed, states)
+
+
+def _archive_writer(table: HoodieTable) -> ArchiveWriter:
+    archived = table.archived()
+    if isinstance(archived, LsmHistory):
+        return LsmArchiveWriter(table, archived)
+    return LogArchiveWriter(table)
 
 
 def _not_cleaned(table: HoodieTable, instants: Iterable[Instant]) -> frozenset[InstantTime]:
@@ -234,23 +223,24 @@ def _replaced_groups(metadata: CommitMetadata) -> frozenset[FileGroupId]:
     )
 
 
-def _list_states(table: HoodieTable) -> tuple[_State, ...]:
-    listing = table.store.list_directory(LAYOUT_V1.directory)
-    parsed = ((LAYOUT_V1.parse(info.path.rpartition("/")[2]), info) for info in listing.objects)
-    return tuple(_State(instant, info) for instant, info in parsed if instant is not None)
+def _list_states(table: HoodieTable) -> tuple[StoredState, ...]:
+    layout = table.timelines.layout
+    listing = table.store.list_directory(layout.directory)
+    parsed = ((layout.parse(info.path.rpartition("/")[2]), info) for info in listing.objects)
+    return tuple(StoredState(instant, info) for instant, info in parsed if instant is not None)
 
 
-def _timeline(table: HoodieTable, states: Iterable[_State]) -> ActiveTimeline:
+def _timeline(table: HoodieTable, states: Iterable[StoredState]) -> ActiveTimeline:
     """The timeline that plans are made from: properties and instants of one moment."""
     table.reload_config()
     return ActiveTimeline(tuple(state.instant for state in states))
 
 
 def _states_of(
-    instants: Iterable[Instant], states: Iterable[_State]
-) -> Mapping[Instant, tuple[_State, ...]]:
+    instants: Iterable[Instant], states: Iterable[StoredState]
+) -> Mapping[Instant, tuple[StoredState, ...]]:
     """The objects of each of these completed instants, in the order of their states."""
-    found: dict[Instant, list[_State]] = {instant: [] for instant in instants}
+    found: dict[Instant, list[StoredState]] = {instant: [] for instant in instants}
     by_key = {(instant.time, instant.action): instant for instant in found}
     for state in states:
         instant = by_key.get((state.instant.time, state.instant.action.when_completed))
@@ -262,46 +252,9 @@ def _states_of(
     }
 
 
-def _still_active(archived: ArchivedTimeline, states: Iterable[_State]) -> tuple[Instant, ...]:
-    """Completed instants that the newest archives hold and that are active all the same."""
-    active = {state.instant for state in states if state.instant.is_completed}
-    found: set[Instant] = set()
-    for file in archived.files():
-        both = archived.read(file).instants & active
-        if not both:
-            break
-        found |= both
-    return tuple(sorted(found))
-
-
-def _write(
-    table: HoodieTable,
-    archived: ArchivedTimeline,
-    instants: tuple[Instant, ...],
-    states: Iterable[_State],
-    config: ArchivalConfig,
-) -> WrittenArchive:
-    entries = []
-    for objects in _states_of(instants, states).values():
-        for state in objects:
-            body = table.store.get(state.info.path)
-            moved_at = table.zone.instant_at(state.info.modified_ms)
-            entries.append(
-                archive_entry(state.instant, body, moved_at=moved_at, path=state.info.path)
-            )
-    body = b"".join(
-        encode_archive_block(block) for block in _chunks(tuple(entries), config.entries_per_block)
-    )
-    files = archived.files()
-    path = archived.path(files[0].number + 1 if files else 1)
-    if isinstance(table.store.put_if_absent(path, body, token=uuid4().hex), AlreadyExists):
-        raise ConflictError(
-            "another engine is archiving this table; run archival again", table=table.uri, path=path
-        )
-    return WrittenArchive(path, len(body), instants)
-
-
-def _remove(table: HoodieTable, instants: tuple[Instant, ...], states: Iterable[_State]) -> int:
+def _remove(
+    table: HoodieTable, instants: tuple[Instant, ...], states: Iterable[StoredState]
+) -> int:
     """Take archived instants out of the active timeline; returns the number of objects."""
     if not instants:
         return 0
@@ -317,8 +270,3 @@ def _remove(table: HoodieTable, instants: tuple[Instant, ...], states: Iterable[
     for instant in sorted(instants):
         table.timelines.remove(instant)
     return len(pending) + len(instants)
-
-
-def _chunks(items: tuple[Any, ...], size: int) -> Iterator[tuple[Any, ...]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

@@ -170,7 +170,7 @@ def schedule_cleaning(table: HoodieTable, config: CleaningConfig) -> Instant | N
     plan = plan_table_cleaning(table, config, timeline)
     if isinstance(plan, NotDue):
         return plan
-    time = table.next_time(timeline)
+    time = table.reserve_time(timeline)
     body = encode_container("HoodieCleanerPlan", plan.to_avro(table.hadoop_uri))
     return table.timelines.create_requested(time, Action.CLEAN, body)
 
@@ -298,10 +298,11 @@ def _complete(
 ) -> None:
     body = encode_container("HoodieCleanMetadata", _metadata(plan, done))
     try:
-        table.timelines.complete(inflight, body)
+        table.complete(inflight, body)
     except ConflictError:
         # Another process executed the same plan; what counts is that it is completed.
-        if table.store.head(table.timelines.path(inflight.in_state(State.COMPLETED))) is None:
+        now = table.timeline().find(inflight.time)
+        if now is None or now.is_pending:
             raise
 
 

@@ -99,7 +99,8 @@ def schedule_clustering(
     # Hudi names local files of a clustering plan without a scheme.
     record = plan.to_avro(table.hadoop_uri.removeprefix("file:"))
     body = encode_container("HoodieRequestedReplaceMetadata", record)
-    return table.timelines.create_requested(now, Action.REPLACECOMMIT, body)
+    action = table.layout.timeline.clustering
+    return table.timelines.create_requested(table.reserve_time(timeline), action, body)
 
 
 def read_clustering_plan(table: HoodieTable, instant: Instant) -> ClusteringPlan:
@@ -165,7 +166,7 @@ def _changed_partitions(
     last = next((one for one in reversed(completed.instants) if one.time in known), None)
     left_over = None
     if config.is_incremental and last is not None:
-        left_over = partitions_left_over(table, last, Action.REPLACECOMMIT)
+        left_over = partitions_left_over(table, last, table.layout.timeline.clustering)
     if last is None or left_over is None:
         return table.partitions()
     writes = _completed_since(table, timeline, last.time)

@@ -80,7 +80,7 @@ class Clustering(RowService):
         )
 
     def pending(self, table: HoodieTable, timeline: ActiveTimeline) -> tuple[Instant, ...]:
-        found = timeline.pending().of(Action.REPLACECOMMIT)
+        found = timeline.pending().of(Action.REPLACECOMMIT, Action.CLUSTERING)
         known = clusterings_of(table, found)
         return tuple(instant for instant in found if instant.time in known)
 

@@ -70,7 +70,7 @@ def schedule_compaction(table: HoodieTable, config: CompactionConfig) -> Instant
     if isinstance(plan, NotDue):
         return plan
     body = encode_container("HoodieCompactionPlan", plan.to_avro())
-    return table.timelines.create_requested(now, Action.COMPACTION, body)
+    return table.timelines.create_requested(table.reserve_time(timeline), Action.COMPACTION, body)
 
 
 def read_compaction_plan(table: HoodieTable, instant: Instant) -> CompactionPlan:

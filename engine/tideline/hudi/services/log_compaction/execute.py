@@ -63,7 +63,7 @@ def schedule_log_compaction(table: HoodieTable, config: LogCompactionConfig) -> 
     plan = plan_due_log_compaction(table, timeline, config)
     if isinstance(plan, NotDue):
         return plan
-    now = table.next_time(timeline)
+    now = table.reserve_time(timeline)
     body = encode_container("HoodieCompactionPlan", plan.to_avro())
     return table.timelines.create_requested(now, Action.LOGCOMPACTION, body)
 

@@ -1,9 +1,10 @@
-"""When the instants of a version 6 table completed: the modification times of their files.
+"""When instants completed: what their names say, or the modification times of their files.
 
-Copying a table gives all its files the time of the copy. Then every instant seems to have completed
-after the newest one began, which writers one after the other never do, and the instants' own times
-stand in. Stores that keep whole seconds give equal times; who compares them breaks ties by instant.
-Source: Hudi's CompletionTimeQueryViewV1.
+Copying a table of version 6 gives all its files the time of the copy. Then every instant seems to
+have completed after the newest one began, which writers one after the other never do, and the
+instants' own times stand in. Stores that keep whole seconds give equal times; who compares them
+breaks ties by instant.
+Source: Hudi's CompletionTimeQueryViewV1, CompletionTimeQueryViewV2.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ def read_completion_times(
 ) -> Mapping[InstantTime, int]:
     """Milliseconds since the epoch at which each completed write of the timeline completed."""
     layout = table.timelines.layout
+    if layout.has_completion_times:
+        return {
+            instant.time: table.zone.epoch_ms(instant.completion_time)
+            for instant in timeline.writes().completed()
+            if instant.completion_time is not None
+        }
     modified_ms: dict[Instant, int] = {}
     for info in table.store.list_directory(layout.directory).objects:
         instant = layout.parse(info.path.rpartition("/")[2])

@@ -228,7 +228,7 @@ def schedule_restore(table: HoodieTable, savepoint: InstantTime) -> Instant:
     timeline = table.timeline()
     plan = _plan_new_restore(table, timeline, savepoint)
     _require_files(table, savepoint)
-    time = table.next_time(timeline)
+    time = table.reserve_time(timeline)
     body = encode_container("HoodieRestorePlan", plan.to_avro())
     return table.timelines.create_requested(time, Action.RESTORE, body)
 
@@ -254,7 +254,7 @@ def execute_restore(table: HoodieTable, restore: Instant) -> RestoreDone:
         "version": 1,
         "restoreInstantInfo": [name.to_avro() for name in plan.instants],
     }
-    table.timelines.complete(restore, encode_container("HoodieRestoreMetadata", record))
+    table.complete(restore, encode_container("HoodieRestoreMetadata", record))
     return RestoreDone(plan.savepoint, tuple(undoing.undone), restore.time, elapsed_ms)
 
 
@@ -405,6 +405,7 @@ def _plan_undoing(
         by_listing=True,
         metadata=metadata,
         restores=True,
+        form=table.layout.rollback,
     )
     return RollbackPlan(
         plan.instant,

@@ -46,7 +46,7 @@ def create_savepoint(
         inflight = Instant(savepoint.instant, Action.SAVEPOINT, State.INFLIGHT)
         if existing is None:
             inflight = table.timelines.to_inflight(inflight)
-        table.timelines.complete(inflight, savepoint.encode())
+        table.complete(inflight, savepoint.encode())
         return savepoint
 
 

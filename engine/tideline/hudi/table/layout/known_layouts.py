@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableError
 from tideline.hudi.table.layout.table_layout import TableLayout
-from tideline.hudi.table.layout.version_6 import version_6
+from tideline.hudi.table.layout.version_6 import version_6, version_before_6
 from tideline.hudi.table.layout.version_8 import version_8, version_9
 
 VERSION = "hoodie.table.version"
@@ -17,6 +18,9 @@ TABLE_VERSION = 6
 """The version of new tables."""
 
 _LAYOUTS: Mapping[int, Callable[[Mapping[str, str]], TableLayout]] = {
+    3: partial(version_before_6, 3),
+    4: partial(version_before_6, 4),
+    5: partial(version_before_6, 5),
     6: version_6,
     8: version_8,
     9: version_9,
@@ -46,11 +50,12 @@ def layout_of(properties: Mapping[str, str]) -> TableLayout:
 
 def layout_of_new(table_version: int) -> TableLayout:
     """The layout of a table that is to be created. Raises ConfigError unless Tideline writes it."""
-    if table_version != TABLE_VERSION:
+    make = _LAYOUTS.get(table_version)
+    if make is None or not make({}).is_written:
         raise ConfigError(
-            f"only tables of version {TABLE_VERSION} can be created", value=table_version
+            f"no table of this version can be created: {_READ_AND_WRITTEN}", value=table_version
         )
-    return _LAYOUTS[table_version]({})
+    return make({})
 
 
 def table_version_in(properties: Mapping[str, str]) -> int:
@@ -74,13 +79,15 @@ def _number(properties: Mapping[str, str], key: str, default: int) -> int:
 
 
 def _refusal(version: int) -> str:
-    versions = ", ".join(map(str, _LAYOUTS))
     if version > TABLE_VERSION:
-        return (
-            f"table version {version} is not supported yet: Tideline reads versions {versions} and "
-            f"writes version {TABLE_VERSION}"
-        )
+        return f"table version {version} is not supported: {_READ_AND_WRITTEN}"
     return (
-        f"table version {version} is too old: Tideline reads versions {versions} and writes "
-        f"version {TABLE_VERSION}; upgrade the table with Hudi first"
+        f"table version {version} is too old: {_READ_AND_WRITTEN}; upgrade the table with Hudi "
+        "first"
     )
+
+
+_READ_AND_WRITTEN = (
+    f"Tideline reads versions {', '.join(map(str, _LAYOUTS))} and writes "
+    f"{', '.join(str(version) for version, make in _LAYOUTS.items() if make({}).is_written)}"
+)

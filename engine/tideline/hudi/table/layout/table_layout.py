@@ -84,11 +84,18 @@ class PropertyRules:
     """What stands in `hoodie.properties`.
 
     `created` are properties of new tables and mark the version. `merge_prefix` stands before
-    settings that say how rows are merged.
+    settings that say how rows are merged, `ordering` is the property that names the columns to
+    order by. New tables have the merge mode where `has_merge_mode`, the payload class (and with the
+    mode the merge strategy) where `has_payload`; the key generator as a type instead of a class
+    where `has_key_generator_type`.
     """
 
     created: Mapping[str, str] = field(default_factory=dict, hash=False)
     merge_prefix: str = ""
+    ordering: str = "hoodie.table.precombine.field"
+    has_payload: bool = True
+    has_merge_mode: bool = False
+    has_key_generator_type: bool = False
 
 
 @dataclass(frozen=True, slots=True)

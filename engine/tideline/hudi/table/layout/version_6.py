@@ -6,13 +6,16 @@
 3. A slice counts when its base instant is committed. A slice begun by a pending compaction has
    only log files so far.
 
+Versions 3 to 5 (Hudi 0.10 to 0.13) lie on disk like version 6 and differ in what upgrades do to
+properties, metadata table and plans left over. They are read.
+
 Source: Hudi's AbstractTableFileSystemView, HoodieFileGroup (timeline layout 1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.hudi.table.layout.table_layout import (
@@ -29,7 +32,7 @@ from tideline.hudi.table.layout.table_layout import (
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.archived import ArchivedTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
+from tideline.hudi.timeline.layout_v1 import LAYOUT_V1, READ_ONLY_V1
 
 ARCHIVE_FOLDER = "hoodie.archivelog.folder"
 DEFAULT_ARCHIVE_FOLDER = "archived"
@@ -52,6 +55,16 @@ def version_6(properties: Mapping[str, str]) -> TableLayout:
                 ARCHIVE_FOLDER: DEFAULT_ARCHIVE_FOLDER,
             }
         ),
+    )
+
+
+def version_before_6(version: int, properties: Mapping[str, str]) -> TableLayout:
+    """The layout of a table of version 3, 4 or 5."""
+    return replace(
+        version_6(properties),
+        table_version=version,
+        timeline=READ_ONLY_V1,
+        properties=PropertyRules(),
     )
 
 

@@ -12,7 +12,7 @@ completed, or before; where none had begun, the group has no base file yet and t
 4. Log files of version 6, which an upgraded table may still have, carry the instant of their slice:
    that commit completed before any later slice began, so the same rule places them.
 
-Version 9 differs from version 8 in properties only. Read, not written yet.
+Version 9 differs from version 8 in properties only.
 Source: Hudi's HoodieFileGroup, AbstractTableFileSystemView, CompletionTimeQueryViewV2 (1.2).
 """
 
@@ -42,11 +42,14 @@ from tideline.hudi.timeline.lsm_history import LsmHistory
 
 TIMELINE_PATH = "hoodie.timeline.path"
 HISTORY_PATH = "hoodie.timeline.history.path"
+TIMELINE_FOLDER = "timeline"
+HISTORY_FOLDER = "history"
 
 
 def version_8(properties: Mapping[str, str]) -> TableLayout:
     """The layout of a version 8 table. Raises as `version_9`."""
-    return _layout(8, properties, PropertyRules())
+    rules = PropertyRules(_created(8), has_merge_mode=True, has_key_generator_type=True)
+    return _layout(8, properties, rules)
 
 
 def version_9(properties: Mapping[str, str]) -> TableLayout:
@@ -54,13 +57,20 @@ def version_9(properties: Mapping[str, str]) -> TableLayout:
 
     Raises UnsupportedTableError for a folder outside of `.hoodie`.
     """
-    rules = PropertyRules(merge_prefix="hoodie.record.merge.property.")
+    rules = PropertyRules(
+        _created(9),
+        merge_prefix="hoodie.record.merge.property.",
+        ordering="hoodie.table.ordering.fields",
+        has_payload=False,
+        has_merge_mode=True,
+        has_key_generator_type=True,
+    )
     return _layout(9, properties, rules)
 
 
 def _layout(version: int, properties: Mapping[str, str], rules: PropertyRules) -> TableLayout:
-    timeline = _folder(properties, TIMELINE_PATH, "timeline")
-    history = f"{timeline}/{_folder(properties, HISTORY_PATH, 'history')}"
+    timeline = _folder(properties, TIMELINE_PATH, TIMELINE_FOLDER)
+    history = f"{timeline}/{_folder(properties, HISTORY_PATH, HISTORY_FOLDER)}"
     return TableLayout(
         table_version=version,
         timeline=LayoutV2(f".hoodie/{timeline}"),
@@ -130,6 +140,19 @@ class _SlicesByCompletion:
         if completed is None:
             return newest
         return max((start for start in starts if start <= completed), default=log.instant)
+
+
+def _created(version: int) -> dict[str, str]:
+    return {
+        "hoodie.table.version": str(version),
+        "hoodie.table.initial.version": str(version),
+        "hoodie.timeline.layout.version": "2",
+        TIMELINE_PATH: TIMELINE_FOLDER,
+        HISTORY_PATH: HISTORY_FOLDER,
+        "hoodie.archivelog.folder": HISTORY_FOLDER,
+        "hoodie.table.format": "native",
+        "hoodie.table.multiple.base.file.formats.enable": "false",
+    }
 
 
 def _folder(properties: Mapping[str, str], key: str, default: str) -> str:

@@ -1,0 +1,80 @@
+"""The archive of layout 1: a log file of HoodieArchivedMetaEntry blocks for each portion.
+
+A file is created once; the number in its name is one above the newest. Archives that other engines
+write have numbers of their own, because creating ours fails when the number is taken.
+Source: Hudi's TimelineArchiverV1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from tideline.errors import ConflictError
+from tideline.formats.archive_block import encode_archive_block
+from tideline.hudi.services.archival.archive_writer import StoredState, WrittenArchive
+from tideline.hudi.services.archival.config import ArchivalConfig
+from tideline.hudi.services.archival.entry import archive_entry
+from tideline.hudi.services.archival.merge import MergedArchives, execute_merge, recover_merge
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant import Instant
+from tideline.storage.object_store import AlreadyExists
+
+
+@dataclass(frozen=True, slots=True)
+class LogArchiveWriter:
+    """See `ArchiveWriter`."""
+
+    table: HoodieTable
+
+    def recover(self) -> None:
+        recover_merge(self.table, self.table.archived())
+
+    def still_active(self, active: frozenset[Instant]) -> frozenset[Instant]:
+        archived = self.table.archived()
+        found: set[Instant] = set()
+        for file in archived.files():
+            both = archived.read(file).instants & active
+            if not both:
+                break
+            found |= both
+        return frozenset(found)
+
+    def write(
+        self, states: Mapping[Instant, Sequence[StoredState]], config: ArchivalConfig
+    ) -> WrittenArchive:
+        table, archived = self.table, self.table.archived()
+        entries = []
+        for objects in states.values():
+            for state in objects:
+                body = table.store.get(state.info.path)
+                moved_at = table.zone.instant_at(state.info.modified_ms)
+                entries.append(
+                    archive_entry(state.instant, body, moved_at=moved_at, path=state.info.path)
+                )
+        body = b"".join(
+            encode_archive_block(block)
+            for block in _chunks(tuple(entries), config.entries_per_block)
+        )
+        files = archived.files()
+        path = archived.path(files[0].number + 1 if files else 1)
+        outcome = table.store.put_if_absent(path, body, token=uuid4().hex)
+        if isinstance(outcome, AlreadyExists):
+            raise ConflictError(
+                "another engine is archiving this table; run archival again",
+                table=table.uri,
+                path=path,
+            )
+        return WrittenArchive(path, len(body), tuple(states))
+
+    def merge(self, config: ArchivalConfig) -> MergedArchives | None:
+        if not config.merge.is_enabled:
+            return None
+        return execute_merge(self.table, self.table.archived(), config.merge)
+
+
+def _chunks(items: tuple[Any, ...], size: int) -> Iterator[tuple[Any, ...]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

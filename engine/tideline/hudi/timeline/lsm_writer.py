@@ -1,0 +1,159 @@
+"""Writing the archived timeline of layout 2: data files, manifests, version, in this order.
+
+Readers go from `_version_` to a manifest to data files, so that what is written appears at once:
+
+1. The data file. Died after: no manifest names it, and the next one of that name replaces it.
+2. `manifest_<n+1>`. Died after: `_version_` names the one before, unless it has never been written:
+   then readers take the newest manifest, whose file is there. The next writer writes it anew.
+3. `_version_`. Died after: everything counts.
+4. Later: old manifests go, then data files that no kept manifest names. Readers that are a few
+   manifests behind find their files; died in between, some are left for the next time.
+
+One writer at a time, under the table lock. An instant may be in two files: who died after 3 left it
+in the active timeline, and it is archived again. Files are merged as in an LSM tree: so many of a
+level make one of the next.
+
+Source: Hudi's LSMTimelineWriter, LSMTimeline.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tideline.hudi.timeline.archived import ArchiveFile
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.lsm_history import (
+    VERSION_FILE,
+    LsmHistory,
+    Manifest,
+    manifest_number,
+    range_and_level,
+)
+from tideline.storage.delete_scope import DeleteScope
+
+MERGED_BYTES_MAX = 128 * 1024 * 1024
+"""Of the files that one merge reads; less than what is read of one metadata object by default."""
+_LEVEL_MAX = 9
+
+
+@dataclass(frozen=True, slots=True)
+class MergedHistoryFiles:
+    """Files that became one of the next level."""
+
+    merged: ArchiveFile
+    replaced: tuple[ArchiveFile, ...]
+
+
+def append_to_history(
+    history: LsmHistory, rows: Sequence[Mapping[str, Any]], times: Sequence[InstantTime]
+) -> ArchiveFile:
+    """Write `rows`, of instants of these `times`, as one file of the lowest level.
+
+    Call under the table lock. A file of the same range that counts already holds them, for ranges
+    do not repeat. Raises CorruptTableError for a manifest that cannot be read.
+    """
+    # Arrow is an optional dependency that only histories need.
+    from tideline.formats.history_file import encode_history_file
+
+    manifest = history.manifest()
+    path = history.data_path(min(times), max(times), level=0)
+    known = next((file for file in manifest.files if file.path == path), None)
+    if known is not None:
+        return known
+    return _publish(history, manifest, path, encode_history_file(rows), replaced=())
+
+
+def merge_history(
+    history: LsmHistory, *, files: int, bytes_max: int = MERGED_BYTES_MAX
+) -> tuple[MergedHistoryFiles, ...]:
+    """Merge what is due, level by level: so many `files` of one level, of `bytes_max` together.
+
+    Call under the table lock. Raises CorruptTableError.
+    """
+    done = []
+    for level in range(_LEVEL_MAX):
+        candidates = files_to_merge(history.manifest().files, level, files, bytes_max)
+        if not candidates:
+            break
+        done.append(_merge(history, candidates, level + 1))
+    return tuple(done)
+
+
+def files_to_merge(
+    files: Iterable[ArchiveFile], level: int, count: int, bytes_max: int
+) -> tuple[ArchiveFile, ...]:
+    """The files of a level that become one of the next, oldest first; none when they are few."""
+    of_level = sorted(
+        (file for file in files if range_and_level(file)[2] == level),
+        key=lambda file: file.path,
+    )
+    if len(of_level) < count:
+        return ()
+    chosen: list[ArchiveFile] = []
+    for file in of_level[:count]:
+        if sum(one.size_bytes for one in chosen) + file.size_bytes > bytes_max:
+            break
+        chosen.append(file)
+    return tuple(chosen) if len(chosen) > 1 else ()
+
+
+def clean_history(history: LsmHistory, *, kept: int) -> tuple[str, ...]:
+    """Delete what none of the newest `kept` manifests names; the paths. Under the table lock."""
+    newest = history.manifest().number
+    listed = [info.path for info in history.store.list_directory(history.directory).objects]
+    numbers = {path: number for path in listed if (number := manifest_number(path)) is not None}
+    keeping = {path: number for path, number in numbers.items() if newest - kept < number}
+    if len(keeping) == len(numbers):
+        return ()
+    named = {
+        file.path
+        for number in keeping.values()
+        if number <= newest
+        for file in history.manifest(number).files
+    }
+    old_manifests = sorted(set(numbers) - set(keeping))
+    old_files = sorted(path for path in listed if path.endswith(".parquet") and path not in named)
+    scope = DeleteScope(
+        history.store, "cleaning the archived timeline", control={*old_manifests, *old_files}
+    )
+    scope.remove_many(old_manifests)
+    scope.remove_many(old_files)
+    return (*old_manifests, *old_files)
+
+
+def _merge(
+    history: LsmHistory, candidates: Sequence[ArchiveFile], level: int
+) -> MergedHistoryFiles:
+    from tideline.formats.history_file import merge_history_files
+
+    ranges = [range_and_level(file) for file in candidates]
+    path = history.data_path(min(one[0] for one in ranges), max(one[1] for one in ranges), level)
+    bodies = (history.body(file) for file in candidates)
+    body = merge_history_files(bodies, path=path)
+    merged = _publish(history, history.manifest(), path, body, replaced=candidates)
+    return MergedHistoryFiles(merged, tuple(candidates))
+
+
+def _publish(
+    history: LsmHistory,
+    manifest: Manifest,
+    path: str,
+    body: bytes,
+    *,
+    replaced: Sequence[ArchiveFile],
+) -> ArchiveFile:
+    """Steps 1 to 3. Each object replaces what a writer that died left under its name."""
+    store = history.store
+    store.put(path, body)
+    written = history.file(path.rpartition("/")[2], len(body))
+    files = [*(file for file in manifest.files if file not in replaced), written]
+    number = manifest.number + 1
+    named = [
+        {"fileName": file.path.rpartition("/")[2], "fileLen": file.size_bytes} for file in files
+    ]
+    store.put(history.manifest_path(number), json.dumps({"files": named}, indent=2).encode())
+    store.put(f"{history.directory}/{VERSION_FILE}", str(number).encode())
+    return written
