@@ -85,6 +85,7 @@ class LakeTable:
         """Create an empty table at `uri`.
 
         Columns are names, or one text with commas between them: `"id"` is `["id"]`.
+        `table_version` is 6 (read by Hudi 0.14 and later), 8 (1.0) or 9 (1.1).
         `schema` is a pyarrow schema of the user columns, or None to take that of the first write.
         `key_generator` (SIMPLE, COMPLEX, NON_PARTITION, TIMESTAMP, CUSTOM) and `merge_mode`
         (EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING) follow from the columns when left out.

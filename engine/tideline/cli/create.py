@@ -16,6 +16,7 @@ from tideline.cli.output import print_json, print_line
 from tideline.cli.schema_file import read_schema_file
 from tideline.cli.show import describe_table
 from tideline.hudi.table.create import refuse_existing_table
+from tideline.hudi.table.layout.known_layouts import TABLE_VERSION, TABLE_VERSIONS
 from tideline.hudi.table.location_conflict import refuse_table_conflict
 from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode, TableType
 from tideline.lake_table import LakeTable
@@ -48,6 +49,13 @@ class _NameChoice(click.Choice[str]):
     show_default=True,
     help="COPY_ON_WRITE: an update rewrites files, reads are fastest. MERGE_ON_READ: an update "
     "is appended to a log, which compaction merges later.",
+)
+@click.option(
+    "--table-version",
+    type=click.Choice(list(map(str, TABLE_VERSIONS))),
+    default=str(TABLE_VERSION),
+    show_default=True,
+    help="Hudi's format on disk: 6 (0.14 and later), 8 (1.0) or 9 (1.1).",
 )
 @click.option(
     "--key-generator",
@@ -100,6 +108,7 @@ def create_command(
     wanted = {
         **asked,
         **{name: split_names(asked[name]) for name in ("record_key", "partition_by", "ordering")},
+        "table_version": int(asked["table_version"]),
         "schema": read_schema_file(schema_path) if schema_path else None,
         "properties": parse_pairs(properties, option="--property"),
     }

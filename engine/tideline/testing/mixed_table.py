@@ -113,7 +113,11 @@ class MixedTable:
 
     @property
     def is_read_by_hudi_rs(self) -> bool:
-        """In version 6 hudi-rs merges logs by event time alone; it finds columns by name."""
+        """In version 6 hudi-rs merges logs by event time alone; it finds columns by name. In later
+        ones it misses groups of logs alone, which that index begins with, in a metadata table.
+        """
+        if self.version > 6 and self.index == "CONSISTENT_HASHING" and self.metadata is not None:
+            return False
         merges = self.version > 6 or self.merge_mode == "EVENT_TIME_ORDERING"
         return (merges or self.table_type == "COPY_ON_WRITE") and not self.is_altered
 

@@ -147,6 +147,7 @@ def _target(table: ResolvedTable) -> TableTarget:
         partition_by=spec.partition_by,
         ordering=spec.ordering,
         table_type=spec.type.value,
+        table_version=spec.table_version,
         schema=_columns(spec.schema),
         creation_properties={**_key_properties(spec.key_generator), **written},
         write_properties={**written, **INLINE_SERVICES_OFF},

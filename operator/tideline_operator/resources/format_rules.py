@@ -15,6 +15,7 @@ from tideline_operator.resources.field import CelRule, json_name
 
 _HUDI_FIELDS = (
     "type",
+    "table_version",
     "record_key",
     "partition_by",
     "ordering",

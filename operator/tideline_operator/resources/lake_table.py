@@ -10,6 +10,7 @@ from enum import Enum
 from typing import ClassVar
 
 from tideline.errors import ConfigError
+from tideline.hudi.table.layout.known_layouts import TABLE_VERSION, TABLE_VERSIONS
 from tideline.hudi.table.table_config import KeyGeneratorKind, TableType
 from tideline.hudi.timeline.zone import TimelineZone
 from tideline.settings.gate import problem_of
@@ -37,7 +38,11 @@ from tideline_operator.resources.metadata import (
 )
 from tideline_operator.resources.services import Services
 from tideline_operator.resources.status import LakeTableStatus
-from tideline_operator.resources.table_rules import EVENT_TIME, TABLE_RULES
+from tideline_operator.resources.table_rules import (
+    EVENT_TIME,
+    TABLE_RULES,
+    TABLE_VERSIONS_TEXT,
+)
 from tideline_operator.resources.uniqueness import (
     UNIQUENESS_RULES,
     Uniqueness,
@@ -292,6 +297,14 @@ class LakeTableSpec:
         immutable=True,
     )
     type: TableType = described("Hudi table type.", default=TableType.COPY_ON_WRITE, immutable=True)
+    table_version: int = described(
+        "Hudi table version that the table is created with: 6 (Hudi 0.14 and later), 8 (1.0) or 9 "
+        "(1.1). A table that exists keeps its own.",
+        default=TABLE_VERSION,
+        minimum=min(TABLE_VERSIONS),
+        maximum=max(TABLE_VERSIONS),
+        immutable=True,
+    )
     record_key: tuple[str, ...] = described(
         "Columns that identify a row.",
         default=(),
@@ -389,6 +402,8 @@ class LakeTableSpec:
         """What no single field can say."""
         is_iceberg = self.format is TableFormat.ICEBERG
         yield from format_faults(self, is_iceberg=is_iceberg)
+        if self.table_version not in TABLE_VERSIONS:
+            yield "tableVersion", f"must be one of {TABLE_VERSIONS_TEXT}"
         if not is_iceberg and not self.record_key:
             yield "recordKey", "is required: the columns that identify a row"
         if self.location.startswith(("s3://", "s3a://")) and self.store_ref is None:

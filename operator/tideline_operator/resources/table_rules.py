@@ -6,6 +6,7 @@ it. Every list and string in these rules is bounded, which keeps them inside the
 
 from __future__ import annotations
 
+from tideline.hudi.table.layout.known_layouts import TABLE_VERSIONS
 from tideline_operator.resources.field import CelRule, no_credentials_in
 from tideline_operator.resources.format_rules import ICEBERG_SERVICE_NAMES, SERVICE_NAMES
 
@@ -46,7 +47,14 @@ def _declared(field: str, *, owner: str = "self") -> CelRule:
     )
 
 
+TABLE_VERSIONS_TEXT = ", ".join(map(str, TABLE_VERSIONS))
+
 TABLE_RULES = (
+    CelRule(
+        f"!has(self.tableVersion) || self.tableVersion in [{TABLE_VERSIONS_TEXT}]",
+        f"must be one of {TABLE_VERSIONS_TEXT}",
+        field="tableVersion",
+    ),
     CelRule(
         "self.format != 'Hudi' || (has(self.recordKey) && self.recordKey.size() > 0)",
         "is required: the columns that identify a row",

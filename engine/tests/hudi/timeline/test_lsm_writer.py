@@ -12,7 +12,6 @@ from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.lsm_history import LsmHistory, range_and_level
 from tideline.hudi.timeline.lsm_writer import (
-    MERGED_BYTES_MAX,
     append_to_history,
     clean_history,
     files_to_merge,
@@ -22,6 +21,7 @@ from tideline.storage.memory import MemoryStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 
 FILES_PER_MERGE = 10
+BYTES_MAX = 1_000_000
 KEPT = 3
 
 _names = itertools.count()
@@ -87,9 +87,9 @@ def test_a_range_that_counts_already_is_not_written_again(
 def test_ten_files_of_a_level_become_one_of_the_next(history: LsmHistory) -> None:
     for number in range(FILES_PER_MERGE - 1):
         append(history, number)
-    assert merge_history(history, files=FILES_PER_MERGE) == ()
+    assert merge_history(history, files=FILES_PER_MERGE, bytes_max=BYTES_MAX) == ()
     append(history, FILES_PER_MERGE - 1)
-    (merge,) = merge_history(history, files=FILES_PER_MERGE)
+    (merge,) = merge_history(history, files=FILES_PER_MERGE, bytes_max=BYTES_MAX)
     assert len(merge.replaced) == FILES_PER_MERGE
     assert range_and_level(merge.merged) == (at(0), at(FILES_PER_MERGE - 1), 1)
     assert history.manifest().files == (merge.merged,)
@@ -105,7 +105,8 @@ def test_a_hundred_files_become_one_of_the_level_after_that(history: LsmHistory)
     for number in range(FILES_PER_MERGE**2):
         append(history, number)
         levels += [
-            range_and_level(one.merged)[2] for one in merge_history(history, files=FILES_PER_MERGE)
+            range_and_level(one.merged)[2]
+            for one in merge_history(history, files=FILES_PER_MERGE, bytes_max=BYTES_MAX)
         ]
     assert levels == [1] * FILES_PER_MERGE + [2]
     assert len(history.files()) == 1
@@ -116,11 +117,11 @@ def test_large_files_are_merged_as_far_as_they_may_be_read() -> None:
     def file(number: int, size_bytes: int) -> ArchiveFile:
         return ArchiveFile(number, f"{at(number)}_{at(number)}_0.parquet", size_bytes)
 
-    half = MERGED_BYTES_MAX // 2
+    half = BYTES_MAX // 2
     many = [file(n, half) for n in range(FILES_PER_MERGE)]
-    limits = (FILES_PER_MERGE, MERGED_BYTES_MAX)
+    limits = (FILES_PER_MERGE, BYTES_MAX)
     assert files_to_merge(many, 0, *limits) == tuple(many[:2])
-    large = [file(n, MERGED_BYTES_MAX) for n in range(FILES_PER_MERGE)]
+    large = [file(n, BYTES_MAX) for n in range(FILES_PER_MERGE)]
     assert files_to_merge(large, 0, *limits) == ()
     assert files_to_merge(many, 1, *limits) == ()
 
@@ -128,7 +129,7 @@ def test_large_files_are_merged_as_far_as_they_may_be_read() -> None:
 def test_files_of_the_newest_manifests_are_kept(history: LsmHistory, store: MemoryStore) -> None:
     for number in range(FILES_PER_MERGE):
         append(history, number)
-    merge_history(history, files=FILES_PER_MERGE)
+    merge_history(history, files=FILES_PER_MERGE, bytes_max=BYTES_MAX)
     append(history, 700)
     deleted = clean_history(history, kept=KEPT)
     # Manifest 10 still names the ten files, for readers that are two behind.
@@ -150,7 +151,7 @@ def prepared(store: MemoryStore) -> None:
 
 def run(history: LsmHistory) -> None:
     append(history, FILES_PER_MERGE)
-    merge_history(history, files=FILES_PER_MERGE)
+    merge_history(history, files=FILES_PER_MERGE, bytes_max=BYTES_MAX)
     clean_history(history, kept=KEPT)
 
 

@@ -1,8 +1,9 @@
 """The versions of a table's schema, where Hudi's schema on read made any.
 
 - The newest commit that may change the schema carries the version in force (`latest_schema`).
-- All versions are in `.hoodie/.schema/<instant>.schemacommit`, one whole history per commit; the
-  newest one counts whose commit completed. Hudi looks for it among the active commits alone, so
+- All versions are in `.hoodie/.schema/<instant>.schemacommit`, one whole history per commit (in
+  timeline layout 2 Hudi names a completion time as well, and asks for none); the newest one counts
+  whose commit completed. Hudi looks for it among the active commits alone, so
   every commit writes one; here an archived commit's counts as well.
 - Where a writer without schema evolution came last, its commit carries none. Its files use the
   version before, and columns that it added are found by name; the next commit takes both up, as
@@ -112,7 +113,8 @@ def history_files(store: ObjectStore) -> dict[InstantTime, str]:
     """Paths of all whole history files, by the instant of their commit."""
     found: dict[InstantTime, str] = {}
     for info in store.list_directory(SCHEMA_DIRECTORY).objects:
-        time, _, suffix = info.path.rpartition("/")[2].partition(".")
+        times, _, suffix = info.path.rpartition("/")[2].partition(".")
+        time = times.partition("_")[0]
         if suffix == Action.SCHEMACOMMIT.value and is_instant_time(time):
             found[InstantTime(time)] = info.path
     return found

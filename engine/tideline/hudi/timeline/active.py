@@ -97,6 +97,10 @@ class ActiveTimeline:
         """Instants not later than `time`."""
         return self._where(lambda instant: instant.time <= time)
 
+    def completed_by(self, time: InstantTime) -> ActiveTimeline:
+        """What had completed at `time`."""
+        return self._where(lambda one: one.completed_at is not None and one.completed_at <= time)
+
     def within(self, after: InstantTime, until: InstantTime) -> ActiveTimeline:
         """Instants later than `after` and not later than `until`."""
         return self._where(lambda instant: after < instant.time <= until)

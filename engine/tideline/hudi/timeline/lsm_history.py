@@ -115,6 +115,27 @@ class LsmHistory(ArchivedTimeline):
         rows = self._rows(file, COMMITS)
         return ArchiveContent(tuple(LsmEntry(_instant(row, file.path), row) for row in rows))
 
+    def written_ms(self) -> int | None:
+        """When anything was last archived or merged, by the store's clock; None before the first.
+
+        What completed later is not in here.
+        """
+        found = self.store.head(f"{self.directory}/{VERSION_FILE}")
+        return None if found is None else found.modified_ms
+
+    def commits_completed_after(self, time: InstantTime) -> frozenset[InstantTime]:
+        """The requested times of commits that completed later than `time`. Raises as `read`."""
+        from tideline.formats.history_file import TIMES
+
+        instants = (
+            _instant(row, file.path) for file in self.files() for row in self._rows(file, TIMES)
+        )
+        return frozenset(
+            one.time
+            for one in instants
+            if one.action in COMMIT_ACTIONS and one.completion_time and one.completion_time > time
+        )
+
     def completions_around(self, time: InstantTime) -> Mapping[InstantTime, InstantTime]:
         """When the commits completed that are in one file with this time.
 

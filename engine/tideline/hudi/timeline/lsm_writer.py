@@ -34,8 +34,6 @@ from tideline.hudi.timeline.lsm_history import (
 )
 from tideline.storage.delete_scope import DeleteScope
 
-MERGED_BYTES_MAX = 128 * 1024 * 1024
-"""Of the files that one merge reads; less than what is read of one metadata object by default."""
 _LEVEL_MAX = 9
 
 
@@ -67,7 +65,7 @@ def append_to_history(
 
 
 def merge_history(
-    history: LsmHistory, *, files: int, bytes_max: int = MERGED_BYTES_MAX
+    history: LsmHistory, *, files: int, bytes_max: int
 ) -> tuple[MergedHistoryFiles, ...]:
     """Merge what is due, level by level: so many `files` of one level, of `bytes_max` together.
 

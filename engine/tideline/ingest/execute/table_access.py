@@ -59,6 +59,7 @@ def create_declared_table(target: TableTarget, writer: str = "") -> LakeTable:
         partition_by=target.partition_by,
         ordering=target.ordering,
         table_type=target.table_type,
+        table_version=target.table_version,
         properties=target.creation_properties,
         storage_options=dict(target.location.options),
     )

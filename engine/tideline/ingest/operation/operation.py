@@ -15,6 +15,7 @@ from typing import Any
 
 from tideline.errors import ConfigError
 from tideline.hudi.services.registry import ROLLBACK, TableService, all_services
+from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.iceberg.service import IcebergService
 from tideline.ingest.landing.landed_file import FileFormat, LandingFile
 from tideline.ingest.operation.column_type import Column, ColumnType
@@ -109,6 +110,7 @@ class TableTarget:
     write_properties: Mapping[str, str] = field(default_factory=dict)
     catalog: CatalogEntry | None = None
     unique_in_table: bool = False
+    table_version: int = TABLE_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +317,8 @@ def _table_object(table: TableTarget) -> dict[str, Any]:
     }
     if table.unique_in_table:
         content["uniqueInTable"] = True
+    if table.table_version != TABLE_VERSION:
+        content["tableVersion"] = table.table_version
     if table.catalog is not None:
         content["catalog"] = {
             "name": table.catalog.catalog,
@@ -337,6 +341,7 @@ def _read_table(content: Any) -> TableTarget:
         write_properties=_text_mapping(content["writeProperties"]),
         catalog=_read_catalog(content["catalog"]) if "catalog" in content else None,
         unique_in_table=bool(content.get("uniqueInTable", False)),
+        table_version=int(content.get("tableVersion", TABLE_VERSION)),
     )
 
 

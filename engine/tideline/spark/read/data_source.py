@@ -208,5 +208,7 @@ def _partitions(table: HoodieTable, scan: TableScan) -> list[InputPartition]:
 
 def _within(commits: CommitRange, batch: pa.RecordBatch) -> pa.Array:
     time = batch.column(COMMIT_TIME)
+    if commits.times is not None:
+        return pc.is_in(time, value_set=pa.array([str(one) for one in commits.times], time.type))
     later = pc.greater(time, commits.after.value)
     return pc.and_(later, pc.less_equal(time, commits.until.value))

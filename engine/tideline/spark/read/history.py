@@ -17,7 +17,7 @@ from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata
-from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, State
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 
 _ATTEMPTS = 5
@@ -26,15 +26,17 @@ _ATTEMPTS = 5
 def load_view(
     table: HoodieTable,
     partitions: Callable[[ActiveTimeline], Iterable[str] | None] = lambda _: None,
+    shown: Callable[[ActiveTimeline], ActiveTimeline] = lambda whole: whole,
 ) -> tuple[ActiveTimeline, FileSystemView]:
     """The timeline and the files as it shows them, of all partitions or those it calls for.
 
+    `shown` is the part of the timeline that the files are to be seen by.
     Loaded again while a clean begins in between: it may have removed what the older timeline still
     shows. Raises ConflictError when that goes on and on.
     """
     for _ in range(_ATTEMPTS):
         timeline = table.timeline()
-        view = table.read_view(timeline, partitions(timeline))
+        view = table.read_view(shown(timeline), partitions(timeline))
         if _cleans(table.timeline()) <= _cleans(timeline):
             return timeline, view
     raise ConflictError("new cleans keep starting: try again", table=table.uri)
@@ -90,6 +92,23 @@ def has_archive(table: HoodieTable) -> bool:
     """Whether any instant of the table has been archived."""
     listing = table.store.list_directory(table.archived().directory)
     return any(not _is_sidecar(info.path) for info in listing.objects)
+
+
+def written_by(
+    read_commit: Callable[[Instant], CommitMetadata], commits: Iterable[Instant]
+) -> dict[FileGroupId, str]:
+    """Path of the newest file of every file group the commits wrote to and did not replace."""
+    newest: dict[FileGroupId, str] = {}
+    replaced: set[FileGroupId] = set()
+    for instant in commits:
+        metadata = read_commit(instant)
+        for partition, stats in metadata.partition_to_write_stats.items():
+            for stat in stats:
+                if stat.path and stat.file_id:
+                    newest[FileGroupId(partition, stat.file_id)] = stat.path
+        for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
+            replaced.update(FileGroupId(partition, file_id) for file_id in ids)
+    return {group: path for group, path in newest.items() if group not in replaced}
 
 
 def _cleans(timeline: ActiveTimeline) -> frozenset[InstantTime]:

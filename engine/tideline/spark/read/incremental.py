@@ -8,12 +8,13 @@
 3. Where the range begins before the active timeline the files come from the table as of the end of
    the range, which holds the same rows.
 
+Where instants say when they completed it is otherwise: `incremental_by_completion`.
 Source: Hudi's IncrementalRelation, TimelineUtils.handleHollowCommitIfNeeded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 
@@ -30,10 +31,16 @@ from tideline.hudi.table.file_group import FileGroupId, FileSlice, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.spark.read.history import check_files_kept, has_archive, load_view, whole_versions
+from tideline.spark.read.history import (
+    check_files_kept,
+    has_archive,
+    load_view,
+    whole_versions,
+    written_by,
+)
+from tideline.spark.read.incremental_by_completion import plan_by_completion
 from tideline.spark.read.point_in_time import point_in_time
 from tideline.spark.read.table_scan import (
     CommitRange,
@@ -51,10 +58,10 @@ def incremental(
 ) -> DataFrame:
     """Rows whose `_hoodie_commit_time` is later than `after` and not later than `until`.
 
-    Without `until`, up to the newest commit that no pending write precedes. Deleted rows and older
-    versions of a row do not appear. Raises ConfigError when the files of that range have been
-    cleaned since, UnsupportedTableError for a table without meta columns and for one of version 8
-    or 9.
+    In tables of versions 8 and 9 both are about the times at which commits completed. Without
+    `until`, up to the newest commit that no pending write precedes. Deleted rows and older versions
+    of a row do not appear. Raises ConfigError when the files of that range have been cleaned since,
+    UnsupportedTableError for a table without meta columns.
     """
     return execute_scan(spark, table, plan_incremental(table, after, until))
 
@@ -68,21 +75,17 @@ def plan_incremental(table: HoodieTable, after: Point, until: Point | None = Non
         raise UnsupportedTableError(
             "a table without meta columns cannot be read incrementally", table=table.uri
         )
-    if table.layout.timeline.has_completion_times:
-        raise UnsupportedTableError(
-            "incremental reads of a table whose commits are ordered by completion time are not "
-            "supported yet (table versions 8 and 9); read a snapshot",
-            table=table.uri,
-        )
     begin = point_in_time(table, after)
     end = None if until is None else point_in_time(table, until)
+    if table.layout.timeline.has_completion_times:
+        return plan_by_completion(table, begin, end)
     read_commit = cache(table.read_commit)
 
     def partitions(timeline: ActiveTimeline) -> frozenset[str] | None:
         """Those whose files have to be listed, None for all."""
         if _begins_before(table, timeline, begin):
             return None
-        written = _written_by(read_commit, _commits_of_range(table, timeline, begin, end))
+        written = written_by(read_commit, _commits_of_range(table, timeline, begin, end))
         return frozenset(group.partition for group in written)
 
     timeline, view = load_view(table, partitions)
@@ -99,7 +102,7 @@ def plan_incremental(table: HoodieTable, after: Point, until: Point | None = Non
             if piece.log_files or piece.base_instant > begin
         ]
     else:
-        written = _written_by(read_commit, commits)
+        written = written_by(read_commit, commits)
         versions = whole_versions(table, timeline, view)
         pieces = _kept_slices(table, view, versions, written, newest.time)
     files, slices = split_slices(pieces)
@@ -142,23 +145,6 @@ def _is_clustering(table: HoodieTable, instant: Instant) -> bool:
     except (ObjectNotFoundError, CorruptTableError):
         # Not found, it is just being completed or rolled back: the next read sees which.
         return False
-
-
-def _written_by(
-    read_commit: Callable[[Instant], CommitMetadata], commits: ActiveTimeline
-) -> dict[FileGroupId, str]:
-    """Path of the newest file of every file group the commits wrote to and did not replace."""
-    newest: dict[FileGroupId, str] = {}
-    replaced: set[FileGroupId] = set()
-    for instant in commits:
-        metadata = read_commit(instant)
-        for partition, stats in metadata.partition_to_write_stats.items():
-            for stat in stats:
-                if stat.path and stat.file_id:
-                    newest[FileGroupId(partition, stat.file_id)] = stat.path
-        for partition, ids in (metadata.partition_to_replace_file_ids or {}).items():
-            replaced.update(FileGroupId(partition, file_id) for file_id in ids)
-    return {group: path for group, path in newest.items() if group not in replaced}
 
 
 def _kept_slices(

@@ -36,10 +36,14 @@ from tideline.spark.read.stored_types import StoredFiles, group_by_stored_types
 
 @dataclass(frozen=True, slots=True)
 class CommitRange:
-    """Commit times later than `after` and not later than `until`."""
+    """Commit times later than `after` and not later than `until`.
+
+    Where these are times of completion, `times` are the commit times of the rows.
+    """
 
     after: InstantTime
     until: InstantTime
+    times: frozenset[InstantTime] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +167,10 @@ def _keeps_types(layout: PartitionLayout, schema: pa.Schema) -> bool:
 
 
 def _within(commits: CommitRange) -> Column:
-    # Instant times are ordered as text.
     time = F.col(COMMIT_TIME)
+    if commits.times is not None:
+        return time.isin([str(one) for one in sorted(commits.times)])
+    # Instant times are ordered as text.
     return (time > commits.after.value) & (time <= commits.until.value)
 
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 
 from tideline.errors import ConfigError
 from tideline.hudi.table.settings import Settings
-from tideline.hudi.timeline.lsm_writer import MERGED_BYTES_MAX
+
+MERGED_BYTES_MAX = 128 * 1024 * 1024
+"""Of the files that one merge of a history reads; half of what is read of one metadata object."""
 
 _COUNTING_TRIGGERS = frozenset({"NUM_COMMITS", "NUM_AND_TIME"})
 

@@ -15,7 +15,7 @@ VERSION = "hoodie.table.version"
 LAYOUT_VERSION = "hoodie.timeline.layout.version"
 
 TABLE_VERSION = 6
-"""The version of new tables."""
+"""The version of new tables, unless they are given another."""
 
 _LAYOUTS: Mapping[int, Callable[[Mapping[str, str]], TableLayout]] = {
     3: partial(version_before_6, 3),
@@ -25,6 +25,9 @@ _LAYOUTS: Mapping[int, Callable[[Mapping[str, str]], TableLayout]] = {
     8: version_8,
     9: version_9,
 }
+
+TABLE_VERSIONS = tuple(version for version, make in _LAYOUTS.items() if make({}).is_written)
+"""The versions of tables that are written."""
 
 
 def layout_of(properties: Mapping[str, str]) -> TableLayout:
@@ -50,12 +53,11 @@ def layout_of(properties: Mapping[str, str]) -> TableLayout:
 
 def layout_of_new(table_version: int) -> TableLayout:
     """The layout of a table that is to be created. Raises ConfigError unless Tideline writes it."""
-    make = _LAYOUTS.get(table_version)
-    if make is None or not make({}).is_written:
+    if table_version not in TABLE_VERSIONS:
         raise ConfigError(
             f"no table of this version can be created: {_READ_AND_WRITTEN}", value=table_version
         )
-    return make({})
+    return _LAYOUTS[table_version]({})
 
 
 def table_version_in(properties: Mapping[str, str]) -> int:
@@ -89,5 +91,5 @@ def _refusal(version: int) -> str:
 
 _READ_AND_WRITTEN = (
     f"Tideline reads versions {', '.join(map(str, _LAYOUTS))} and writes "
-    f"{', '.join(str(version) for version, make in _LAYOUTS.items() if make({}).is_written)}"
+    f"{', '.join(map(str, TABLE_VERSIONS))}"
 )

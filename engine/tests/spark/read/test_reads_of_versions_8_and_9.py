@@ -1,12 +1,12 @@
-"""Tables of versions 8 and 9 read on Spark to the rows others read from them."""
+"""Tables of versions 8 and 9 read on Spark, as others read them; ranges go by completion."""
 
 from __future__ import annotations
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tideline.errors import UnsupportedTableError
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.lake_table import LakeTable
 from tideline.spark.read.incremental import incremental
 from tideline.spark.read.snapshot import snapshot
@@ -68,7 +68,15 @@ def test_an_earlier_instant_shows_the_rows_of_then(spark: SparkSession) -> None:
     assert len(counts) == 4
 
 
-def test_an_incremental_read_is_refused_by_name(spark: SparkSession) -> None:
+def test_an_incremental_read_goes_by_completion(spark: SparkSession) -> None:
     table = HoodieTable.open(StoreLocation.of(fixture_table(UPDATED)))
-    with pytest.raises(UnsupportedTableError, match=r"incremental reads .* completion time"):
-        incremental(spark, table, "0")
+    commits = table.timeline().of(*COMMIT_ACTIONS).completed().instants
+    everything = {tuple(row) for row in snapshot(spark, table).collect()}
+    assert {tuple(row) for row in incremental(spark, table, "0").collect()} == everything
+    for instant in commits:
+        assert instant.completed_at is not None
+        later = {
+            str(one.time) for one in commits if (one.completed_at or "") > instant.completed_at
+        }
+        rows = incremental(spark, table, instant.completed_at).collect()
+        assert {tuple(row) for row in rows} == {row for row in everything if row[0] in later}

@@ -1,0 +1,119 @@
+"""Which commits and files a range of completion times has, while writers overlap and archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tideline.errors import ConfigError
+from tideline.hudi.services.archival.config import ArchivalConfig
+from tideline.hudi.services.archival.execute import archive_table
+from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolicy
+from tideline.hudi.services.cleaning.execute import clean_table
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.spark.read.incremental import plan_incremental
+from tideline.spark.read.table_scan import TableScan
+from tideline.testing.small_table import SmallTable, batch
+
+NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
+
+
+@pytest.fixture(params=list(TableType), ids=str)
+def table(request: pytest.FixtureRequest) -> Iterator[SmallTable]:
+    table = SmallTable.in_memory(table_type=request.param, table_version=9)
+    table.write("insert", batch(range(4), 1))
+    yield table
+    table.forget()
+
+
+def plan(
+    table: SmallTable, after: InstantTime | str, until: InstantTime | None = None
+) -> TableScan:
+    return plan_incremental(table.lake().hoodie_table, after, until)
+
+
+def commits(table: SmallTable) -> tuple[Instant, ...]:
+    return table.lake().timeline().of(*COMMIT_ACTIONS).completed().instants
+
+
+def completed_at(instant: Instant) -> InstantTime:
+    assert instant.completed_at is not None
+    return instant.completed_at
+
+
+def times(scan: TableScan) -> set[InstantTime]:
+    assert scan.commits is not None
+    return set(scan.commits.times or ())
+
+
+def test_a_commit_that_was_requested_first_and_completes_last_is_not_missed(
+    table: SmallTable,
+) -> None:
+    start = completed_at(commits(table)[0])
+    table.write("upsert", batch([0], 2), before_files=lambda: table.write("upsert", batch([1], 3)))
+    first, second = commits(table)[1:]
+    assert completed_at(second) < completed_at(first)
+    assert times(plan(table, start)) == {first.time, second.time}
+    after_second = plan(table, completed_at(second))
+    assert times(after_second) == {first.time}
+    assert {file.partition for file in (*after_second.files, *after_second.slices)} == {"p0"}
+    assert times(plan(table, start, completed_at(second))) == {second.time}
+    assert times(plan(table, completed_at(first))) == set()
+
+
+def test_the_end_of_a_range_is_the_beginning_of_the_next(table: SmallTable) -> None:
+    seen: list[InstantTime] = []
+    after: InstantTime | str = "0"
+    for version in range(2, 6):
+        table.write("upsert", batch([version % 4], version))
+        scan = plan(table, after)
+        assert scan.commits is not None
+        seen += times(scan)
+        after = scan.commits.until
+    assert sorted(seen) == [one.time for one in commits(table)]
+
+
+def test_as_of_an_end_later_files_are_left_out(table: SmallTable) -> None:
+    table.write("upsert", batch([0], 2))
+    end = completed_at(commits(table)[-1])
+    before = plan(table, "0")
+    table.write("upsert", batch([0, 2], 3))
+    scan = plan(table, "0", end)
+    assert (scan.files, scan.slices) == (before.files, before.slices)
+    assert times(scan) == times(before)
+
+
+def test_files_that_were_cleaned_since_are_missed_by_name(table: SmallTable) -> None:
+    end = completed_at(commits(table)[0])
+    for version in range(2, 5):
+        table.write("insert_overwrite", batch([0, 2], version))
+    config = CleaningConfig(
+        policy=CleaningPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=1
+    )
+    clean_table(table.lake().hoodie_table, config)
+    with pytest.raises(ConfigError, match="have been cleaned"):
+        plan(table, "0", end)
+
+
+def test_archived_commits_are_part_of_a_range_without_an_end(table: SmallTable) -> None:
+    for version in range(2, 8):
+        table.fake_clock.advance(60)
+        table.write("upsert", batch([version % 4], version))
+    everything = commits(table)
+    done = archive_table(
+        table.lake().hoodie_table,
+        ArchivalConfig(commits_min=2, commits_max=3, compaction_delta_commits=None),
+    )
+    assert len(done.instants) > 2
+    assert times(plan(table, "0")) == {one.time for one in everything}
+    second = completed_at(everything[1])
+    assert times(plan(table, second)) == {one.time for one in everything[2:]}
+    with pytest.raises(ConfigError, match="no end can be given"):
+        plan(table, "0", second)
+    table.fake_clock.advance(60)
+    table.write("upsert", batch([0], 9))
+    newest = commits(table)[-1]
+    assert times(plan(table, completed_at(everything[-1]))) == {newest.time}
