@@ -14,6 +14,7 @@ from tideline.hudi.services.cleaning.retention import Retention, is_empty_clean_
 from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.table.file_group import FileGroupId
+from tideline.hudi.table.layout.version_6 import slices_by_name
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
@@ -80,7 +81,7 @@ def doomed(
     active = ActiveTimeline(tuple(timeline))
     retention = plan_retention(active, None, config, at(now).epoch_ms())
     assert isinstance(retention, Retention), retention
-    known = TableFacts(active, is_partitioned, **facts)
+    known = TableFacts(active, is_partitioned, slices_by_name, **facts)
     return plan_cleaning(iter(files.items()), known, retention, config)
 
 
@@ -415,6 +416,9 @@ def test_changes_older_than_all_versions_go_and_their_partition_with_them() -> N
     archived = ActiveTimeline(commits(4, 5, 6), has_archive=True)
     retention = plan_retention(archived, None, config, at(23).epoch_ms())
     assert isinstance(retention, Retention)
-    plan = plan_cleaning([("p", [changes(B, 3)])], TableFacts(archived, True), retention, config)
+    known = TableFacts(archived, True, slices_by_name)
+    plan = plan_cleaning([("p", [changes(B, 3)])], known, retention, config)
+        [("p", [changes(B, 3)])], TableFacts(archived, True, slices_by_name), retention, config
+    )
     assert names(plan) == {f"p/{changes(B, 3)[0]}"}
     assert plan.partitions_to_delete == ("p",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from tideline.hudi.services.clustering.plan import (
 from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
+from tideline.hudi.table.layout.version_6 import slices_by_name
 from tideline.hudi.table.row_layout import RowLayout
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -29,6 +31,8 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.testing.fixtures import fixture_table
+
+build_view = partial(FileSystemView.build, slices=slices_by_name)
 
 V6_MOR = "hudi-upgrade.mor-tables.hudi-v6-table-mor/data/hudi-v6-table-mor"
 REAL_PLAN = "20250922132203239.replacecommit.requested"
@@ -48,9 +52,7 @@ def view(
     }
     pending = {FileGroupId("p", clustering): T2} if clustering else {}
     others = {FileGroupId("p", compacting): T2} if compacting else {}
-    return FileSystemView.build(
-        listing, COMMITS, pending_clustering=pending, pending_compaction=others
-    )
+    return build_view(listing, COMMITS, pending_clustering=pending, pending_compaction=others)
 
 
 def groups(outcome: ClusteringPlan | NotDue) -> list[tuple[list[str], int]]:

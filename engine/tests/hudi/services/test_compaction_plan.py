@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,11 +30,14 @@ from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.slice_metrics import slice_metrics
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.hudi.table.file_system_view import FileSystemView
+from tideline.hudi.table.layout.version_6 import slices_by_name
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.testing.fixtures import fixture_table
+
+build_view = partial(FileSystemView.build, slices=slices_by_name)
 
 V6_MOR = "hudi-upgrade.mor-tables.hudi-v6-table-mor/data/hudi-v6-table-mor"
 REAL_PLAN = "20250922132201931.compaction.requested"
@@ -230,7 +234,7 @@ def view(*, compacting: str | None = None, clustering: str | None = None) -> Fil
     ]
     pending = {FileGroupId("p", compacting): at(9)} if compacting else {}
     others = {FileGroupId("p", clustering): at(9)} if clustering else {}
-    return FileSystemView.build(
+    return build_view(
         {"p": names}, timeline("delta"), pending_compaction=pending, pending_clustering=others
     )
 

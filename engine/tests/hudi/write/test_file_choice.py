@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
+from tideline.hudi.table.layout.version_6 import slices_by_name
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
@@ -22,6 +25,8 @@ from tideline.hudi.write.file_choice import (
 )
 from tideline.hudi.write.upsert_partitioner import BucketPlan, InsertBucket, UpdateBucket
 from tideline.hudi.write.workload_profile import PartitionWorkload, WorkloadProfile
+
+build_view = partial(FileSystemView.build, slices=slices_by_name)
 
 COW, MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
 T1, T2, PENDING = (InstantTime(f"2025010100000000{number}") for number in (1, 2, 5))
@@ -45,7 +50,7 @@ def log(group: str, version: int = 1, instant: InstantTime = T1) -> tuple[str, i
 
 def view(*files: tuple[str, int], compacting: tuple[str, ...] = ()) -> FileSystemView:
     held = {FileGroupId("p", f"{group}-0"): PENDING for group in compacting}
-    return FileSystemView.build({"p": files}, TIMELINE, pending_compaction=held)
+    return build_view({"p": files}, TIMELINE, pending_compaction=held)
 
 
 def inserting(partition: str = "p") -> WorkloadProfile:

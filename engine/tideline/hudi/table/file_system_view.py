@@ -24,7 +24,6 @@ from tideline.hudi.table.layout.table_layout import (
     Slicing,
     log_order,
 )
-from tideline.hudi.table.layout.version_6 import slices_by_name
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
 
@@ -55,13 +54,12 @@ class FileSystemView:
         replaced: Mapping[FileGroupId, InstantTime] | None = None,
         pending_compaction: Mapping[FileGroupId, InstantTime] | None = None,
         pending_clustering: Mapping[FileGroupId, InstantTime] | None = None,
-        slices: SliceRule = slices_by_name,
+        slices: SliceRule,
         archived: CompletionTimes = lambda _: None,
     ) -> FileSystemView:
         """The view of a listing. A partition without files of the table is still a partition.
 
-        `slices` is the rule of the table's layout, that of version 6 unless given; `archived` is
-        what it may ask.
+        `slices` is the rule of the table's layout; `archived` is what it may ask.
         """
         compacting = dict(pending_compaction or {})
         slicing = slices(timeline, archived)

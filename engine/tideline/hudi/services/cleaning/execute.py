@@ -372,12 +372,14 @@ def _facts(
 ) -> TableFacts:
     is_partitioned = bool(table.config.partition_fields)
     if not has_work:
-        return TableFacts(timeline, is_partitioned)
+        return TableFacts(timeline, is_partitioned, table.layout.slices)
     since = retention.since
     recent = timeline if since is None else timeline.at_or_after(since)
     return TableFacts(
         timeline=timeline,
         is_partitioned=is_partitioned,
+        slices=table.layout.slices,
+        archived=table.archived_completion,
         replaced=table.replaced_groups(recent),
         compacting=table.planned_groups(timeline, Action.COMPACTION),
         needed=_needed(table, timeline),
@@ -390,6 +392,8 @@ def _standing(table: HoodieTable, timeline: ActiveTimeline) -> TableFacts:
     return TableFacts(
         timeline=timeline,
         is_partitioned=bool(table.config.partition_fields),
+        slices=table.layout.slices,
+        archived=table.archived_completion,
         replaced=table.replaced_groups(timeline),
         compacting=table.planned_groups(timeline, Action.COMPACTION),
         needed=_needed(table, timeline),

@@ -37,7 +37,8 @@ from tideline.hudi.table.file_group import (
     LogFile,
     join_path,
 )
-from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
+from tideline.hudi.table.file_system_view import FileSystemView, Listing, parse_data_file
+from tideline.hudi.table.layout.table_layout import CompletionTimes, SliceRule
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -64,14 +65,28 @@ class TableFacts:
     `replaced` maps file groups to the replacecommit that replaced them, as far back as the clean
     looks; `compacting` to the pending compaction; `needed` to the base instant of the oldest slice
     that a pending plan reads (None: unknown, so all). `savepointed` are file names by partition.
+    `slices` is the rule of the table's layout, `archived` what it may ask.
     """
 
     timeline: ActiveTimeline
     is_partitioned: bool
+    slices: SliceRule
+    archived: CompletionTimes = lambda _: None
     replaced: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
     compacting: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
     needed: Mapping[FileGroupId, InstantTime | None] = field(default_factory=dict)
     savepointed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def view(self, listing: Listing) -> FileSystemView:
+        """The files of a listing as the table's layout makes slices of them."""
+        return FileSystemView.build(
+            listing,
+            self.timeline,
+            replaced=self.replaced,
+            pending_compaction=self.compacting,
+            slices=self.slices,
+            archived=self.archived,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +181,7 @@ def plan_cleaning(
     may_empty = facts.is_partitioned and not len(facts.timeline.writes().pending())
     for partition, listing in listings:
         examined += 1
-        view = FileSystemView.build(
-            {partition: listing},
-            facts.timeline,
-            replaced=facts.replaced,
-            pending_compaction=facts.compacting,
-        )
+        view = facts.view({partition: listing})
         slices = tuple(_doomed_slices(view, partition, facts, retention, config))
         alone = _doomed_changes(view, partition, listing, slices, facts, retention, config)
         doomed = tuple(

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from tideline.hudi.services.cleaning.plan import TableFacts, is_needed
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, split_path
-from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
+from tideline.hudi.table.file_system_view import parse_data_file
 
 
 @dataclass(slots=True)
@@ -37,12 +37,7 @@ class StandingFiles:
     ) -> dict[str, str]:
         """Of the paths to delete in a partition, those that must stay, each with the reason."""
         listed = {name for name, _ in listing}
-        view = FileSystemView.build(
-            {partition: listing},
-            self.facts.timeline,
-            replaced=self.facts.replaced,
-            pending_compaction=self.facts.compacting,
-        )
+        view = self.facts.view({partition: listing})
         newest: dict[str, FileGroupId] = {}
         read: set[str] = set()
         for piece in view.latest_slices(partition):
