@@ -418,7 +418,5 @@ def test_changes_older_than_all_versions_go_and_their_partition_with_them() -> N
     assert isinstance(retention, Retention)
     known = TableFacts(archived, True, slices_by_name)
     plan = plan_cleaning([("p", [changes(B, 3)])], known, retention, config)
-        [("p", [changes(B, 3)])], TableFacts(archived, True, slices_by_name), retention, config
-    )
     assert names(plan) == {f"p/{changes(B, 3)[0]}"}
     assert plan.partitions_to_delete == ("p",)
