@@ -155,7 +155,7 @@ def test_the_lock_of_a_run_lasts_as_long_as_its_worker(tmp_path: Path) -> None:
         launcher.start(create_operation(table))
         ended(launcher)
     holder = RunLock(tmp_path)
-    with pytest.raises(Exception, match="Another `tideline run`"):
+    with pytest.raises(Exception, match="another `tideline run`"):
         holder.hold([table])
     launcher.close()
     started = time.monotonic()

@@ -10,6 +10,8 @@ from tideline.hudi.services.archival.merge import has_unfinished_merge
 from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
+from tideline.hudi.timeline.lsm_history import LsmHistory
+from tideline.hudi.timeline.lsm_writer import history_leftovers
 
 NAME = "archive"
 _FINISH = Repair(RepairKind.FINISH_ARCHIVAL)
@@ -25,7 +27,11 @@ def check_archive(seen: Inspection) -> Iterator[Finding]:
             path=path,
             advice="put it back from a copy; what it held is lost to lookups only",
         )
-    if has_unfinished_merge(seen.table.archived()):
+    archived = seen.table.archived()
+    if isinstance(archived, LsmHistory):
+        for path in history_leftovers(archived):
+            yield warning(NAME, "writing the archive did not finish", path=path, repair=_FINISH)
+    elif has_unfinished_merge(archived):
         yield warning(NAME, "a merge of archive files did not finish", repair=_FINISH)
     active = set(seen.timeline.completed())
     for instant in sorted(archive.completed & active):

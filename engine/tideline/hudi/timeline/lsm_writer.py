@@ -4,7 +4,8 @@ Readers go from `_version_` to a manifest to data files, so that what is written
 
 1. The data file. Died after: no manifest names it, and the next one of that name replaces it.
 2. `manifest_<n+1>`. Died after: `_version_` names the one before, unless it has never been written:
-   then readers take the newest manifest, whose file is there. The next writer writes it anew.
+   then readers take the newest manifest, whose file is there. The next writer writes it anew, and
+   sweeps up what 1 and 2 left before.
 3. `_version_`. Died after: everything counts.
 4. Later: old manifests go, then data files that no kept manifest names. Readers that are a few
    manifests behind find their files; died in between, some are left for the next time.
@@ -96,6 +97,29 @@ def files_to_merge(
             break
         chosen.append(file)
     return tuple(chosen) if len(chosen) > 1 else ()
+
+
+def history_leftovers(history: LsmHistory) -> tuple[str, ...]:
+    """What a writer that died left after step 1 or 2: files of no version, by path."""
+    newest = history.manifest().number
+    listed = [info.path for info in history.store.list_directory(history.directory).objects]
+    numbers = {path: number for path in listed if (number := manifest_number(path)) is not None}
+    named = {
+        file.path
+        for number in numbers.values()
+        if number <= newest
+        for file in history.manifest(number).files
+    }
+    data = (path for path in listed if path.endswith(".parquet") and path not in named)
+    return (*(path for path, number in numbers.items() if number > newest), *data)
+
+
+def sweep_history(history: LsmHistory) -> tuple[str, ...]:
+    """Delete what `history_leftovers` finds; the paths. Call under the table lock."""
+    left = history_leftovers(history)
+    scope = DeleteScope(history.store, "sweeping the archived timeline", control=frozenset(left))
+    scope.remove_many(left)
+    return left
 
 
 def clean_history(history: LsmHistory, *, kept: int) -> tuple[str, ...]:

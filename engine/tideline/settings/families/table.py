@@ -155,9 +155,9 @@ SETTINGS = (
     stored("hoodie.table.metadata.partitions.inflight", "says which are being built"),
     stored("hoodie.table.index.defs.path", "says where Hudi describes its indexes"),
     stored("hoodie.bootstrap.base.path", "bootstrapped tables are not supported"),
+    stored("hoodie.table.initial.version", "the version that the table was created with"),
     *harmless(
         "Hudi keeps it in the table; nothing here depends on it",
-        "hoodie.table.initial.version",
         "hoodie.table.legacy.payload.class",
         "hoodie.table.secondary.indexes.metadata",
         "hoodie.table.partition_extractor_class",
@@ -174,9 +174,9 @@ SETTINGS = (
         aliases=("hoodie.table.rt.file.format",),
     ),
     *refused(
-        "Tideline writes tables of version 6 and upgrades none; leave it out",
+        "a table keeps its version, and a new one is given it by name; leave it out",
         "hoodie.write.table.version",
-        unless=("6",),
+        unless=("6", "8", "9"),
     ),
     *refused(
         "Tideline upgrades no table; leave it out, and give it as false to writers of Hudi 1.x",

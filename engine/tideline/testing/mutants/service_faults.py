@@ -208,4 +208,18 @@ SERVICE_FAULTS = (
         "        return seen\n",
         ("operator/tests/decide/test_due_answers_agree.py",),
     ),
+    Fault(
+        "a history forgets what was archived before",
+        "engine/tideline/hudi/timeline/lsm_writer.py",
+        "    files = [*(file for file in manifest.files if file not in replaced), written]\n",
+        "    files = [written]\n",
+        ("engine/tests/hudi/timeline/test_lsm_writer.py",),
+    ),
+    Fault(
+        "a history's data files go while a manifest that is kept names them",
+        "engine/tideline/hudi/timeline/lsm_writer.py",
+        "        for number in keeping.values()\n        if number <= newest\n",
+        "        for number in keeping.values()\n        if number == newest\n",
+        ("engine/tests/hudi/timeline/test_lsm_writer.py",),
+    ),
 )

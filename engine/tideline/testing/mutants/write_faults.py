@@ -20,6 +20,27 @@ WRITE_FAULTS = (
         _COMPLETING,
     ),
     Fault(
+        "a commit appears before what others have seen",
+        _COMPLETION,
+        "        if newest is not None and newest > sent.completion_time:\n",
+        "        if False:\n",
+        _COMPLETING,
+    ),
+    Fault(
+        "a second attempt completes an instant under a second name",
+        _COMPLETION,
+        "        return sent\n",
+        "        return self._table.completed_now(pending, timeline)\n",
+        _COMPLETING,
+    ),
+    Fault(
+        "a log of version 9 is named after its slice",
+        f"{_WRITE}/handle_context.py",
+        "        return slice_instant if self.logs_name_slice else self.instant\n",
+        "        return slice_instant\n",
+        ("engine/tests/hudi/services/test_services_of_version_9.py",),
+    ),
+    Fault(
         "a writer that others take for dead completes",
         _COMPLETION,
         "        require_alive(self._heartbeat, self._table, pending.time)\n",
@@ -65,7 +86,7 @@ WRITE_FAULTS = (
     Fault(
         "the workload profile is not saved",
         f"{_WRITE}/transaction.py",
-        '        self.pending.to_inflight(profile.encode() if profile else b"")\n',
+        '        self.pending.to_inflight(encode(profile) if profile else b"")\n',
         "        self.pending.to_inflight()\n",
         (f"{_TESTS}/test_inflight_profile.py",),
     ),
@@ -135,7 +156,7 @@ WRITE_FAULTS = (
     Fault(
         "a task leaves the file of a write that was undone by another process",
         f"{_WRITE}/marked_file.py",
-        '        DeleteScope(store, f"a task of {ctx.instant}").remove(path)\n',
+        '        DeleteScope(store, f"a task of {ctx.instant}").remove(marker.path)\n',
         "",
         (f"{_TESTS}/test_marked_file.py",),
     ),

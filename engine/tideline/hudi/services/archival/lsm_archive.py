@@ -16,7 +16,12 @@ from tideline.hudi.services.archival.merge import MergedArchives
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.lsm_history import LsmHistory, range_and_level
-from tideline.hudi.timeline.lsm_writer import append_to_history, clean_history, merge_history
+from tideline.hudi.timeline.lsm_writer import (
+    append_to_history,
+    clean_history,
+    merge_history,
+    sweep_history,
+)
 
 _PLANNED = frozenset(
     {Action.CLEAN, Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.REPLACECOMMIT}
@@ -31,7 +36,7 @@ class LsmArchiveWriter:
     history: LsmHistory
 
     def recover(self) -> None:
-        """What a dead run left is replaced by the next one that writes."""
+        sweep_history(self.history)
 
     def still_active(self, active: frozenset[Instant]) -> frozenset[Instant]:
         oldest = min((instant.time for instant in active), default=None)
