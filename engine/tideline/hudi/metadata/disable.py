@@ -12,6 +12,11 @@ becomes visible, under the table lock (Hudi: maybeDeleteMetadataTable):
    decides, and goes the next time; Hudi's next bootstrap replaces it as well.
 
 The other order would leave a property without its table, which fails every Hudi write.
+
+A rollback changes no rows, so it leaves a metadata table that does not know the instant alone. One
+that took it in, because the writer died between the two commits, is switched off first: it would
+list the files of the instant for good. Hudi rolls the metadata table back instead
+(HoodieTableMetadataUtil.getValidInstantTimestamps).
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ from tideline.hudi.table.table_config import (
     METADATA_PARTITIONS,
     METADATA_PARTITIONS_INFLIGHT,
 )
+from tideline.hudi.timeline.instant_time import InstantTime
 
 METADATA_TABLE_PATH = ".hoodie/metadata"
 _METADATA_TABLE = (METADATA_TABLE_PATH,)
@@ -47,6 +53,22 @@ def disable_metadata_table(table: HoodieTable) -> bool:
         scope = table.delete_scope("switching off the metadata table", control=_METADATA_TABLE)
         scope.remove_below(METADATA_TABLE_PATH)
     return bool(in_use) or exists
+
+
+def disable_if_it_knows(table: HoodieTable, instant: InstantTime) -> bool:
+    """Switch a metadata table off that holds an instant which is about to be undone.
+
+    Call under the table lock, before anything of the instant goes. Died after: as after a disabling
+    for a write.
+    """
+    if not table.config.metadata_partitions:
+        return False
+    layout = table.timelines.layout
+    listed = table.store.list_directory(f"{METADATA_TABLE_PATH}/{layout.directory}").objects
+    instants = (layout.parse(info.path.rpartition("/")[2]) for info in listed)
+    if not any(one and one.is_completed and one.time == instant for one in instants):
+        return False
+    return disable_metadata_table(table)
 
 
 def _kept_index(table: HoodieTable) -> dict[str, str]:

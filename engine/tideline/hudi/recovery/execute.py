@@ -3,8 +3,9 @@
 1. `R.rollback.requested` with the plan. Died before: nothing happened. Died after: the plan is
    resumed by the next process.
 2. `R.rollback.inflight`.
-3. The instant's completed object, should there be one, is deleted first (a rollback of Hudi's that
-   we resume): from then on no reader counts on its files.
+3. A metadata table that holds the instant already is switched off. The instant's completed object,
+   should there be one, is deleted first (a rollback of Hudi's that we resume): from then on no
+   reader counts on its files.
 4. The planned files are deleted and command blocks appended (`undo`), which repeats safely.
 5. The failed instant's inflight, then its requested object are deleted. Died between: the plan
    still names the instant, and the re-run deletes what is left.
@@ -32,6 +33,7 @@ from typing import Any
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container, encode_container
 from tideline.heartbeat_limits import HeartbeatLimits
+from tideline.hudi.metadata.disable import disable_if_it_knows
 from tideline.hudi.recovery.plan import RollbackPlan, failed_instants, plan_rollback
 from tideline.hudi.recovery.stored_plan import check_plan, read_plan
 from tideline.hudi.recovery.undo import (
@@ -284,6 +286,7 @@ def _perform(
     if rollback.state is State.REQUESTED:
         inflight = timelines.to_inflight(rollback)
     failed = Instant(plan.instant, plan.action, State.REQUESTED)
+    disable_if_it_knows(table, plan.instant)
     if not keeps_plan:
         timelines.remove(failed.in_state(State.COMPLETED))
     undone = undo_files(table, plan, rollback.time)
