@@ -250,8 +250,10 @@ def test_contents_that_cannot_be_read_are_corrupt_naming_the_file() -> None:
             decode_data_block(BlockKind.AVRO_DATA, damaged, schema, path="the file")
     with pytest.raises(CorruptTableError, match="path=the file"):
         decode_data_block(BlockKind.PARQUET_DATA, b"PAR1", schema, path="the file")
-    with pytest.raises(UnsupportedTableError, match="HFILE_DATA"):
-        decode_data_block(BlockKind.HFILE_DATA, b"", schema, path="the file")
+    with pytest.raises(CorruptTableError, match="path=the file"):
+        decode_data_block(BlockKind.HFILE_DATA, b"HFILE", schema, path="the file")
+    with pytest.raises(UnsupportedTableError, match="CDC_DATA"):
+        decode_data_block(BlockKind.CDC_DATA, b"", schema, path="the file")
 
 
 def test_hfile_blocks_are_not_written() -> None:

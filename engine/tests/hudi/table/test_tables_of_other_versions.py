@@ -31,7 +31,6 @@ UNREAD = {
     "hudi-rs.cow.v9_lance_txns_nonpart/data/v9_lance_txns_nonpart": "base file format",
     "hudi-rs.cow.v9_lance_txns_simple/data/v9_lance_txns_simple": "base file format",
     "hudi-rs.trips-cow.v9_trips_lance/data/v9_trips_lance": "base file format",
-    "hudi-rs.trips-mor-avro.table_hfile_log_block/data/table_hfile_log_block": "HFILE_DATA",
 }
 READ = [path for path in (*TABLES, *ONLY_READ) if path not in UNREAD]
 COMPACTED = "hudi-rs.trips-mor-avro.v9_mor_compacted_incremental/data/v9_mor_compacted_incremental"

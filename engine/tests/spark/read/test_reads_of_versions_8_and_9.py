@@ -26,7 +26,7 @@ PLAIN = (
     "hudi-rs.trips-mor-avro.v9_mor_compacted_incremental/data/v9_mor_compacted_incremental",
     "hudi-upgrade.mor-tables.hudi-v9-table-mor/data/hudi-v9-table-mor",
 )
-NOT_READ = ("lance", "bootstrap_data", "hfile_log_block")
+NOT_READ = ("lance", "bootstrap_data")
 OTHERS = [
     path
     for path in tables_of_versions("8", "9")

@@ -1,9 +1,9 @@
-"""Rows as the content of a log block, and back: Avro records or a Parquet file.
+"""Rows as the content of a log block, and back: Avro records or a Parquet file; HFiles are read.
 
 Avro values pass as plain numbers and bytes, and Arrow makes dates, times, decimals and maps of
 them, column by column; only the reading and writing of the records themselves is a loop of
 fastavro's. A Parquet block is read and written by Arrow alone.
-Source: Hudi's HoodieAvroDataBlock, HoodieParquetDataBlock.
+Source: Hudi's HoodieAvroDataBlock, HoodieParquetDataBlock, HoodieHFileDataBlock.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from pyarrow import types
 
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
 from tideline.formats.avro import decode_records, encode_records, physical_schema
+from tideline.formats.bounded import faults_named
+from tideline.formats.hfile import decode_hfile
 from tideline.formats.log_block import (
     BlockKind,
     HeaderKey,
@@ -35,6 +37,7 @@ from tideline.hudi.table.stored_value import converted_array, list_offsets
 from tideline.hudi.timeline.instant_time import InstantTime
 
 _DECIMAL_BYTES = 16
+_HFILE_KEY = "key"
 
 
 def encode_data_block(
@@ -74,14 +77,17 @@ def decode_data_block(
 
     Names are compared ignoring case.
 
-    Columns have the types of `schema_json` in an Avro block and those stored in a Parquet block.
-    Raises CorruptTableError for content that cannot be read and UnsupportedTableError for HFile
-    blocks, both naming `path`.
+    Columns have the types of `schema_json` in an Avro block or an HFile, and those stored in a
+    Parquet block. Raises CorruptTableError for content that cannot be read and
+    UnsupportedTableError for other kinds, both naming `path`.
     """
     if kind is BlockKind.PARQUET_DATA:
         return _read_parquet(content, columns, path)
     if kind is BlockKind.AVRO_DATA:
-        return _read_avro(content, schema_json, columns, path)
+        datums = split_avro_content(content, path=path)
+        return _read_avro(datums, schema_json, columns, path)
+    if kind is BlockKind.HFILE_DATA:
+        return _read_hfile(content, schema_json, columns, path)
     raise UnsupportedTableError(f"log blocks of kind {kind.name} are not read", path=path)
 
 
@@ -127,13 +133,30 @@ def _read_parquet(content: bytes, columns: Sequence[str] | None, path: object) -
     return rows
 
 
-def _read_avro(
+def _read_hfile(
     content: bytes, schema_json: str, columns: Sequence[str] | None, path: object
+) -> pa.Table:
+    """Avro records by their keys; a column called `key` is stored as the key alone.
+
+    Source: Hudi's HoodieHFileDataBlock.serializeRecord, HoodieAvroHFileReader.
+    """
+    entries = decode_hfile(content, path=path).entries
+    rows = _read_avro([value for _, value in entries], schema_json, columns, path)
+    if _HFILE_KEY not in rows.schema.names:
+        return rows
+    position = rows.schema.get_field_index(_HFILE_KEY)
+    with faults_named("keys of an HFile log block are no text", path=path):
+        keys = pa.array([key.decode() for key, _ in entries], pa.string())
+    stored = rows.schema.field(position)
+    return rows.set_column(position, stored, keys.cast(stored.type))
+
+
+def _read_avro(
+    datums: Sequence[bytes], schema_json: str, columns: Sequence[str] | None, path: object
 ) -> pa.Table:
     wanted = _arrow_schema(schema_json)
     physical_json = physical_schema(schema_json)
     physical = _arrow_schema(physical_json)
-    datums = split_avro_content(content, path=path)
     records = decode_records(physical_json, datums, path=path)
     names = wanted.names if columns is None else _chosen(wanted.names, columns)
     try:

@@ -1,0 +1,340 @@
+"""HFiles: sorted pairs of key and value, as Hudi's metadata table and its log blocks hold them.
+
+1. Data blocks `DATABLK*` of entries in ascending order of their keys' bytes: length of the key
+   field and of the value, 4 bytes each; the key field: length of the key, 2 bytes, the key, and 10
+   bytes of HBase's (no column family, the latest of times, the kind PUT), which Hudi 1.0 leaves
+   out; the value; a version number, which is zero.
+2. An index `IDXROOT2` of the data blocks, another of meta blocks, and what is said of the file,
+   `FILEINF2`.
+3. A trailer of 4096 bytes that says where all this is.
+
+Every block has a header of 33 bytes: magic, its size on disk without the header, that of its
+content, the offset of the block before it (-1), a checksum's kind (0: none) with how many bytes one
+covers, and its size on disk with the header, without checksums. Four bytes of checksum for each
+16 KiB follow even if they say nothing, and hudi-rs counts on them. Integers are big-endian; the
+trailer and what is said of the file are protocol buffers.
+
+Source: Hudi's HFileWriterImpl, HFileReaderImpl, HFileTrailer; HBase's book, appendix on HFile v3.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
+from tideline.formats.bounded import decompress_bounded, faults_named
+from tideline.read_limits import admit
+
+BLOCK_BYTES_MAX = 1024 * 1024
+
+_TRAILER_BYTES = 4096
+_MAJOR_VERSION = 3
+_DATA, _META, _INDEX = b"DATABLK*", b"METABLKc", b"IDXROOT2"
+_FILE_INFO, _TRAILER = b"FILEINF2", b'TRABLK"$'
+_HEADER = struct.Struct(">8siiqbii")
+_ENTRY = struct.Struct(">iih")
+_KEY_TAIL = b"\0" + struct.pack(">q", 2**63 - 1) + b"\x04"
+_INDEX_ENTRY = struct.Struct(">qi")
+_NO_BLOCK = -1
+_BYTES_PER_CHECKSUM = 16_384
+_GZIP, _PLAIN = 1, 2
+_COMPARATOR = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
+
+
+@dataclass(frozen=True, slots=True)
+class HFile:
+    """Entries in the order of the file, and what is said of the file by name."""
+
+    entries: tuple[tuple[bytes, bytes], ...] = ()
+    info: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def decode_hfile(body: bytes, *, path: object = None) -> HFile:
+    """All of a file. An empty body is a file without entries.
+
+    Raises CorruptTableError naming `path` for what is no HFile, and for keys out of order;
+    UnsupportedTableError for one above the limits on metadata or in another codec.
+    """
+    if not body:
+        return HFile()
+    with faults_named("HFile is truncated or broken", path=path):
+        trailer = _read_trailer(body)
+        info = _read_info(_block_at(body, trailer.number(_INFO_AT), trailer.codec, path))
+        entries: list[tuple[bytes, bytes]] = []
+        read_bytes = 0
+        for block in _data_blocks(body, trailer, path):
+            read_bytes += len(block)
+            admit(read_bytes, path=path, what="HFile")
+            entries += _read_entries(block)
+        keys = [key for key, _ in entries]
+        if any(later < earlier for earlier, later in pairwise(keys)):
+            raise CorruptTableError("keys of an HFile are out of order")
+    return HFile(tuple(entries), info)
+
+
+def encode_hfile(
+    entries: Iterable[tuple[bytes, bytes]],
+    info: Mapping[str, bytes],
+    *,
+    is_compressed: bool = True,
+    block_bytes_max: int = BLOCK_BYTES_MAX,
+) -> bytes:
+    """A file of `entries`, which ascend by the bytes of their keys, each key once.
+
+    `info` is what the owner says of the file; what readers need is added. Raises InvalidDataError
+    for keys out of order.
+    """
+    writer = _Writer(_GZIP if is_compressed else _PLAIN, block_bytes_max)
+    for key, value in entries:
+        writer.add(key, value)
+    return writer.finish(info)
+
+
+# Fields of the trailer.
+_INFO_AT, _LOAD_AT, _INDEX_BYTES, _DATA_BLOCKS, _META_BLOCKS = 1, 2, 3, 5, 6
+_ENTRIES, _LEVELS, _FIRST_AT, _LAST_AT, _COMPARED_BY, _CODEC = 7, 8, 9, 10, 11, 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Trailer:
+    fields: Mapping[int, int | bytes]
+
+    def number(self, name: int, default: int | None = None) -> int:
+        value = self.fields[name] if default is None else self.fields.get(name, default)
+        if not isinstance(value, int):
+            raise CorruptTableError("a field of an HFile's trailer is no number", value=name)
+        return value
+
+    @property
+    def codec(self) -> int:
+        return self.number(_CODEC, _PLAIN)
+
+
+def _read_trailer(body: bytes) -> _Trailer:
+    trailer = body[-_TRAILER_BYTES:]
+    if len(trailer) < _TRAILER_BYTES or not trailer.startswith(_TRAILER):
+        raise CorruptTableError("no HFile: its trailer is missing")
+    if trailer[-1] != _MAJOR_VERSION:
+        raise UnsupportedTableError("HFile of another version", value=trailer[-1])
+    length, at = _read_varint(trailer, len(_TRAILER))
+    return _Trailer(dict(_read_message(trailer[at : at + length])))
+
+
+def _data_blocks(body: bytes, trailer: _Trailer, path: object) -> Iterator[bytes]:
+    """The contents of the data blocks, which lie one after another, from first to last."""
+    if not trailer.number(_ENTRIES, 0):
+        return
+    at, last = trailer.number(_FIRST_AT), trailer.number(_LAST_AT)
+    while at <= last:
+        magic, on_disk, *_ = _HEADER.unpack_from(body, at)
+        if magic == _DATA:
+            yield _block_at(body, at, trailer.codec, path)
+        at += _HEADER.size + max(on_disk, 0)
+
+
+def _block_at(body: bytes, at: int, codec: int, path: object) -> bytes:
+    _, _, size_bytes, _, _, _, end = _HEADER.unpack_from(body, at)
+    stored = body[at + _HEADER.size : at + end]
+    if codec not in (_GZIP, _PLAIN):
+        raise UnsupportedTableError("HFile is compressed with an unknown codec", value=codec)
+    content = decompress_bounded("gzip", stored, path=path) if codec == _GZIP else stored
+    if len(content) != size_bytes:
+        raise CorruptTableError("a block of an HFile is cut short", value=at)
+    return content
+
+
+def _read_entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = 0
+    while at < len(block):
+        field_bytes, value_bytes, key_bytes = _ENTRY.unpack_from(block, at)
+        start = at + 8
+        key = block[start + 2 : start + 2 + key_bytes]
+        at = start + field_bytes + value_bytes
+        value = block[start + field_bytes : at]
+        if min(field_bytes - key_bytes, value_bytes, key_bytes) < 0 or len(value) != value_bytes:
+            raise CorruptTableError("an entry of an HFile is cut short")
+        yield key, value
+        _, at = _read_hadoop_number(block, at)
+
+
+def _read_info(block: bytes) -> dict[str, bytes]:
+    if not block.startswith(b"PBUF"):
+        raise UnsupportedTableError("what is said of an HFile is not a protocol buffer")
+    length, at = _read_varint(block, 4)
+    found: dict[str, bytes] = {}
+    for _, pair in _read_message(block[at : at + length]):
+        members = dict(_read_message(pair)) if isinstance(pair, bytes) else {}
+        name, value = members[1], members.get(2, b"")
+        if isinstance(name, bytes) and isinstance(value, bytes):
+            found[name.decode()] = value
+    return found
+
+
+class _Writer:
+    """A file in the making: blocks so far, and entries of the one under way."""
+
+    def __init__(self, codec: int, block_bytes_max: int) -> None:
+        self._codec = codec
+        self._block_bytes_max = block_bytes_max
+        self._blocks = bytearray()
+        self._index: list[tuple[int, int, bytes]] = []
+        self._current = bytearray()
+        self._first_key = b""
+        self._last_key: bytes | None = None
+        self._previous = _NO_BLOCK
+        self._count = self._key_bytes = self._value_bytes = 0
+
+    def add(self, key: bytes, value: bytes) -> None:
+        if self._last_key is not None and key <= self._last_key:
+            raise InvalidDataError("keys of an HFile must ascend", value=key)
+        if len(self._current) + len(key) + len(value) > self._block_bytes_max:
+            self._end_block()
+        if not self._current:
+            self._first_key = key
+        field_bytes = 2 + len(key) + len(_KEY_TAIL)
+        self._current += _ENTRY.pack(field_bytes, len(value), len(key))
+        self._current += key + _KEY_TAIL + value + b"\0"
+        self._last_key = key
+        self._count += 1
+        self._key_bytes += len(key)
+        self._value_bytes += len(value)
+
+    def finish(self, info: Mapping[str, bytes]) -> bytes:
+        self._end_block()
+        last = self._last_key or b""
+        means = max(self._count, 1)
+        said = {
+            **info,
+            "hfile.LASTKEY": struct.pack(">h", len(last)) + last if self._count else b"",
+            "hfile.AVG_KEY_LEN": struct.pack(">i", self._key_bytes // means),
+            "hfile.AVG_VALUE_LEN": struct.pack(">i", self._value_bytes // means),
+            "MAX_MEMSTORE_TS_KEY": bytes(8),
+            "KEY_VALUE_VERSION": struct.pack(">i", 1),
+        }
+        pairs = (_bytes_field(1, name.encode()) + _bytes_field(2, said[name]) for name in said)
+        message = b"".join(_bytes_field(1, pair) for pair in pairs)
+        load_at = len(self._blocks)
+        index = b"".join(
+            _INDEX_ENTRY.pack(at, size)
+            + _hadoop_number(len(key) + 2)
+            + struct.pack(">h", len(key))
+            + key
+            for at, size, key in self._index
+        )
+        self._append(_INDEX, index)
+        self._append(_INDEX, b"")
+        info_at = len(self._blocks)
+        self._append(_FILE_INFO, b"PBUF" + _varint(len(message)) + message)
+        trailer = self._trailer(info_at, load_at)
+        return bytes(self._blocks) + trailer
+
+    def _trailer(self, info_at: int, load_at: int) -> bytes:
+        first, last = (self._index[0][0], self._index[-1][0]) if self._index else (-1, 0)
+        numbers = {
+            _INFO_AT: info_at,
+            _LOAD_AT: load_at,
+            _INDEX_BYTES: self._key_bytes + self._value_bytes,
+            _DATA_BLOCKS: len(self._index),
+            _META_BLOCKS: 0,
+            _ENTRIES: self._count,
+            _LEVELS: 1,
+            _FIRST_AT: first % 2**64,
+            _LAST_AT: last,
+        }
+        message = b"".join(_number_field(name, value) for name, value in numbers.items())
+        message += _bytes_field(_COMPARED_BY, _COMPARATOR) + _number_field(_CODEC, self._codec)
+        content = _TRAILER + _varint(len(message)) + message
+        return content.ljust(_TRAILER_BYTES - 1, b"\0") + bytes([_MAJOR_VERSION])
+
+    def _end_block(self) -> None:
+        if not self._current:
+            return
+        at = len(self._blocks)
+        self._append(_DATA, bytes(self._current), previous=self._previous)
+        self._index.append((at, len(self._blocks) - at, self._first_key))
+        self._previous = at
+        self._current.clear()
+
+    def _append(self, magic: bytes, content: bytes, previous: int = _NO_BLOCK) -> None:
+        stored = gzip.compress(content, mtime=0) if self._codec == _GZIP else content
+        end = _HEADER.size + len(stored)
+        checksums = bytes(4 * -(-end // _BYTES_PER_CHECKSUM))
+        self._blocks += _HEADER.pack(
+            magic,
+            len(stored) + len(checksums),
+            len(content),
+            previous,
+            0,
+            _BYTES_PER_CHECKSUM,
+            end,
+        )
+        self._blocks += stored + checksums
+
+
+def _read_message(body: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a protocol buffer: numbers, and what has a length."""
+    at = 0
+    while at < len(body):
+        tag, at = _read_varint(body, at)
+        kind = tag & 7
+        if kind == 0:
+            number, at = _read_varint(body, at)
+            yield tag >> 3, number
+        elif kind == 2:
+            length, at = _read_varint(body, at)
+            if at + length > len(body):
+                raise CorruptTableError("a field of a protocol buffer is cut short")
+            yield tag >> 3, body[at : at + length]
+            at += length
+        else:
+            raise CorruptTableError("a field of a protocol buffer is of another kind", value=kind)
+
+
+def _read_varint(body: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift < 70:
+        byte = body[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            return value, at
+    raise CorruptTableError("a number of a protocol buffer has no end")
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded, value])
+
+
+def _number_field(name: int, value: int) -> bytes:
+    return _varint(name << 3) + _varint(value)
+
+
+def _bytes_field(name: int, value: bytes) -> bytes:
+    return _varint(name << 3 | 2) + _varint(len(value)) + value
+
+
+def _hadoop_number(value: int) -> bytes:
+    """A whole number from 0 on as Hadoop's WritableUtils write it."""
+    if value <= 127:
+        return bytes([value])
+    digits = value.to_bytes((value.bit_length() + 7) // 8, "big")
+    return struct.pack("b", -112 - len(digits)) + digits
+
+
+def _read_hadoop_number(body: bytes, at: int) -> tuple[int, int]:
+    first = struct.unpack_from("b", body, at)[0]
+    if first >= -112:
+        return first, at + 1
+    is_negative = first < -120
+    length = -120 - first if is_negative else -112 - first
+    value = int.from_bytes(body[at + 1 : at + 1 + length], "big")
+    return (~value if is_negative else value), at + 1 + length
