@@ -25,11 +25,13 @@ from tideline.hudi.services.past_cleans import read_last_clean
 from tideline.hudi.services.restore.execute import restore_table, schedule_restore
 from tideline.hudi.services.savepoint.execute import create_savepoint, list_savepoints
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.testing.hudi_peer import VERSION_6, HudiPeer
+from tideline.testing.hudi_peer import HudiPeer
+from tideline.testing.interop_table import version_options
 from tideline.testing.small_table import SmallTable, batch
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -49,15 +51,25 @@ class Shared:
     small: SmallTable
     path: Path
     peer: HudiPeer
+    version: int = TABLE_VERSION
 
     @classmethod
-    def create(cls, folder: Path, peer: HudiPeer, table_type: TableType) -> Shared:
+    def create(
+        cls,
+        folder: Path,
+        peer: HudiPeer,
+        table_type: TableType,
+        version: int = TABLE_VERSION,
+    ) -> Shared:
         path = folder / "shared"
         settings = {"hoodie.parquet.small.file.limit": "0"}
         small = SmallTable.create(
-            StoreLocation.of(path), properties=settings, table_type=table_type
+            StoreLocation.of(path),
+            properties=settings,
+            table_type=table_type,
+            table_version=version,
         )
-        return cls(small, path, peer)
+        return cls(small, path, peer, version)
 
     @property
     def table(self) -> HoodieTable:
@@ -74,6 +86,7 @@ class Shared:
             "hoodie.index.type": "SIMPLE",
             "hoodie.metadata.enable": "false",
             "hoodie.compact.inline": "false",
+            **version_options(self.version),
             **options,
         }
         self.peer.write(str(self.path), rows, operation=operation, options=described)
@@ -98,7 +111,8 @@ class Shared:
 
     def call(self, procedure: str) -> pa.Table:
         """Run one of Hudi's SQL procedures; those take their settings from the session."""
-        for name, value in {**VERSION_6, "hoodie.metadata.enable": "false"}.items():
+        settings = {**version_options(self.version), "hoodie.metadata.enable": "false"}
+        for name, value in settings.items():
             self.peer.sql(f"SET {name}={value}")
         return self.peer.sql(f"CALL {procedure}")
 
@@ -114,9 +128,9 @@ def clean(shared: Shared) -> CleaningDone:
     return done[-1]
 
 
-@pytest.fixture(params=[COW, MOR], ids=str)
+@pytest.fixture(params=[(COW, 6), (MOR, 6), (COW, 9), (MOR, 9)], ids="{0[0]} v{0[1]}".format)
 def shared(request: pytest.FixtureRequest, tmp_path: Path, hudi_peer: HudiPeer) -> Shared:
-    shared = Shared.create(tmp_path, hudi_peer, request.param)
+    shared = Shared.create(tmp_path, hudi_peer, *request.param)
     shared.write(batch(range(6), 1), "insert")
     shared.write(batch([0, 1], 2))
     shared.write(batch([0], 3), "insert_overwrite")

@@ -302,11 +302,9 @@ def test_tables_of_later_versions_have_the_rows_that_hudi_reads(version: str) ->
     wanted = rows.select(names).to_pylist()
     assert len(read_rows(table)) == len(wanted)
     assert sorted(map(str, read_rows(table))) == sorted(map(str, wanted))
-    with pytest.raises(UnsupportedTableError, match="read, but not changed"):
-        table.update_properties({"tideline.timezone": "UTC"})
 
 
-@pytest.mark.parametrize("version", ["3", "4", "5"])
+@pytest.mark.parametrize("version", ["2", "7"])
 def test_other_table_versions_are_refused_by_name(version: str, tmp_path: Path) -> None:
     made_by_hudi = f"version_{version}" in recipes()
     folder = stand_in(f"version_{version}" if made_by_hudi else OVERWRITTEN)

@@ -169,9 +169,14 @@ class InteropTable:
             if ".hoodie" not in path.relative_to(self.path).parts
         }
 
+    @property
+    def timeline_folder(self) -> Path:
+        """Where the active timeline's files are."""
+        return self.path / LakeTable.open(self.uri).hoodie_table.timelines.layout.directory
+
     def timeline_files(self) -> set[str]:
         """Names of the files that make up the timeline."""
-        return {path.name for path in (self.path / ".hoodie").iterdir() if path.name[0] == "2"}
+        return {path.name for path in self.timeline_folder.iterdir() if path.name[0] == "2"}
 
 
 def _flag(value: bool) -> str:

@@ -100,3 +100,30 @@ def test_a_log_that_completes_after_a_compaction_was_planned_is_on_top_of_it(
     assert table.values() == [("k000", 4), ("k002", 3)]
     clean_table(hoodie(table), ONE_VERSION)
     assert table.values() == [("k000", 4), ("k002", 3)]
+
+
+def test_a_savepoint_is_restored(table: SmallTable) -> None:
+    savepoint = table.lake().savepoint()
+    table.write("upsert", batch([0], 4))
+    compact(table, schedule(table))
+    table.write("insert_overwrite", batch([2], 5))
+    done = table.lake().restore(savepoint.instant)
+    assert len(done.undone) == 3
+    assert table.values() == [("k000", 3), ("k002", 3)]
+    opened = hoodie(table)
+    assert {log.instant for log in opened.list_log_files()} <= {
+        one.time for one in opened.timeline().completed()
+    }
+    table.write("upsert", batch([0], 6))
+    assert table.values() == [("k000", 6), ("k002", 3)]
+
+
+def test_expired_partitions_are_dropped_and_accounted_for(table: SmallTable) -> None:
+    table.fake_clock.advance(10 * 86_400)
+    options = {
+        "hoodie.partition.ttl.inline": "true",
+        "hoodie.partition.ttl.strategy.days.retain": "3",
+    }
+    run = table.lake().run("partition_ttl", options=options)
+    assert run.not_due is None
+    assert table.values() == []

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableError
+from tideline.errors import ConfigError, CorruptTableError
 from tideline.formats.log_block import (
     BlockKind,
     HeaderKey,
@@ -384,9 +384,9 @@ def test_contents_that_cannot_be_read_name_their_file() -> None:
     piece.append(encode_block(BlockKind.PARQUET_DATA, headers, b"no parquet"))
     with pytest.raises(CorruptTableError, match=r"table=memory://slice.*path=day=1/\.1111"):
         piece.rows()
-    piece.append(encode_block(BlockKind.HFILE_DATA, headers, b""))
+    piece.append(encode_block(BlockKind.HFILE_DATA, headers, b"no HFile"))
     piece.logs.pop(0)
-    with pytest.raises(UnsupportedTableError, match=r"HFILE_DATA.*path=day=1/\.1111"):
+    with pytest.raises(CorruptTableError, match=r"HFile.*path=day=1/\.1111"):
         piece.rows()
 
 

@@ -14,7 +14,12 @@ from typing import Any
 from uuid import uuid4
 
 from tideline.clock import Clock
-from tideline.errors import ConflictError, CorruptTableError, UnsupportedTableError
+from tideline.errors import (
+    ConflictError,
+    CorruptTableError,
+    ObjectNotFoundError,
+    UnsupportedTableError,
+)
 from tideline.formats.avro import decode_container
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
@@ -251,9 +256,19 @@ class TimelineStore:
         """The second half of `complete`: the conditional create. Raises as `complete` does."""
         return self._create(completed, body, token)
 
+    def stored(self, instant: Instant) -> Instant:
+        """The instant as its object is named: a completed one of unknown completion time is looked
+        for in a listing, in layouts whose names have it. Raises ObjectNotFoundError."""
+        found = self._named(instant)
+        if not found:
+            raise ObjectNotFoundError(
+                "no such instant is completed", table=self.store.uri, instant=instant
+            )
+        return found[0]
+
     def read(self, instant: Instant) -> bytes:
         """The body of the instant's object. Raises ObjectNotFoundError when it has none."""
-        return self.store.get(self.path(instant))
+        return self.store.get(self.path(self.stored(instant)))
 
     def read_commit(self, instant: Instant) -> CommitMetadata:
         """The commit metadata an instant carries; empty for a pending one without a body.
@@ -261,6 +276,7 @@ class TimelineStore:
         Raises ObjectNotFoundError when the object is gone, CorruptTableError when it cannot be
         read.
         """
+        instant = self.stored(instant)
         return self.layout.decode_commit(self.read(instant), instant)
 
     def read_record(self, instant: Instant) -> Mapping[str, Any]:

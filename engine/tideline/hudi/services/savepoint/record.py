@@ -64,10 +64,13 @@ class Savepoint:
 
 
 def read_savepoint(table: HoodieTable, instant: Instant) -> Savepoint:
-    """A completed savepoint, or what is known of an unfinished one. Raises CorruptTableError."""
+    """A completed savepoint, or what is known of an unfinished one.
+
+    Raises CorruptTableError, and ObjectNotFoundError when it is gone.
+    """
     if instant.is_pending:
         return Savepoint(instant.time, is_completed=False)
-    path = table.timelines.path(instant)
+    path = table.timelines.path(table.timelines.stored(instant))
     return Savepoint.decode(instant.time, table.store.get(path), path=path)
 
 
