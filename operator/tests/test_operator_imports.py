@@ -1,4 +1,4 @@
-"""The operator runs where neither Spark nor Arrow nor a Kubernetes client is installed."""
+"""Importing the operator loads neither Spark nor Arrow nor a Kubernetes client."""
 
 from __future__ import annotations
 

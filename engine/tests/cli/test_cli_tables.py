@@ -76,6 +76,18 @@ def test_a_created_table_is_shown_as_it_was_defined(
     assert shown["properties"]["hoodie.table.version"] == "6"
 
 
+def test_a_table_is_created_with_the_version_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for version in ("8", "9"):
+        uri = str(tmp_path / version)
+        assert run(["create", uri, "--record-key", "id", "--table-version", version]) == 0
+        capsys.readouterr()
+        assert run(["show", uri, "--json"]) == 0
+        assert printed_json(capsys)["properties"]["hoodie.table.version"] == version
+    assert run(["create", str(tmp_path / "7"), "--record-key", "id", "--table-version", "7"]) == 2
+
+
 def test_show_without_columns_says_who_decides_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,8 +18,13 @@ from tideline.wording import counted
 @command("read")
 @table_options
 @click.option("--as-of", metavar="TIME", help="Rows as they were at an instant.")
-@click.option("--after", metavar="INSTANT", help="Only rows written after an instant.")
-@click.option("--until", metavar="INSTANT", help="With --after: rows written up to an instant.")
+@click.option(
+    "--after",
+    metavar="INSTANT",
+    help="Only rows written after an instant; in tables of versions 8 and 9, after a time at which "
+    "a commit completed.",
+)
+@click.option("--until", metavar="INSTANT", help="With --after: rows written up to then.")
 @click.option("--read-optimized", is_flag=True, help="Only base files, without their logs.")
 @click.option("--sql", metavar="QUERY", help='A query over the table "t".')
 @limit_option("At most N rows, or all.")

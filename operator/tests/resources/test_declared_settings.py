@@ -9,7 +9,7 @@ import pytest
 
 from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.operation import Place
+from tideline.ingest.operation.operation import Operation, Place
 from tideline.lake_table import LakeTable
 from tideline_operator.decide.planned_operation import create_operation
 from tideline_operator.decide.service_settings import wanted_services
@@ -43,6 +43,20 @@ def test_a_table_is_created_with_the_keys_that_its_spec_declares(tmp_path: Path)
     assert config.key_generator is KeyGeneratorKind.COMPLEX
     assert (config.hive_style, config.url_encode) == (True, True)
     assert config.merge_mode is MergeMode.COMMIT_TIME_ORDERING
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_table_is_created_with_the_version_that_its_spec_declares(
+    version: int, tmp_path: Path
+) -> None:
+    table = replace(resolved(tableVersion=version), location=Place(f"{tmp_path}/table"))
+    content = create_operation(table).to_json_object()
+    # Operation files of earlier images name no version.
+    assert ("tableVersion" in content["table"]) is (version != 6)
+    operation = Operation.from_json_object(content)
+    execute_operation(operation, session_factory=lambda _: pytest.fail("needs no Spark"))
+    config = LakeTable.open(f"{tmp_path}/table").hoodie_table.config
+    assert config.layout.table_version == version
 
 
 def test_no_service_is_wanted_where_they_are_switched_off() -> None:

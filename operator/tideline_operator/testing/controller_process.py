@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tideline_operator.testing.free_ports import free_ports
 
-_NOT_IN_THE_IMAGE = ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "minio")
+_NOT_IN_THE_IMAGE = ("pyspark", "py4j", "pandas", "numpy", "minio")
 
 
 class ControllerInProcess:

@@ -441,6 +441,12 @@ REFUSALS = (
         "is required for an s3:// location: name a LakeStore",
     ),
     RefusedSpec(
+        with_spec("tableVersion: 7"),
+        "spec.tableVersion: must be one of 6, 8, 9",
+        "spec.tableVersion",
+        "must be one of 6, 8, 9",
+    ),
+    RefusedSpec(
         without("recordKey: [id]"),
         "spec.recordKey: is required: the columns that identify",
         "spec.recordKey",

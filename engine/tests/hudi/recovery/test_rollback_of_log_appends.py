@@ -19,6 +19,7 @@ from tideline.hudi.recovery.plan import LogRollback, RollbackPlan, plan_rollback
 from tideline.hudi.recovery.undo import undo_files
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.layout.table_layout import RollbackForm
 from tideline.hudi.table.markers import Marker, MarkerKind, create_marker
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -390,7 +391,13 @@ def test_only_a_restore_takes_what_was_put_on_top_of_a_compaction(restores: bool
     base = BaseFile("p", "f-0", "0-0-0", T, 10)
     log = LogFile("p", "f-0", T, 1, "0-9-9", 10)
     pending = Instant(T, Action.COMPACTION, State.INFLIGHT)
-    plan = plan_rollback(pending, files=(base, log), by_listing=True, restores=restores)
+    plan = plan_rollback(
+        pending,
+        files=(base, log),
+        by_listing=True,
+        restores=restores,
+        form=RollbackForm.COMMAND_BLOCKS,
+    )
     assert set(plan.deleted_paths) == ({base.path, log.path} if restores else {base.path})
     assert plan.log_rollbacks == ()
 

@@ -14,6 +14,7 @@ from tideline.hudi.services.explanation import NotDue
 from tideline.hudi.services.savepoint.execute import create_savepoint
 from tideline.hudi.table.file_group import BaseFile, LogFile
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.layout.table_layout import RollbackForm
 from tideline.hudi.table.markers import Marker, MarkerKind
 from tideline.hudi.table.properties import update_table_properties
 from tideline.hudi.table.table_config import CDC_ENABLED, TableType
@@ -23,6 +24,7 @@ from tideline.lake_table import LakeTable
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
+FORM = RollbackForm.COMMAND_BLOCKS
 T = InstantTime("20250615160000000")
 OLD = InstantTime("20250615150000000")
 BASE = BaseFile("p", "f-0", "0-1-2", T, 10)
@@ -141,17 +143,17 @@ def test_a_compactions_go_and_what_was_appended_next_to_them_stays() -> None:
         Marker("p", CHANGES.name, MarkerKind.APPEND),
     )
     files = (BASE, CHANGES, ROLLED, APPENDED, OLDER)
-    plan = plan_rollback(compaction, markers=markers, files=files)
+    plan = plan_rollback(compaction, markers=markers, files=files, form=FORM)
     assert set(plan.deleted_paths) == {BASE.path, CHANGES.path, ROLLED.path}
     assert plan.log_rollbacks == ()
-    listed = plan_rollback(compaction, files=files, by_listing=True)
+    listed = plan_rollback(compaction, files=files, by_listing=True, form=FORM)
     assert set(listed.deleted_paths) == {BASE.path, CHANGES.path, ROLLED.path}
 
 
 def test_a_marker_of_another_instants_is_refused() -> None:
     marker = Marker("p", OLDER.name, MarkerKind.APPEND)
     with pytest.raises(CorruptTableError, match="did not write"):
-        plan_rollback(Instant(T, Action.COMMIT, State.INFLIGHT), markers=(marker,))
+        plan_rollback(Instant(T, Action.COMMIT, State.INFLIGHT), markers=(marker,), form=FORM)
 
 
 def test_a_clustering_reads_past_them() -> None:

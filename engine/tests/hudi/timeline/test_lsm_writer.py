@@ -15,7 +15,9 @@ from tideline.hudi.timeline.lsm_writer import (
     append_to_history,
     clean_history,
     files_to_merge,
+    history_leftovers,
     merge_history,
+    sweep_history,
 )
 from tideline.storage.memory import MemoryStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
@@ -46,7 +48,7 @@ def row(number: int) -> dict[str, object]:
 
 
 def append(history: LsmHistory, *numbers: int) -> ArchiveFile:
-    return append_to_history(history, [row(n) for n in numbers], [at(n) for n in numbers])
+    return append_to_history(history, [row(n) for n in numbers])
 
 
 def archived(history: LsmHistory) -> list[Instant]:
@@ -95,9 +97,22 @@ def test_ten_files_of_a_level_become_one_of_the_next(history: LsmHistory) -> Non
     assert history.manifest().files == (merge.merged,)
     assert archived(history) == [instant(n) for n in range(FILES_PER_MERGE)]
     rows = history.read(merge.merged).entries
-    assert [entry.record["instantTime"] for entry in rows] == [
-        str(entry.instant.time) for entry in rows
+    assert [row.record["instantTime"] for row in rows] == [
+        str(at(n)) for n in range(FILES_PER_MERGE)
     ]
+
+
+def test_what_a_dead_writer_left_is_swept(history: LsmHistory, store: MemoryStore) -> None:
+    append(history, 1)
+    before = {info.path for info in store.list()}
+    append(history, 2)
+    store.put(f"{history.directory}/_version_", b"1")
+    left = {info.path for info in store.list()} - before
+    assert len(left) == 2
+    assert set(history_leftovers(history)) == left
+    sweep_history(history)
+    assert {info.path for info in store.list()} == before
+    assert archived(history) == [instant(1)]
 
 
 def test_a_hundred_files_become_one_of_the_level_after_that(history: LsmHistory) -> None:

@@ -40,9 +40,11 @@ def consequences_of(nature: TableNature, state: TableState) -> tuple[Consequence
 
 
 def _writers(nature: TableNature, _: TableState) -> Iterator[Consequence]:
+    version = nature.config.layout.table_version
     yield Consequence(
-        "Hudi 1.x upgrades a table of version 6 at its next write, and then Tideline refuses it",
-        "give its writers hoodie.write.auto.upgrade=false",
+        "Hudi 1.x upgrades a table at its next write to the newest version that it knows",
+        f"give its writers hoodie.write.table.version={version} and "
+        "hoodie.write.auto.upgrade=false",
     )
     if nature.may(Permission.CLEANING) is not None:
         return

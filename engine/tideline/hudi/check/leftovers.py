@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tideline.hudi.check.finding import Finding, Repair, RepairKind, warning
 from tideline.hudi.check.inspection import Inspection
+from tideline.hudi.recovery.sweep import control_folders
 from tideline.hudi.table.markers import MARKER_DIRECTORY
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.storage.heartbeat import HEARTBEAT_DIRECTORY, list_heartbeats
@@ -41,7 +42,7 @@ def check_leftovers(seen: Inspection) -> Iterator[Finding]:
                 repair=_SWEEP,
             )
     archive = seen.table.archived().directory
-    places = {".hoodie", HEARTBEAT_DIRECTORY, archive, "", *seen.view.partitions}
+    places = {*control_folders(seen.table), archive, "", *seen.view.partitions}
     for place in sorted(places):
         if has_unfinished(seen.table.store, place):
             yield warning(

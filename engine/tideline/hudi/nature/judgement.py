@@ -35,7 +35,9 @@ from tideline.settings.setting import Danger
 HUDI_INDEX_TYPE = "hoodie.index.type"
 ZONE_PLACES = "an option, a property of the table (tideline declare), or timezone of the LakeTable"
 _WITH_HUDI = "leave it to the engine that writes the table"
-_UPGRADED = "upgrade it to version 6 first, by a write of Hudi 0.14 or 0.15"
+_UPGRADE_FIRST = (
+    "upgrade it to version 6 first, by a write of Hudi 0.14 or 0.15, which know its version"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def _unreadable(_: Permission, facts: Facts) -> Refusal | None:
 def _not_changed(permission: Permission, facts: Facts) -> Refusal | None:
     if not permission.changes_table:
         return None
-    return _refused(facts.config.check_writable, remedy=_UPGRADED)
+    return _refused(facts.config.check_writable, remedy=_UPGRADE_FIRST)
 
 
 def _unmerged(permission: Permission, facts: Facts) -> Refusal | None:

@@ -182,9 +182,10 @@ def plan_instant_rollback(
 def remove_files_of(table: HoodieTable, time: InstantTime) -> tuple[str, ...]:
     """Undo what a writer wrote after its instant had been rolled back; returns the deleted paths.
 
-    Lists the whole table, and looks into its log files: others may have removed the markers with
-    the instant. Logs in slices of others stay, behind a command block, for a reader may be about to
-    read them. For an instant that is not in the timeline, called by its own writer.
+    Lists the whole table: others may have removed the markers with the instant. Where logs are
+    named after their slice it looks into them; those in slices of others stay, behind a command
+    block, for a reader may be about to read them. For an instant that is not in the timeline,
+    called by its own writer.
     """
     instant = Instant(time, Action.DELTACOMMIT, State.INFLIGHT)
     files = _list_data_files(table)

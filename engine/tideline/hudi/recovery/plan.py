@@ -137,7 +137,7 @@ def plan_rollback(
     by_listing: bool = False,
     metadata: CommitMetadata | None = None,
     restores: bool = False,
-    form: RollbackForm = RollbackForm.COMMAND_BLOCKS,
+    form: RollbackForm,
 ) -> RollbackPlan:
     """Plan undoing `instant` from its markers and from `files`, which were listed.
 

@@ -35,7 +35,7 @@ def sweep_leftovers(
     table: HoodieTable, timeline: ActiveTimeline, policy: FailedWrites
 ) -> tuple[InstantTime, ...]:
     """Remove what dead writers left next to the timeline; returns the instants it belonged to."""
-    for place in (table.timelines.layout.directory, HEARTBEAT_DIRECTORY):
+    for place in control_folders(table):
         remove_unfinished(table.store, place)
     traces = marked_names(table.store) | list_heartbeats(table.store)
     names = sorted(filter(is_instant_time, traces))
@@ -45,6 +45,11 @@ def sweep_leftovers(
     # Another engine may have begun one of them since the timeline was read.
     timeline = table.timeline()
     return tuple(time for time in found if _sweep(table, timeline, policy, time))
+
+
+def control_folders(table: HoodieTable) -> frozenset[str]:
+    """The folders in which writers write things other than data."""
+    return frozenset({".hoodie", table.timelines.layout.directory, HEARTBEAT_DIRECTORY})
 
 
 def _sweep(

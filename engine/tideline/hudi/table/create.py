@@ -154,20 +154,19 @@ def table_properties(definition: TableDefinition) -> dict[str, str]:
 
 
 def _key_generator(rules: PropertyRules, kind: KeyGeneratorKind) -> dict[str, str]:
-    if rules.has_key_generator_type:
+    if rules.names_kinds:
         return {keys.KEY_GENERATOR_TYPE: kind.value}
     return {keys.KEY_GENERATOR_CLASS: kind.class_name}
 
 
 def _merging(rules: PropertyRules, mode: MergeMode) -> dict[str, str]:
-    said = {}
-    if rules.has_merge_mode:
-        said[keys.MERGE_MODE] = mode.value
-    if rules.has_payload:
-        said[keys.PAYLOAD_CLASS] = PAYLOAD_OF_MODE[mode]
-    if rules.has_merge_mode and rules.has_payload:
-        said[keys.MERGE_STRATEGY_ID] = STRATEGY_OF_MODE[mode]
-    return said
+    by_class = {keys.PAYLOAD_CLASS: PAYLOAD_OF_MODE[mode]}
+    if not rules.names_kinds:
+        return by_class
+    by_kind = {keys.MERGE_MODE: mode.value}
+    if not rules.have_payload:
+        return by_kind
+    return {**by_kind, **by_class, keys.MERGE_STRATEGY_ID: STRATEGY_OF_MODE[mode]}
 
 
 def _exists(store: ObjectStore) -> TableExistsError:

@@ -216,7 +216,7 @@ class HoodieTable:
         return self.zone.next_time(self.clock.now_ms(), timeline.newest_time())
 
     def reserve_time(self, timeline: ActiveTimeline | None = None) -> InstantTime:
-        """The same for this process alone, for a new instant or the completion of one.
+        """An instant time as `next_time` gives it, which no other process will give.
 
         Call under the table lock. Where completion times decide what readers see, it is waited
         until the clocks of other writers, which take the lock after us, have passed it as well
@@ -237,8 +237,7 @@ class HoodieTable:
             return pending.in_state(State.COMPLETED)
         timeline = self.timeline() if timeline is None else timeline
         completed = pending.in_state(State.COMPLETED, self.reserve_time(timeline))
-        if any((one.time, one.action) == (completed.time, completed.action)
-               for one in timeline.completed()):  # fmt: skip
+        if timeline.completed_as(completed):
             raise ConflictError(
                 "another process already completed this instant", table=self.uri, instant=pending
             )

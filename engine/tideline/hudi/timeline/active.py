@@ -120,6 +120,11 @@ class ActiveTimeline:
     def last(self) -> Instant | None:
         return self.instants[-1] if self.instants else None
 
+    def completed_as(self, completed: Instant) -> tuple[Instant, ...]:
+        """The completed instants of this time and action, whenever they completed."""
+        wanted = completed.time, completed.action
+        return tuple(one for one in self.completed() if (one.time, one.action) == wanted)
+
     def find(self, time: InstantTime) -> Instant | None:
         """The instant at `time`; a savepoint only when nothing else of that time is here."""
         found = [instant for instant in self.instants if instant.time == time]
@@ -321,11 +326,7 @@ class TimelineStore:
         needs_time = instant.is_completed and self.layout.has_completion_times
         if not needs_time or instant.completion_time is not None:
             return (instant,)
-        return tuple(
-            one
-            for one in self.load().completed()
-            if (one.time, one.action) == (instant.time, instant.action)
-        )
+        return self.load().completed_as(instant)
 
     def _create(self, instant: Instant, body: bytes, token: str | None) -> Instant:
         if not self.layout.is_written:

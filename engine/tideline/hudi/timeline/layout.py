@@ -1,6 +1,6 @@
 """What a timeline layout is: how instants are spelled as files, and commit metadata as bytes.
 
-Layout 1 belongs to table version 6, layout 2 to versions 8 and 9. Everything above works on
+Layout 1 belongs to table versions 3 to 6, layout 2 to versions 8 and 9. Everything above works on
 `Instant` and `CommitMetadata` values and never on file names.
 """
 

@@ -1,4 +1,4 @@
-"""Timeline layout 1 (table version 6): instants directly in `.hoodie`, commit metadata as JSON.
+"""Timeline layout 1 (table versions 3 to 6): instants in `.hoodie`, commit metadata as JSON.
 
     T.commit.requested         T.inflight                  T.commit
     T.deltacommit.requested    T.deltacommit.inflight      T.deltacommit
@@ -13,6 +13,7 @@ and so on with the plain action word; clustering is a replacecommit in all three
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tideline.errors import ConfigError
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
@@ -25,10 +26,10 @@ class LayoutV1:
     """The codec of layout 1: `LAYOUT_V1`, and `READ_ONLY_V1` for tables that are only read."""
 
     is_written: bool = True
-    version: int = 1
-    has_completion_times: bool = False
-    clustering: Action = Action.REPLACECOMMIT
-    directory: str = ".hoodie"
+    version: ClassVar[int] = 1
+    has_completion_times: ClassVar[bool] = False
+    clustering: ClassVar[Action] = Action.REPLACECOMMIT
+    directory: ClassVar[str] = ".hoodie"
 
     def parse(self, file_name: str) -> Instant | None:
         """The instant a file in `.hoodie` stands for, None when it is no instant file."""

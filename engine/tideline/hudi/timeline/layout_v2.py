@@ -14,6 +14,7 @@ Source: Hudi's InstantFileNameGeneratorV2, InstantGeneratorV2, CommitMetadataSer
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.formats.avro import decode_container, encode_container
@@ -29,10 +30,10 @@ class LayoutV2:
     """The codec of layout 2, in the folder that the table's properties name."""
 
     directory: str = DEFAULT_DIRECTORY
-    version: int = 2
-    is_written: bool = True
-    has_completion_times: bool = True
-    clustering: Action = Action.CLUSTERING
+    version: ClassVar[int] = 2
+    is_written: ClassVar[bool] = True
+    has_completion_times: ClassVar[bool] = True
+    clustering: ClassVar[Action] = Action.CLUSTERING
 
     def parse(self, file_name: str) -> Instant | None:
         """The instant a file of the folder stands for, None when it is no instant file.

@@ -36,6 +36,7 @@ from tideline.hudi.timeline.lsm_history import (
 from tideline.storage.delete_scope import DeleteScope
 
 _LEVEL_MAX = 9
+_DATA_SUFFIX = ".parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,8 @@ class MergedHistoryFiles:
     replaced: tuple[ArchiveFile, ...]
 
 
-def append_to_history(
-    history: LsmHistory, rows: Sequence[Mapping[str, Any]], times: Sequence[InstantTime]
-) -> ArchiveFile:
-    """Write `rows`, of instants of these `times`, as one file of the lowest level.
+def append_to_history(history: LsmHistory, rows: Sequence[Mapping[str, Any]]) -> ArchiveFile:
+    """Write `rows`, one of each completed instant, as one file of the lowest level.
 
     Call under the table lock. A file of the same range that counts already holds them, for ranges
     do not repeat. Raises CorruptTableError for a manifest that cannot be read.
@@ -58,6 +57,7 @@ def append_to_history(
     from tideline.formats.history_file import encode_history_file
 
     manifest = history.manifest()
+    times = [InstantTime(row["instantTime"]) for row in rows]
     path = history.data_path(min(times), max(times), level=0)
     known = next((file for file in manifest.files if file.path == path), None)
     if known is not None:
@@ -101,49 +101,47 @@ def files_to_merge(
 
 def history_leftovers(history: LsmHistory) -> tuple[str, ...]:
     """What a writer that died left after step 1 or 2: files of no version, by path."""
+    listed, numbers = _listed(history)
     newest = history.manifest().number
-    listed = [info.path for info in history.store.list_directory(history.directory).objects]
-    numbers = {path: number for path in listed if (number := manifest_number(path)) is not None}
-    named = {
-        file.path
-        for number in numbers.values()
-        if number <= newest
-        for file in history.manifest(number).files
-    }
-    data = (path for path in listed if path.endswith(".parquet") and path not in named)
+    named = _named_by(history, (number for number in numbers.values() if number <= newest))
+    data = (path for path in listed if path.endswith(_DATA_SUFFIX) and path not in named)
     return (*(path for path, number in numbers.items() if number > newest), *data)
 
 
-def sweep_history(history: LsmHistory) -> tuple[str, ...]:
-    """Delete what `history_leftovers` finds; the paths. Call under the table lock."""
+def sweep_history(history: LsmHistory) -> None:
+    """Delete what `history_leftovers` finds. Call under the table lock."""
     left = history_leftovers(history)
     scope = DeleteScope(history.store, "sweeping the archived timeline", control=frozenset(left))
     scope.remove_many(left)
-    return left
 
 
 def clean_history(history: LsmHistory, *, kept: int) -> tuple[str, ...]:
     """Delete what none of the newest `kept` manifests names; the paths. Under the table lock."""
+    listed, numbers = _listed(history)
     newest = history.manifest().number
-    listed = [info.path for info in history.store.list_directory(history.directory).objects]
-    numbers = {path: number for path in listed if (number := manifest_number(path)) is not None}
     keeping = {path: number for path, number in numbers.items() if newest - kept < number}
     if len(keeping) == len(numbers):
         return ()
-    named = {
-        file.path
-        for number in keeping.values()
-        if number <= newest
-        for file in history.manifest(number).files
-    }
+    named = _named_by(history, (number for number in keeping.values() if number <= newest))
     old_manifests = sorted(set(numbers) - set(keeping))
-    old_files = sorted(path for path in listed if path.endswith(".parquet") and path not in named)
+    old_files = sorted(path for path in listed if path.endswith(_DATA_SUFFIX) and path not in named)
     scope = DeleteScope(
         history.store, "cleaning the archived timeline", control={*old_manifests, *old_files}
     )
     scope.remove_many(old_manifests)
     scope.remove_many(old_files)
     return (*old_manifests, *old_files)
+
+
+def _listed(history: LsmHistory) -> tuple[list[str], dict[str, int]]:
+    """The paths in the history's folder, and the numbers of the manifests among them."""
+    paths = [info.path for info in history.store.list_directory(history.directory).objects]
+    return paths, {path: number for path in paths if (number := manifest_number(path)) is not None}
+
+
+def _named_by(history: LsmHistory, numbers: Iterable[int]) -> set[str]:
+    """The data files that these manifests name."""
+    return {file.path for number in numbers for file in history.manifest(number).files}
 
 
 def _merge(

@@ -174,7 +174,8 @@ SETTINGS = (
         aliases=("hoodie.table.rt.file.format",),
     ),
     *refused(
-        "a table keeps its version, and a new one is given it by name; leave it out",
+        "a table keeps its version; a new one gets it from table_version=, --table-version or "
+        "spec.tableVersion; leave it out",
         "hoodie.write.table.version",
         unless=("6", "8", "9"),
     ),

@@ -58,10 +58,10 @@ def incremental(
 ) -> DataFrame:
     """Rows whose `_hoodie_commit_time` is later than `after` and not later than `until`.
 
-    In tables of versions 8 and 9 both are about the times at which commits completed. Without
-    `until`, up to the newest commit that no pending write precedes. Deleted rows and older versions
-    of a row do not appear. Raises ConfigError when the files of that range have been cleaned since,
-    UnsupportedTableError for a table without meta columns.
+    Without `until`, up to the newest commit that no pending write precedes. In tables of versions 8
+    and 9 both are about the times at which commits completed, and without `until` nothing is left
+    out. Deleted rows and older versions of a row do not appear. Raises ConfigError when the files
+    of that range have been cleaned since, UnsupportedTableError for a table without meta columns.
     """
     return execute_scan(spark, table, plan_incremental(table, after, until))
 

@@ -113,7 +113,7 @@ def _kept_slices(
         if piece is None or path not in {file.path for file in piece.files}:
             raise ConfigError(
                 f"rows up to {end} can no longer be read: their files have been cleaned; "
-                "read up to a later instant",
+                "read up to a later time",
                 table=table.uri,
                 instant=end,
                 path=path,

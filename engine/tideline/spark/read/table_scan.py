@@ -38,7 +38,8 @@ from tideline.spark.read.stored_types import StoredFiles, group_by_stored_types
 class CommitRange:
     """Commit times later than `after` and not later than `until`.
 
-    Where these are times of completion, `times` are the commit times of the rows.
+    Where these are times of completion, rows are selected by `times`, the requested times of the
+    commits, which rows carry.
     """
 
     after: InstantTime

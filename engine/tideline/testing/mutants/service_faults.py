@@ -218,8 +218,8 @@ SERVICE_FAULTS = (
     Fault(
         "a history's data files go while a manifest that is kept names them",
         "engine/tideline/hudi/timeline/lsm_writer.py",
-        "        for number in keeping.values()\n        if number <= newest\n",
-        "        for number in keeping.values()\n        if number == newest\n",
+        "(number for number in keeping.values() if number <= newest)",
+        "[newest]",
         ("engine/tests/hudi/timeline/test_lsm_writer.py",),
     ),
 )

@@ -55,7 +55,7 @@ class LsmArchiveWriter:
         config: ArchivalConfig,  # noqa: ARG002
     ) -> WrittenArchive:
         rows = [self._row(instant, states[instant]) for instant in sorted(states)]
-        file = append_to_history(self.history, rows, [instant.time for instant in states])
+        file = append_to_history(self.history, rows)
         return WrittenArchive(file.path, file.size_bytes, tuple(states))
 
     def merge(self, config: ArchivalConfig) -> MergedArchives | None:

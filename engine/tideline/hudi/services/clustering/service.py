@@ -30,7 +30,7 @@ from tideline.hudi.timeline.instant_time import InstantTime
 
 
 class Clustering(RowService):
-    """Rewrites file groups. Its plans are replacecommits, recognised only by their contents."""
+    """Rewrites file groups. In timeline layout 1 plans are replacecommits, known by content."""
 
     name = NAME
     permission = Permission.CLUSTERING

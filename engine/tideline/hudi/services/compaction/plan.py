@@ -2,7 +2,7 @@
 
 1. Nothing may be pending that began before: its log files would be named by the plan but not yet be
    committed, and their rows would be lost with the slice (table version 6 names log files after
-   the base file).
+   the base file; later ones would not need this).
 2. The trigger counts delta commits, or seconds, since the last completed compaction.
 3. Only partitions written to since then are looked at, and those the last plan left out.
 4. File groups under a pending compaction or clustering are left alone.
@@ -132,10 +132,10 @@ def find_due(
     """Whether a compaction at `now` is due by its trigger.
 
     `completed_at` gives completion times (the store's time stamps in layout 1), `clusterings` the
-    pending replacecommits that are clustering. Those are in the way only of a single writer.
+    pending instants that are clustering. Those are in the way only of a single writer.
     `known` is the zone of the instants; a trigger by time waits until it is.
     """
-    pending = timeline.pending().of(*COMMIT_ACTIONS).before(now)
+    pending = timeline.pending().of(*COMMIT_ACTIONS, Action.CLUSTERING).before(now)
     blocking = [i for i in pending if is_single_writer or i.time not in clusterings]
     if blocking:
         return NotDue(f"{blocking[0].time} ({blocking[0].action}) is still being written")

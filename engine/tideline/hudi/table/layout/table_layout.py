@@ -85,17 +85,15 @@ class PropertyRules:
 
     `created` are properties of new tables and mark the version. `merge_prefix` stands before
     settings that say how rows are merged, `ordering` is the property that names the columns to
-    order by. New tables have the merge mode where `has_merge_mode`, the payload class (and with the
-    mode the merge strategy) where `has_payload`; the key generator as a type instead of a class
-    where `has_key_generator_type`.
+    order by. Where `names_kinds`, new tables say key generator and merge mode by kind, else by
+    class; where they `have_payload`, the payload class, and with the mode the merge strategy.
     """
 
     created: Mapping[str, str] = field(default_factory=dict, hash=False)
     merge_prefix: str = ""
     ordering: str = "hoodie.table.precombine.field"
-    has_payload: bool = True
-    has_merge_mode: bool = False
-    has_key_generator_type: bool = False
+    names_kinds: bool = False
+    have_payload: bool = True
 
 
 @dataclass(frozen=True, slots=True)

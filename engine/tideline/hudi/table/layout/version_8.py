@@ -34,6 +34,7 @@ from tideline.hudi.table.layout.table_layout import (
     log_order,
     newest_base_files,
 )
+from tideline.hudi.table.layout.version_6 import ARCHIVE_FOLDER
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -48,7 +49,7 @@ HISTORY_FOLDER = "history"
 
 def version_8(properties: Mapping[str, str]) -> TableLayout:
     """The layout of a version 8 table. Raises as `version_9`."""
-    rules = PropertyRules(_created(8), has_merge_mode=True, has_key_generator_type=True)
+    rules = PropertyRules(_created(8), names_kinds=True)
     return _layout(8, properties, rules)
 
 
@@ -61,9 +62,8 @@ def version_9(properties: Mapping[str, str]) -> TableLayout:
         _created(9),
         merge_prefix="hoodie.record.merge.property.",
         ordering="hoodie.table.ordering.fields",
-        has_payload=False,
-        has_merge_mode=True,
-        has_key_generator_type=True,
+        names_kinds=True,
+        have_payload=False,
     )
     return _layout(9, properties, rules)
 
@@ -149,7 +149,7 @@ def _created(version: int) -> dict[str, str]:
         "hoodie.timeline.layout.version": "2",
         TIMELINE_PATH: TIMELINE_FOLDER,
         HISTORY_PATH: HISTORY_FOLDER,
-        "hoodie.archivelog.folder": HISTORY_FOLDER,
+        ARCHIVE_FOLDER: HISTORY_FOLDER,
         "hoodie.table.format": "native",
         "hoodie.table.multiple.base.file.formats.enable": "false",
     }
