@@ -110,6 +110,7 @@ KNOWING_VERSIONS = {
     "operator/tideline_operator/resources/": "which version a new table is to have",
     "operator/tideline_operator/decide/planned_operation.py": "which version a new table has",
     "engine/tideline/hudi/nature/table_nature.py": "shows it",
+    "engine/tideline/hudi/adoption/consequences.py": "says how writers of Hudi keep it",
     "engine/tideline/cli/": "shows it",
     "engine/tideline/settings/families/table.py": "names the property",
     "engine/tideline/testing/": "never part of a service",

@@ -12,7 +12,7 @@ from tideline.testing.small_table import NEW_TABLES
 VERSIONS = (TABLE_VERSION, pytest.param(9, marks=pytest.mark.slow))
 
 
-@pytest.fixture(scope="session", autouse=True, params=VERSIONS, ids="v{}".format)
+@pytest.fixture(scope="module", autouse=True, params=VERSIONS, ids="v{}".format)
 def table_version(request: pytest.FixtureRequest) -> Iterator[int]:
     """The version of the tables that a test makes."""
     before, NEW_TABLES.version = NEW_TABLES.version, request.param

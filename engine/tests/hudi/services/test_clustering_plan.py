@@ -216,4 +216,4 @@ def test_a_newer_file_of_a_planned_group_is_an_update(path: str, is_update: bool
     assert isinstance(plan, ClusteringPlan)
     write = Instant(T2, Action.COMMIT, State.COMPLETED)
     metadata = CommitMetadata({"p": (WriteStat(path=path),)})
-    assert (find_update(plan.slices, [(write, metadata)]) is not None) is is_update
+    assert (find_update(plan.slices, [(write, metadata)], write.time) is not None) is is_update

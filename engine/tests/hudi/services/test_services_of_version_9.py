@@ -12,6 +12,8 @@ from tideline.hudi.services.compaction.config import CompactionConfig
 from tideline.hudi.services.compaction.execute import execute_compaction, schedule_compaction
 from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.services.log_compaction.config import LogCompactionConfig
+from tideline.hudi.services.log_compaction.execute import schedule_log_compaction
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableType
@@ -116,6 +118,29 @@ def test_a_savepoint_is_restored(table: SmallTable) -> None:
     }
     table.write("upsert", batch([0], 6))
     assert table.values() == [("k000", 6), ("k002", 3)]
+
+
+def test_a_savepoint_is_restored_twice(table: SmallTable) -> None:
+    """It names no log of a later commit, although these lie in its slice."""
+    first = table.lake().timeline().first()
+    assert first is not None
+    savepoint = table.lake().savepoint(first.time)
+    assert savepoint.file_count == 1
+    for version in (6, 7):
+        table.lake().restore(savepoint.instant)
+        assert table.values() == [("k000", 1), ("k002", 1)]
+        table.write("upsert", batch([0], version))
+    assert table.values() == [("k000", 7), ("k002", 1)]
+
+
+def test_what_a_log_compaction_holds_is_not_compacted(table: SmallTable) -> None:
+    opened = hoodie(table)
+    with opened.lock().acquire(timeout_s=0):
+        planned = schedule_log_compaction(opened, LogCompactionConfig(blocks_min=1))
+        assert isinstance(planned, Instant), planned
+        assert isinstance(
+            schedule_compaction(opened, CompactionConfig(delta_commits_max=1)), NotDue
+        )
 
 
 def test_expired_partitions_are_dropped_and_accounted_for(table: SmallTable) -> None:

@@ -11,11 +11,16 @@ from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import archive_table
 from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolicy
 from tideline.hudi.services.cleaning.execute import clean_table
+from tideline.hudi.services.compaction.config import CompactionConfig
+from tideline.hudi.services.compaction.execute import execute_compaction, schedule_compaction
+from tideline.hudi.services.config import ServiceConfig
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.config import WriteConfig
 from tideline.spark.read.incremental import plan_incremental
 from tideline.spark.read.table_scan import TableScan
+from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
 
 NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
@@ -99,6 +104,36 @@ def test_files_that_were_cleaned_since_are_missed_by_name(table: SmallTable) -> 
         plan(table, "0", end)
 
 
+def test_logs_whose_base_file_was_cleaned_are_not_read_alone() -> None:
+    """A range that ends before a compaction does: its base file is not part of it yet."""
+    table = SmallTable.in_memory(table_type=TableType.MERGE_ON_READ, table_version=9)
+    table.write("insert", batch([0, 2], 1))
+    table.write("upsert", batch([0], 2))
+    opened = table.lake().hoodie_table
+    with opened.lock().acquire(timeout_s=0):
+        planned = schedule_compaction(opened, CompactionConfig(delta_commits_max=1))
+    assert isinstance(planned, Instant), planned
+    table.write("upsert", batch([2], 3))
+    end = completed_at(commits(table)[-1])
+    start = completed_at(commits(table)[0])
+    assert len(times(plan(table, start, end))) == 2
+    execute_compaction(
+        opened,
+        planned,
+        LocalServiceEngine(opened),
+        config=ServiceConfig(),
+        write_config=WriteConfig(),
+    )
+    assert len(times(plan(table, start, end))) == 2
+    config = CleaningConfig(
+        policy=CleaningPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=1
+    )
+    clean_table(opened, config)
+    with pytest.raises(ConfigError, match="have been cleaned"):
+        plan(table, start, end)
+    table.forget()
+
+
 def test_archived_commits_are_part_of_a_range_without_an_end(table: SmallTable) -> None:
     for version in range(2, 8):
         table.fake_clock.advance(60)
@@ -114,6 +149,12 @@ def test_archived_commits_are_part_of_a_range_without_an_end(table: SmallTable) 
     assert times(plan(table, second)) == {one.time for one in everything[2:]}
     with pytest.raises(ConfigError, match="no end can be given"):
         plan(table, "0", second)
+    store = table.store()
+    newest_version = store.get(".hoodie/timeline/history/_version_")
+    # Hudi deletes it before it writes it again.
+    store.delete(".hoodie/timeline/history/_version_")
+    assert times(plan(table, "0")) == {one.time for one in everything}
+    store.put(".hoodie/timeline/history/_version_", newest_version)
     table.fake_clock.advance(60)
     table.write("upsert", batch([0], 9))
     newest = commits(table)[-1]

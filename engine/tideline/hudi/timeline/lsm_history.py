@@ -118,23 +118,29 @@ class LsmHistory(ArchivedTimeline):
     def written_ms(self) -> int | None:
         """When anything was last archived or merged, by the store's clock; None before the first.
 
-        What completed later is not in here.
+        What completed later is not in here. Hudi deletes the version before it writes it again.
         """
         found = self.store.head(f"{self.directory}/{VERSION_FILE}")
-        return None if found is None else found.modified_ms
+        if found is not None:
+            return found.modified_ms
+        listed = self.store.list_directory(self.directory).objects
+        manifests = (info for info in listed if manifest_number(info.path) is not None)
+        return max((info.modified_ms for info in manifests), default=None)
 
     def commits_completed_after(self, time: InstantTime) -> frozenset[InstantTime]:
         """The requested times of commits that completed later than `time`. Raises as `read`."""
-        from tideline.formats.history_file import TIMES
-
-        instants = (
-            _instant(row, file.path) for file in self.files() for row in self._rows(file, TIMES)
-        )
         return frozenset(
             one.time
-            for one in instants
+            for file in self.files()
+            for one in self.instants(file)
             if one.action in COMMIT_ACTIONS and one.completion_time and one.completion_time > time
         )
+
+    def instants(self, file: ArchiveFile) -> frozenset[Instant]:
+        """The instants of one file, without what they did. Raises as `read`."""
+        from tideline.formats.history_file import TIMES
+
+        return frozenset(_instant(row, file.path) for row in self._rows(file, TIMES))
 
     def completions_around(self, time: InstantTime) -> Mapping[InstantTime, InstantTime]:
         """When the commits completed that are in one file with this time.

@@ -7,7 +7,8 @@ the row is in the log alone. Tideline's writers look into what the compaction wi
 (docs/decisions/0015); Hudi's do not.
 
 So it takes a base file of a compaction that dropped rows of this group, and a delta commit that was
-requested before this compaction completed, going by the times of their objects.
+requested before this compaction completed, going by the times of their objects or, where instants
+have them, of completion: there it may have been requested before the compaction, too.
 
 A Flink job appends new keys to any log, and leaves traces by which it is known (see
 tideline.hudi.nature.flink_writers). Where it wrote, the rows of all logs are looked up.
@@ -15,7 +16,7 @@ tideline.hudi.nature.flink_writers). Where it wrote, the rows of all logs are lo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 
 from tideline.hudi.nature.flink_writers import is_flink_file_id
@@ -23,7 +24,7 @@ from tideline.hudi.nature.look import was_flink_here
 from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.instant import Action, State
+from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 
 
@@ -55,10 +56,7 @@ def _groups_that_lost_rows(
     compaction = timeline.completed().find(base)
     if compaction is None or compaction.action is not Action.COMMIT:
         return frozenset()
-    completed_ms = timeline.made_ms.get(compaction)
-    later = timeline.of(Action.DELTACOMMIT).completed().after(base)
-    begun_ms = [timeline.made_ms.get(one.in_state(State.REQUESTED)) for one in later]
-    if not any(ms is None or completed_ms is None or ms <= completed_ms for ms in begun_ms):
+    if not any(_overlapping(timeline, compaction)):
         return frozenset()
     stats = table.read_commit(compaction).partition_to_write_stats
     return frozenset(
@@ -67,3 +65,17 @@ def _groups_that_lost_rows(
         for stat in found
         if stat.num_deletes and stat.file_id
     )
+
+
+def _overlapping(timeline: ActiveTimeline, compaction: Instant) -> Iterator[bool]:
+    """Of each delta commit on top of a compaction, whether it may have begun before its end."""
+    deltas = timeline.of(Action.DELTACOMMIT).completed()
+    if compaction.completion_time is not None:
+        for one in deltas:
+            is_on_top = one.completed_at is None or one.completed_at >= compaction.time
+            yield is_on_top and one.time <= compaction.completion_time
+        return
+    completed_ms = timeline.made_ms.get(compaction)
+    for one in deltas.after(compaction.time):
+        begun_ms = timeline.made_ms.get(one.in_state(State.REQUESTED))
+        yield begun_ms is None or completed_ms is None or begun_ms <= completed_ms

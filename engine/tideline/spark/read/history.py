@@ -58,7 +58,7 @@ def check_files_kept(
     born_later: set[FileGroupId] = set()
     for instant in timeline.of(*COMMIT_ACTIONS).completed().after(as_of):
         metadata = table.read_commit(instant)
-        for group, version in _built_on(metadata):
+        for group, version in built_on(metadata):
             if version is None:
                 born_later.add(group)
             elif version <= as_of and version not in versions.get(group, ()):
@@ -115,17 +115,17 @@ def _cleans(timeline: ActiveTimeline) -> frozenset[InstantTime]:
     return frozenset(instant.time for instant in timeline.of(Action.CLEAN))
 
 
-def _built_on(metadata: CommitMetadata) -> list[tuple[FileGroupId, InstantTime | None]]:
+def built_on(metadata: CommitMetadata) -> list[tuple[FileGroupId, InstantTime | None]]:
     """Per file group a commit wrote, the version before; None for a new file group."""
-    built_on = []
+    found = []
     for partition, stats in metadata.partition_to_write_stats.items():
         for stat in stats:
             if not stat.file_id or not stat.path:
                 continue
             previous = stat.prev_commit or NO_PREVIOUS_COMMIT
             version = InstantTime(previous) if is_instant_time(previous) else None
-            built_on.append((FileGroupId(partition, stat.file_id), version))
-    return built_on
+            found.append((FileGroupId(partition, stat.file_id), version))
+    return found
 
 
 def _replaced(metadata: CommitMetadata) -> list[FileGroupId]:

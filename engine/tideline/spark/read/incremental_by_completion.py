@@ -21,10 +21,11 @@ from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import LISTING_MARGIN_MS, ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.lsm_history import LsmHistory
-from tideline.spark.read.history import load_view, whole_versions, written_by
+from tideline.spark.read.history import built_on, load_view, whole_versions, written_by
 from tideline.spark.read.table_scan import CommitRange, TableScan, scan_schema, split_slices
 
 
@@ -62,7 +63,11 @@ def plan_by_completion(
     if archived:
         pieces = [piece for name in view.partitions for piece in view.latest_slices(name)]
     else:
-        pieces = _kept_slices(table, timeline, view, written_by(read_commit, commits), newest)
+        written = written_by(read_commit, commits)
+        whole = whole_versions(table, timeline, view)
+        for instant in _in_range(timeline, newest):
+            _refuse_gone(table, read_commit(instant), shown(timeline), whole, written)
+        pieces = _kept_slices(table, view, whole, written, newest)
     files, slices = split_slices(pieces)
     commit_range = CommitRange(begin, newest, archived | {one.time for one in commits})
     schema = scan_schema(table, shown(timeline))
@@ -95,13 +100,12 @@ def _in_range(timeline: ActiveTimeline, begin: InstantTime) -> list[Instant]:
 
 def _kept_slices(
     table: HoodieTable,
-    timeline: ActiveTimeline,
     view: FileSystemView,
+    whole: Mapping[FileGroupId, frozenset[InstantTime]],
     written: Mapping[FileGroupId, str],
     end: InstantTime,
 ) -> list[FileSlice]:
     """The slices of the file groups that were written; their newest files must be there."""
-    whole = whole_versions(table, timeline, view)
     pieces = {
         piece.group: piece
         for partition in view.partitions
@@ -111,11 +115,30 @@ def _kept_slices(
     for group, path in written.items():
         piece = pieces.get(group)
         if piece is None or path not in {file.path for file in piece.files}:
-            raise ConfigError(
-                f"rows up to {end} can no longer be read: their files have been cleaned; "
-                "read up to a later time",
-                table=table.uri,
-                instant=end,
-                path=path,
-            )
+            raise _gone(table, end, path)
     return list(pieces.values())
+
+
+def _refuse_gone(
+    table: HoodieTable,
+    later: CommitMetadata,
+    shown: ActiveTimeline,
+    whole: Mapping[FileGroupId, frozenset[InstantTime]],
+    written: Mapping[FileGroupId, str],
+) -> None:
+    """Raise where a commit after the range built on a version of the range that is gone: what is
+    left of it may be logs alone."""
+    for group, version in built_on(later):
+        is_shown = version is not None and shown.is_committed(version)
+        if group in written and is_shown and version not in whole.get(group, ()):
+            raise _gone(table, shown.newest_time() or version, written[group])
+
+
+def _gone(table: HoodieTable, end: InstantTime | None, path: str) -> ConfigError:
+    return ConfigError(
+        f"rows up to {end} can no longer be read: their files have been cleaned; read up to a "
+        "later time",
+        table=table.uri,
+        instant=end,
+        path=path,
+    )

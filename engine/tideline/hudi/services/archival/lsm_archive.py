@@ -42,10 +42,11 @@ class LsmArchiveWriter:
         oldest = min((instant.time for instant in active), default=None)
         if oldest is None:
             return frozenset()
+        # Files are merged only after what they hold has left the active timeline.
         archived = (
-            self.history.read(file).instants
+            self.history.instants(file)
             for file in self.history.files()
-            if range_and_level(file)[1] >= oldest
+            if range_and_level(file)[1] >= oldest and range_and_level(file)[2] == 0
         )
         return frozenset().union(*archived) & active
 

@@ -14,21 +14,31 @@ from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, Log
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Instant
+from tideline.hudi.timeline.instant_time import InstantTime
 
 
 def find_update(
-    slices: Iterable[FileSlice], writes: Iterable[tuple[Instant, CommitMetadata]]
+    slices: Iterable[FileSlice],
+    writes: Iterable[tuple[Instant, CommitMetadata]],
+    planned_at: InstantTime,
 ) -> tuple[Instant, FileGroupId] | None:
-    """The first completed write that changed or replaced a planned file group, and which one."""
+    """The first completed write that changed or replaced a planned file group, and which one.
+
+    `planned_at` is the clustering's instant: where writes say when they completed, one that did so
+    later is news.
+    """
     planned = {piece.group: piece for piece in slices}
     for instant, metadata in writes:
-        for group in _changed(planned, metadata):
+        for group in _changed(planned, instant, metadata, planned_at):
             return instant, group
     return None
 
 
 def _changed(
-    planned: Mapping[FileGroupId, FileSlice], metadata: CommitMetadata
+    planned: Mapping[FileGroupId, FileSlice],
+    write: Instant,
+    metadata: CommitMetadata,
+    planned_at: InstantTime,
 ) -> Iterable[FileGroupId]:
     for partition, file_ids in (metadata.partition_to_replace_file_ids or {}).items():
         for file_id in file_ids:
@@ -36,7 +46,13 @@ def _changed(
                 yield group
     for stat in metadata.write_stats:
         file = parse_data_file(*split_path(stat.path), 0) if stat.path else None
-        if file is not None and file.group in planned and _is_news(planned[file.group], file):
+        if file is None or file.group not in planned:
+            continue
+        if write.completion_time is not None:
+            is_news = write.completion_time > planned_at
+        else:
+            is_news = _is_news(planned[file.group], file)
+        if is_news:
             yield file.group
 
 

@@ -205,7 +205,7 @@ def _refuse_updated(
             return CommitMetadata()
 
     writes = ((one, metadata(one)) for one in _completed_since(table, now, instant.time))
-    found = find_update(plan.slices, writes)
+    found = find_update(plan.slices, writes, instant.time)
     if found is not None:
         write, group = found
         raise UpdatedMeanwhileError(

@@ -59,7 +59,13 @@ def plan_due_compaction(
     if partitions is not None and not partitions:
         return NotDue(f"nothing was written {due.reason}")
     view = table.file_system_view(timeline, partitions)
-    return plan_compaction(view, config, now, reason=due.reason)
+    return plan_compaction(
+        view,
+        config,
+        now,
+        reason=due.reason,
+        pending_log_compaction=table.planned_groups(timeline, Action.LOGCOMPACTION),
+    )
 
 
 def schedule_compaction(table: HoodieTable, config: CompactionConfig) -> Instant | NotDue:

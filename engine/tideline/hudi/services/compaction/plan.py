@@ -5,7 +5,7 @@
    the base file; later ones would not need this).
 2. The trigger counts delta commits, or seconds, since the last completed compaction.
 3. Only partitions written to since then are looked at, and those the last plan left out.
-4. File groups under a pending compaction or clustering are left alone.
+4. File groups under a pending compaction, log compaction or clustering are left alone.
 5. Of every other group the newest slice with log files is an operation; the strategy picks.
 
 Source: Hudi's ScheduleCompactionActionExecutor, CompactionUtils, BaseHoodieCompactionPlanGenerator.
@@ -23,6 +23,7 @@ from tideline.hudi.services.compaction.operation import CompactionOperation
 from tideline.hudi.services.compaction.strategy import keep_partitions, take_operations
 from tideline.hudi.services.due_facts import DueFacts, completion_times
 from tideline.hudi.services.explanation import Explanation, NotDue
+from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
@@ -183,11 +184,17 @@ def plan_compaction(
     now: InstantTime,
     *,
     reason: str,
+    pending_log_compaction: Mapping[FileGroupId, InstantTime] | None = None,
 ) -> CompactionPlan | NotDue:
-    """Pick what to merge from a view of the partitions to look at. Raises as keep_partitions."""
+    """Pick what to merge from a view of the partitions to look at. Raises as keep_partitions.
+
+    The log that a pending log compaction makes may end up on top of this compaction, with values
+    that are older than what it merged; so groups of one are left alone.
+    """
     wanted = keep_partitions(view.partitions, config, now)
     missing = set(view.partitions) - set(wanted)
     busy = {**view.pending_compaction, **view.pending_clustering}
+    busy |= dict(pending_log_compaction or {})
     candidates = []
     for partition in wanted:
         for piece in view.latest_slices(partition):

@@ -37,6 +37,7 @@ from tideline.hudi.services.savepoint.record import read_savepoint
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.layout.table_layout import RollbackForm
 from tideline.hudi.table.markers import delete_markers, list_markers
 from tideline.hudi.table.partition_metadata import is_table_metadata
 from tideline.hudi.table.pending_plan import planned_groups
@@ -454,12 +455,20 @@ def _forget_rollbacks(table: HoodieTable, savepoint: InstantTime) -> None:
 
 
 def _require_files(table: HoodieTable, savepoint: InstantTime) -> None:
-    """Raise CorruptTableError unless every file that the savepoint names is there."""
+    """Raise CorruptTableError unless every file that the savepoint names is there.
+
+    One of Hudi's may name logs of later commits, which a restore before has undone.
+    """
+    timeline = table.timeline()
     kept = read_savepoint(table, Instant(savepoint, Action.SAVEPOINT, State.COMPLETED))
     listed = table.list_files(kept.files)
     for partition, names in kept.files.items():
         present = {name for name, _ in listed[partition]}
-        missing = sorted(set(names) - present)
+        missing = sorted(
+            name
+            for name in set(names) - present
+            if not _is_undone(table, timeline, LogFile.parse(partition, name))
+        )
         if missing:
             raise CorruptTableError(
                 f"{counted(len(missing), 'file')} of this savepoint missing",
@@ -467,6 +476,11 @@ def _require_files(table: HoodieTable, savepoint: InstantTime) -> None:
                 instant=savepoint,
                 path=join_path(partition, missing[0]),
             )
+
+
+def _is_undone(table: HoodieTable, timeline: ActiveTimeline, log: LogFile | None) -> bool:
+    deletes = table.layout.rollback is RollbackForm.DELETES
+    return deletes and log is not None and not timeline.is_committed(log.instant)
 
 
 def _pending_clusterings(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[InstantTime]:

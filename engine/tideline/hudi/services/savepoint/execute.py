@@ -20,7 +20,9 @@ from tideline.hudi.nature.guard import admit
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.past_cleans import planned_earliest, read_last_clean, read_planned_clean
 from tideline.hudi.services.savepoint.record import Savepoint, read_savepoint
+from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.layout.table_layout import RollbackForm
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -99,7 +101,7 @@ def _planned(
         return read_savepoint(table, existing), existing
     _refuse_during_restore(table, timeline)
     _refuse_cleaned(table, timeline, commit)
-    files = _files_at(table, timeline, commit.time)
+    files = _files_at(table, timeline, commit)
     return Savepoint(commit.time, user, table.clock.now_ms(), comment, files), existing
 
 
@@ -157,13 +159,24 @@ def _last_write(timeline: ActiveTimeline, until: InstantTime) -> InstantTime | N
 
 
 def _files_at(
-    table: HoodieTable, timeline: ActiveTimeline, time: InstantTime
+    table: HoodieTable, timeline: ActiveTimeline, commit: Instant
 ) -> dict[str, tuple[str, ...]]:
-    """Names of the files of the latest slices, those of pending compactions included."""
+    """Names of the files of the latest slices, those of pending compactions included.
+
+    Without logs that a restore deletes: those of commits that completed later.
+    """
     view = table.file_system_view(timeline)
+    later: set[InstantTime] = set()
+    if table.layout.rollback is RollbackForm.DELETES and commit.completed_at is not None:
+        commits = timeline.of(*COMMIT_ACTIONS).completed()
+        reached = commit.completed_at
+        later = {one.time for one in commits if one.completed_at and one.completed_at > reached}
     return {
         partition: tuple(
-            file.name for piece in view.latest_slices(partition, as_of=time) for file in piece.files
+            file.name
+            for piece in view.latest_slices(partition, as_of=commit.time)
+            for file in piece.files
+            if isinstance(file, BaseFile) or file.instant not in later
         )
         for partition in view.partitions
     }
