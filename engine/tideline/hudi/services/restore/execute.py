@@ -33,11 +33,10 @@ from tideline.hudi.recovery.plan import RollbackPlan, plan_rollback
 from tideline.hudi.recovery.undo import UndoneFiles, undo_files
 from tideline.hudi.services.restore.completion import read_completion_times
 from tideline.hudi.services.restore.plan import InstantName, RestorePlan, plan_restore
-from tideline.hudi.services.savepoint.record import read_savepoint
+from tideline.hudi.services.savepoint.record import read_savepoint, require_files
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.layout.table_layout import RollbackForm
 from tideline.hudi.table.markers import delete_markers, list_markers
 from tideline.hudi.table.partition_metadata import is_table_metadata
 from tideline.hudi.table.pending_plan import planned_groups
@@ -46,7 +45,6 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.heartbeat import delete_heartbeat
-from tideline.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +226,7 @@ def schedule_restore(table: HoodieTable, savepoint: InstantTime) -> Instant:
     """Write the requested instant of a restore. Call under the lock. Raises as `restore_table`."""
     timeline = table.timeline()
     plan = _plan_new_restore(table, timeline, savepoint)
-    _require_files(table, savepoint)
+    require_files(table, savepoint)
     time = table.reserve_time(timeline)
     body = encode_container("HoodieRestorePlan", plan.to_avro())
     return table.timelines.create_requested(time, Action.RESTORE, body)
@@ -452,35 +450,6 @@ def _forget_rollbacks(table: HoodieTable, savepoint: InstantTime) -> None:
             states.reverse()
         for state in states:
             table.timelines.remove(rollback.in_state(state))
-
-
-def _require_files(table: HoodieTable, savepoint: InstantTime) -> None:
-    """Raise CorruptTableError unless every file that the savepoint names is there.
-
-    One of Hudi's may name logs of later commits, which a restore before has undone.
-    """
-    timeline = table.timeline()
-    kept = read_savepoint(table, Instant(savepoint, Action.SAVEPOINT, State.COMPLETED))
-    listed = table.list_files(kept.files)
-    for partition, names in kept.files.items():
-        present = {name for name, _ in listed[partition]}
-        missing = sorted(
-            name
-            for name in set(names) - present
-            if not _is_undone(table, timeline, LogFile.parse(partition, name))
-        )
-        if missing:
-            raise CorruptTableError(
-                f"{counted(len(missing), 'file')} of this savepoint missing",
-                table=table.uri,
-                instant=savepoint,
-                path=join_path(partition, missing[0]),
-            )
-
-
-def _is_undone(table: HoodieTable, timeline: ActiveTimeline, log: LogFile | None) -> bool:
-    deletes = table.layout.rollback is RollbackForm.DELETES
-    return deletes and log is not None and not timeline.is_committed(log.instant)
 
 
 def _pending_clusterings(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[InstantTime]:

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tideline.errors import CorruptTableError
 from tideline.formats.avro import decode_container, encode_container
 from tideline.formats.bounded import parser
+from tideline.hudi.table.file_group import LogFile, join_path
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.layout.table_layout import RollbackForm
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.instant import Action, Instant
+from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.wording import counted
 
 _SCHEMA = "HoodieSavepointMetadata"
 
@@ -81,3 +85,32 @@ def savepointed_files(table: HoodieTable, timeline: ActiveTimeline) -> Mapping[s
         for partition, files in read_savepoint(table, instant).files.items():
             names.setdefault(partition, set()).update(files)
     return {partition: frozenset(found) for partition, found in names.items()}
+
+
+def require_files(table: HoodieTable, savepoint: InstantTime) -> None:
+    """Raise CorruptTableError unless every file that the savepoint names is there.
+
+    One of Hudi's may name logs of later commits, which a restore before has undone.
+    """
+    timeline = table.timeline()
+    kept = read_savepoint(table, Instant(savepoint, Action.SAVEPOINT, State.COMPLETED))
+    listed = table.list_files(kept.files)
+    for partition, names in kept.files.items():
+        present = {name for name, _ in listed[partition]}
+        missing = sorted(
+            name
+            for name in set(names) - present
+            if not _is_undone(table, timeline, LogFile.parse(partition, name))
+        )
+        if missing:
+            raise CorruptTableError(
+                f"{counted(len(missing), 'file')} of this savepoint missing",
+                table=table.uri,
+                instant=savepoint,
+                path=join_path(partition, missing[0]),
+            )
+
+
+def _is_undone(table: HoodieTable, timeline: ActiveTimeline, log: LogFile | None) -> bool:
+    deletes = table.layout.rollback is RollbackForm.DELETES
+    return deletes and log is not None and not timeline.is_committed(log.instant)
