@@ -216,10 +216,7 @@ class LakeTable:
         return read_optimized(spark, self.hoodie_table)
 
     def incremental(self, spark: SparkSession, after: Any, until: Any = None) -> DataFrame:
-        """Rows that commits in (after, until] wrote, in their latest state by then.
-
-        Both are instants, in tables of versions 8 and 9 times at which commits completed.
-        """
+        """Rows that commits in (after, until] wrote; versions 8, 9: by times of completion."""
         from tideline.spark.read.incremental import incremental
 
         return incremental(spark, self.hoodie_table, after, until)
