@@ -33,7 +33,7 @@ BLOCK_BYTES_MAX = 1024 * 1024
 
 _TRAILER_BYTES = 4096
 _MAJOR_VERSION = 3
-_DATA, _META, _INDEX = b"DATABLK*", b"METABLKc", b"IDXROOT2"
+_DATA, _INDEX = b"DATABLK*", b"IDXROOT2"
 _FILE_INFO, _TRAILER = b"FILEINF2", b'TRABLK"$'
 _HEADER = struct.Struct(">8siiqbii")
 _ENTRY = struct.Struct(">iih")

@@ -55,20 +55,19 @@ def disable_metadata_table(table: HoodieTable) -> bool:
     return bool(in_use) or exists
 
 
-def disable_if_it_knows(table: HoodieTable, instant: InstantTime) -> bool:
+def disable_if_it_knows(table: HoodieTable, instant: InstantTime) -> None:
     """Switch a metadata table off that holds an instant which is about to be undone.
 
     Call under the table lock, before anything of the instant goes. Died after: as after a disabling
     for a write.
     """
     if not table.config.metadata_partitions:
-        return False
+        return
     layout = table.timelines.layout
     listed = table.store.list_directory(f"{METADATA_TABLE_PATH}/{layout.directory}").objects
     instants = (layout.parse(info.path.rpartition("/")[2]) for info in listed)
-    if not any(one and one.is_completed and one.time == instant for one in instants):
-        return False
-    return disable_metadata_table(table)
+    if any(one and one.is_completed and one.time == instant for one in instants):
+        disable_metadata_table(table)
 
 
 def _kept_index(table: HoodieTable) -> dict[str, str]:

@@ -233,15 +233,15 @@ class HoodieTable:
 
         Call under the table lock. Raises ConflictError when it is completed already.
         """
+        completed = pending.in_state(State.COMPLETED)
         if not self.layout.timeline.has_completion_times:
-            return pending.in_state(State.COMPLETED)
+            return completed
         timeline = self.timeline() if timeline is None else timeline
-        completed = pending.in_state(State.COMPLETED, self.reserve_time(timeline))
         if timeline.completed_as(completed):
             raise ConflictError(
                 "another process already completed this instant", table=self.uri, instant=pending
             )
-        return completed
+        return pending.in_state(State.COMPLETED, self.reserve_time(timeline))
 
     def complete(self, pending: Instant, body: bytes) -> Instant:
         """Make an inflight instant visible, under the table lock; see `TimelineStore.complete`."""

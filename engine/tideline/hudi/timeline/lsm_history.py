@@ -153,16 +153,10 @@ class LsmHistory(ArchivedTimeline):
         return self._completions_around(time)
 
     def _completions_around(self, time: InstantTime) -> Mapping[InstantTime, InstantTime]:
-        from tideline.formats.history_file import TIMES
-
-        instants = (
-            _instant(row, file.path)
-            for file in self._files_around(time)
-            for row in self._rows(file, TIMES)
-        )
         return {
             instant.time: instant.completion_time
-            for instant in instants
+            for file in self._files_around(time)
+            for instant in self.instants(file)
             if instant.completion_time is not None and instant.action in COMMIT_ACTIONS
         }
 
