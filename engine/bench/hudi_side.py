@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from bench.data import ORDERING, PARTITION_BY, RECORD_KEY
 from bench.tideline_side import SPARK_SETTINGS
-from tideline.testing.hudi_peer import VERSION_6, HudiPeer
+from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.peer_environment import prepare_hudi_peer
 
 TABLE_OPTIONS = {
@@ -63,7 +63,8 @@ class HudiSide:
 
         `call` is the procedure's name and its own arguments; path and options are added.
         """
-        settings = ",".join(f"{name}={value}" for name, value in {**VERSION_6, **options}.items())
+        given = {**version_options(6), **options}
+        settings = ",".join(f"{name}={value}" for name, value in given.items())
         procedure, _, arguments = call.partition("(")
         statement = (
             f"call {procedure}(path => '{table}', options => '{settings}', "

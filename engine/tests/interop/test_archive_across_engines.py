@@ -12,8 +12,7 @@ from tideline.hudi.services.archival.execute import execute_archival
 from tideline.hudi.timeline.instant import State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.testing.hudi_peer import HudiPeer
-from tideline.testing.interop_table import version_options
+from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 

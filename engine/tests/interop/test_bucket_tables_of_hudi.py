@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tideline.errors import ConfigError
 from tideline.hudi.index.bucket import file_ids_by_bucket
 from tideline.lake_table import LakeTable
-from tideline.testing.hudi_peer import VERSION_6, HudiPeer
+from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.json_line_process import PeerFailureError
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]
@@ -223,7 +223,7 @@ def test_rules_that_hudi_stored_are_honoured(
         "hoodie.datasource.write.hive_style_partitioning": "false",
         "hoodie.index.type": "BUCKET",
         **table.options,
-        **VERSION_6,
+        **version_options(6),
     }
     listed = ", ".join(f"'{name}'='{value}'" for name, value in properties.items())
     hudi_peer.run_statement(

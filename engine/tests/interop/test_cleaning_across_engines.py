@@ -30,8 +30,7 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.testing.hudi_peer import HudiPeer
-from tideline.testing.interop_table import version_options
+from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.small_table import SmallTable, batch
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]

@@ -24,8 +24,7 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.write.config import WriteConfig
 from tideline.storage.location import StoreLocation
-from tideline.testing.hudi_peer import HudiPeer
-from tideline.testing.interop_table import version_options
+from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
 

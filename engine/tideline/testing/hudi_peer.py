@@ -1,8 +1,9 @@
 """Hudi itself, as a peer to test against: the Spark bundle and hudi-rs in a process of their own.
 
 `HudiPeer` starts one long-lived JVM in the peers' virtual environment (see `peer_environment`) and
-speaks to it line by line; rows go both ways as pyarrow tables. Everything it writes stays on table
-version 6 and is never upgraded. The pytest fixture `hudi_peer` shares one JVM per test run.
+speaks to it line by line; rows go both ways as pyarrow tables. Unless options say otherwise, what
+it writes stays on table version 6 and is never upgraded. The pytest fixture `hudi_peer` shares one
+JVM per test run.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from tideline.testing.json_line_process import Reply
 from tideline.testing.peer_environment import PeerEnvironment, prepare_hudi_peer
 from tideline.testing.spark_peer import SMALL_DATA_SETTINGS, SparkPeer, folder_of_the_run
 
-VERSION_6 = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
+
+def version_options(version: int) -> dict[str, str]:
+    """Settings of Hudi's writers that keep a table at its version."""
+    return {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ class HudiPeer(SparkPeer):
         options: Mapping[str, str] | None = None,
         mode: str = "append",
     ) -> float:
-        """Write rows on table version 6; returns the seconds it took inside the peer."""
+        """Write rows, by default on version 6; returns the seconds it took inside the peer."""
         source = self._scratch / f"{uuid.uuid4()}.parquet"
         pq.write_table(rows, source)
         return self.write_file(uri, source, operation=operation, options=options, mode=mode)
@@ -118,7 +122,7 @@ class HudiPeer(SparkPeer):
     ) -> float:
         """Write the rows of a parquet file or folder; otherwise as `write`."""
         merged = {
-            **VERSION_6,
+            **version_options(6),
             "hoodie.datasource.write.operation": operation,
             **(options or {}),
         }

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tideline.commit_report import CommitReport
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.lake_table import LakeTable
-from tideline.testing.hudi_peer import HudiPeer
+from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.table_model import TableModel, canonical_with_meta
 
 if TYPE_CHECKING:
@@ -27,11 +27,6 @@ METADATA_TABLE_ON = {"hoodie.metadata.enable": "true"}
 METADATA_TABLE_OFF = {"hoodie.metadata.enable": "false"}
 
 _GENERATORS = "org.apache.hudi.keygen"
-
-
-def version_options(version: int) -> dict[str, str]:
-    """Settings of Hudi's writers that keep a table at its version."""
-    return {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "false"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,7 @@ import pyarrow as pa
 
 from tideline.hudi.table.table_config import TIMEZONE
 from tideline.lake_table import LakeTable
-from tideline.testing.hudi_peer import HudiPeer
-from tideline.testing.interop_table import version_options
+from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.mixed_table import SCHEMA_ON_READ, MixedTable, Model, Row
 
 if TYPE_CHECKING:
