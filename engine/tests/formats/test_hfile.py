@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
 from tideline.formats.hfile import HFile, decode_hfile, encode_hfile
-from tideline.testing.fixtures import fixture_table, tables_of_versions
+from tideline.testing.fixtures import fixture_table, require_fixtures, tables_of_versions
 
 ENTRIES = st.dictionaries(st.binary(max_size=40), st.binary(max_size=300), max_size=60).map(
     lambda found: tuple(sorted(found.items()))
@@ -29,6 +29,7 @@ def hfiles(version: str) -> list[Path]:
 @pytest.mark.fixtures
 @pytest.mark.parametrize("version", ["6", "8", "9"])
 def test_metadata_tables_of_others_are_read(version: str) -> None:
+    require_fixtures()
     files = hfiles(version)
     assert files
     keys = set()
