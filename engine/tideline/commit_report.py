@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from tideline.hudi.metadata.keep import MetadataOutcome
 from tideline.hudi.recovery.execute import RolledBack
 from tideline.hudi.services.scheduler import AfterCommit
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -91,9 +92,21 @@ def _notes(done: WriteDone) -> tuple[str, ...]:
         notes.append(
             f"deleted {counted(len(committed.leftovers_deleted), 'file')} of retried tasks"
         )
-    if committed.metadata_table_disabled:
-        notes.append(
-            "switched off the table's Hudi metadata table, which Tideline does not maintain yet; "
-            "Hudi rebuilds it at its next write"
+    return (*notes, *_metadata_notes(committed.metadata_table), *done.notes)
+
+
+def _metadata_notes(outcome: MetadataOutcome) -> tuple[str, ...]:
+    if outcome.is_disabled:
+        return (
+            "switched off the table's Hudi metadata table, which could not be kept up to date; "
+            "Hudi rebuilds it at its next write",
         )
-    return (*notes, *done.notes)
+    if outcome.is_new:
+        return ("made the table's Hudi metadata table, with the partition files",)
+    if outcome.dropped:
+        names = ", ".join(outcome.dropped)
+        return (
+            f"dropped {names} from the table's Hudi metadata table, which keeps files alone here; "
+            "Hudi rebuilds what it wants at its next write",
+        )
+    return ()

@@ -32,6 +32,7 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.table_audit import stale_listing
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -61,7 +62,7 @@ class Shared:
         version: int = TABLE_VERSION,
     ) -> Shared:
         path = folder / "shared"
-        settings = {"hoodie.parquet.small.file.limit": "0"}
+        settings = {"hoodie.parquet.small.file.limit": "0", **metadata_table(version)}
         small = SmallTable.create(
             StoreLocation.of(path),
             properties=settings,
@@ -83,8 +84,8 @@ class Shared:
         described = {
             "hoodie.table.name": "shared",
             "hoodie.index.type": "SIMPLE",
-            "hoodie.metadata.enable": "false",
             "hoodie.compact.inline": "false",
+            **metadata_table(self.version),
             **version_options(self.version),
             **options,
         }
@@ -94,7 +95,8 @@ class Shared:
         return _rows(self.peer.read(str(self.path)))
 
     def check(self, expected: Rows) -> None:
-        """Hudi and hudi-rs see these rows."""
+        """Hudi and hudi-rs see these rows, and the metadata table, where one is kept, is right."""
+        assert stale_listing(self.table) == []
         assert self.seen_by_hudi() == expected
         assert _rows(self.peer.read_with_hudi_rs(str(self.path))) == expected
 
@@ -110,10 +112,15 @@ class Shared:
 
     def call(self, procedure: str) -> pa.Table:
         """Run one of Hudi's SQL procedures; those take their settings from the session."""
-        settings = {**version_options(self.version), "hoodie.metadata.enable": "false"}
+        settings = {**version_options(self.version), **metadata_table(self.version)}
         for name, value in settings.items():
             self.peer.sql(f"SET {name}={value}")
         return self.peer.sql(f"CALL {procedure}")
+
+
+def metadata_table(version: int) -> dict[str, str]:
+    """Tables of version 9 have a metadata table that both engines keep, others none."""
+    return {"hoodie.metadata.enable": str(version == 9).lower()}
 
 
 def _rows(table: pa.Table) -> Rows:

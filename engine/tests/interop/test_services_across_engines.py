@@ -27,15 +27,20 @@ from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.table_audit import stale_listing
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 SETTINGS = {
-    "hoodie.metadata.enable": "false",
     "hoodie.compact.inline.max.delta.commits": "1",
     "hoodie.clustering.async.max.commits": "1",
     "hoodie.clustering.inline.max.commits": "1",
 }
+
+
+def metadata_table(version: int) -> dict[str, str]:
+    """Tables of version 9 have a metadata table that both engines keep, others none."""
+    return {"hoodie.metadata.enable": str(version == 9).lower()}
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class Shared:
         return instant
 
     def call(self, procedure: str, operation: str, more: str = "") -> None:
-        settings = {**version_options(self.version), **SETTINGS}
+        settings = {**version_options(self.version), **metadata_table(self.version), **SETTINGS}
         options = ",".join(f"{key}={value}" for key, value in settings.items())
         self.peer.sql(
             f"call {procedure}(path => '{self.path}', op => '{operation}', "
@@ -74,6 +79,7 @@ class Shared:
         """We, Hudi and hudi-rs see these rows, and nothing is pending."""
         assert not len(self.table.timeline().pending())
         assert self.small.values() == expected
+        assert stale_listing(self.table) == []
         for rows in (self.peer.read(str(self.path)), self.peer.read_with_hudi_rs(str(self.path))):
             pairs = zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True)
             assert sorted(pairs) == expected
@@ -82,7 +88,7 @@ class Shared:
 @pytest.fixture(params=[6, 8, 9], ids="v{}".format)
 def shared(request: pytest.FixtureRequest, tmp_path: Path, hudi_peer: HudiPeer) -> Shared:
     path = tmp_path / "shared"
-    properties = {"hoodie.parquet.small.file.limit": "0"}
+    properties = {"hoodie.parquet.small.file.limit": "0", **metadata_table(request.param)}
     small = SmallTable.create(
         StoreLocation.of(str(path)),
         None,

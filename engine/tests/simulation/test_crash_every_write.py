@@ -22,7 +22,10 @@ from tideline.errors import (
     TidelineError,
     UnknownOutcomeError,
 )
+from tideline.hudi.metadata import keep
+from tideline.hudi.metadata.disable import disable_metadata_table
 from tideline.hudi.table.create import TableDefinition, create_table
+from tideline.hudi.table.files_partition import METADATA_TABLE_PATH
 from tideline.hudi.table.table_config import TableType
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
@@ -62,6 +65,11 @@ TABLE_TYPES = (
     pytest.param(TableType.MERGE_ON_READ, marks=pytest.mark.slow),
 )
 COMPLETING = (".commit", ".deltacommit")
+
+
+def completes(path: str) -> bool:
+    """Whether an object makes a commit of the table visible; its metadata table has commits too."""
+    return path.endswith(COMPLETING) and METADATA_TABLE_PATH not in path
 
 
 @pytest.fixture(scope="module", params=TABLE_TYPES, ids=str)
@@ -156,7 +164,7 @@ def kill_before_completing(table: SmallTable) -> None:
     rehearsal = FaultyStore(table.copy().store())
     upsert(rehearsal)
     paths = [write.path for write in rehearsal.writes]
-    last = next(n for n, path in enumerate(paths, start=1) if path.endswith(COMPLETING))
+    last = next(n for n, path in enumerate(paths, start=1) if completes(path))
     with pytest.raises(SimulatedCrash):
         upsert(FaultyStore(table.store(), FaultPlan(last)))
     table.fake_clock.advance(LONG_S)
@@ -208,7 +216,7 @@ def test_dying_while_sweeping_after_a_writer_that_died_once_it_was_done(
     left.write("upsert", OPERATIONS["upsert"], store=rehearsal)
     left = prepared.copy()
     paths = [write.path for write in rehearsal.writes]
-    completing = next(n for n, path in enumerate(paths, start=1) if path.endswith(COMPLETING))
+    completing = next(n for n, path in enumerate(paths, start=1) if completes(path))
     with pytest.raises(SimulatedCrash):
         store = FaultyStore(left.store(), FaultPlan(crash_after_write=completing))
         left.write("upsert", OPERATIONS["upsert"], store=store)
@@ -227,11 +235,15 @@ def test_dying_while_sweeping_after_a_writer_that_died_once_it_was_done(
         table.forget()
 
 
-def test_dying_while_switching_off_the_metadata_table(prepared: SmallTable) -> None:
+def test_dying_while_switching_off_the_metadata_table(
+    prepared: SmallTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`hoodie.properties` is rewritten in the middle of the commit."""
+    monkeypatch.setattr(keep, "disable_metadata_table", disable_metadata_table)
     carrying = prepared.copy()
     hoodie = open_fresh(carrying.location, clock=carrying.clock)
-    hoodie.update_properties({"hoodie.table.metadata.partitions": "files"})
+    off = {"hoodie.metadata.enable": "false"}
+    hoodie.update_properties({"hoodie.table.metadata.partitions": "files", **off})
     for name in ("files/x.hfile", ".hoodie/hoodie.properties"):
         carrying.store().put(f".hoodie/metadata/{name}", b"stale")
 
@@ -243,7 +255,7 @@ def test_dying_while_switching_off_the_metadata_table(prepared: SmallTable) -> N
     write(SmallTable(carrying.location, carrying.clock).copy(), rehearsal)
     paths = [step.path for step in rehearsal.writes]
     first = next(n for n, path in enumerate(paths, start=1) if "hoodie.properties" in path)
-    last = next(n for n, path in enumerate(paths, start=1) if path.endswith(COMPLETING))
+    last = next(n for n, path in enumerate(paths, start=1) if completes(path))
     assert last - first > 4
     for number in range(first, last + 2):
         table = carrying.copy()
@@ -390,7 +402,7 @@ def losing_the_reply(table: SmallTable, away_for_calls: int) -> SteppingStore:
             raise StorageUnavailableError("away")
 
     def after(step: Step) -> None:
-        if step.method == "put_if_absent" and step.path.endswith(COMPLETING):
+        if step.method == "put_if_absent" and completes(step.path):
             left[0] = away_for_calls
             raise StorageUnavailableError("reply lost")
 
@@ -427,7 +439,7 @@ def test_a_commit_that_may_still_arrive_keeps_its_heartbeat(prepared: SmallTable
     table = prepared.copy()
 
     def refuse(step: Step) -> None:
-        if step.method == "put_if_absent" and step.path.endswith(COMPLETING):
+        if step.method == "put_if_absent" and completes(step.path):
             raise StorageUnavailableError("no answer")
 
     before = table.values()
@@ -462,7 +474,7 @@ def test_a_full_disk_is_no_reason_to_wait(tmp_path: Path) -> None:
     before = table.values()
 
     def refuse(step: Step) -> None:
-        if step.method == "put_if_absent" and step.path.endswith(COMPLETING):
+        if step.method == "put_if_absent" and completes(step.path):
             raise StorageUnavailableError("no space left on device")
 
     with pytest.raises(StorageUnavailableError, match="no space left"):

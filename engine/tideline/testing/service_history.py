@@ -257,9 +257,16 @@ class ServiceHistory:
         return dict(found)
 
 
+_OF_THE_DEAD = (
+    RepairKind.SWEEP_LEFTOVERS,
+    RepairKind.FINISH_ARCHIVAL,
+    RepairKind.RESTORE_PROPERTIES,
+)
+
+
 def is_of_the_dead(finding: Finding) -> bool:
     """What a death leaves for the next writer, rollback or archival: it is there, and reported."""
     if finding.check == "timeline":
         return finding.severity is not Severity.ERROR
     kind = finding.repair.kind if finding.repair else None
-    return kind in (RepairKind.SWEEP_LEFTOVERS, RepairKind.FINISH_ARCHIVAL)
+    return kind in _OF_THE_DEAD

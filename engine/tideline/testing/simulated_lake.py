@@ -18,11 +18,14 @@ import pyarrow as pa
 
 from tideline.errors import (
     ConflictError,
+    FailedAfterCommitError,
     InvalidDataError,
     StorageUnavailableError,
     UnknownOutcomeError,
 )
+from tideline.hudi.table.files_partition import METADATA_TABLE_PATH
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.properties import PROPERTIES_PATH
 from tideline.hudi.table.table_config import TableType
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
@@ -162,6 +165,9 @@ class SimulatedLake:
                 not isinstance(error, InvalidDataError) or attempt.operation == "delete_partition"
             ), error
             return f"fails: {error.message}"
+        except FailedAfterCommitError as error:
+            assert attempt.is_visible, f"the answer is that an invisible write succeeded: {error}"
+            return f"succeeds, but: {error.message}"
         assert attempt.is_visible, "the answer is that an invisible write succeeded"
         return "succeeds"
 
@@ -188,7 +194,7 @@ class SimulatedLake:
         return Attempt(operation, batch(keys, next(self._values), partitions=PARTITIONS))
 
     def _applied(self, process: SimulatedProcess, step: Step) -> None:
-        if step.method == "put_if_absent" and step.path.endswith(_COMPLETING):
+        if step.method == "put_if_absent" and _completes(step.path):
             attempt = self._attempts[process]
             self.simulation.say(f"{process.name} {attempt.operation} is visible: {step.path}")
             attempt.is_visible = True
@@ -253,11 +259,19 @@ def check_run(seed: int) -> SimulatedLake:
     return lake
 
 
+def _completes(path: str) -> bool:
+    """Whether an object makes a commit of the table itself visible."""
+    return path.endswith(_COMPLETING) and METADATA_TABLE_PATH not in path
+
+
 def _is_pressing(step: Step) -> bool:
     """The calls between the last look at lease and heartbeat and what these protect."""
     if step.method == "put_if_absent":
         return step.path.endswith((*_COMPLETING, "commit.requested"))
-    return step.method == "head" and step.path.endswith(".inflight")
+    if step.method == "head":
+        return step.path.endswith(".inflight")
+    # Where the metadata table is switched on and off, and its partitions go.
+    return (step.method, step.path) == ("put", PROPERTIES_PATH) or step.method == "delete_prefix"
 
 
 def _apply(model: Model, attempt: Attempt) -> None:

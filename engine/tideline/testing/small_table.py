@@ -46,6 +46,11 @@ class NewTables:
     """What tables are made as where a test does not say."""
 
     version: int = TABLE_VERSION
+    keeps_metadata_table: bool = False
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return {"hoodie.metadata.enable": "true"} if self.keeps_metadata_table else {}
 
 
 NEW_TABLES = NewTables()
@@ -117,7 +122,7 @@ class SmallTable:
             ordering=ordering,
             table_type=table_type.value,
             table_version=table_version or NEW_TABLES.version,
-            properties={**CHEAP, **(properties or {})},
+            properties={**CHEAP, **NEW_TABLES.properties, **(properties or {})},
             storage_options=dict(location.options),
             clock=clock,
         )

@@ -16,7 +16,10 @@ from tideline.errors import CorruptTableError
 from tideline.formats.log_block import HeaderKey, read_frames
 from tideline.hudi.services.archival.config import HistoryConfig
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
+from tideline.hudi.table.file_system_view import parse_data_file
+from tideline.hudi.table.files_partition import FILES, METADATA_TABLE_PATH
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.metadata_table import MetadataTable
 from tideline.hudi.table.partition_metadata import PARTITION_METADATA
 from tideline.hudi.table.properties import load_table_config
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -92,6 +95,8 @@ def unexplained_objects(table: HoodieTable) -> list[str]:
         directory, name = split_path(path)
         if path in standing or name == PARTITION_METADATA:
             return True
+        if path.startswith(f"{METADATA_TABLE_PATH}/") and table.config.metadata_partitions:
+            return True
         if directory == layout.directory:
             instant = layout.parse(name)
             return (
@@ -103,7 +108,30 @@ def unexplained_objects(table: HoodieTable) -> list[str]:
         return is_data is not None and path in named
 
     undone = _undone_logs(table)
-    return sorted(info.path for info in table.store.list() if not is_explained(info.path))
+    left = [info.path for info in table.store.list() if not is_explained(info.path)]
+    return sorted([*left, *stale_listing(table)])
+
+
+def stale_listing(table: HoodieTable) -> list[str]:
+    """What the metadata table, where one is kept, says otherwise than a listing of what is
+    committed, and what nothing accounts for in it."""
+    if FILES not in table.reload_config().metadata_partitions:
+        return []
+    metadata = MetadataTable(table.store, table.clock)
+    timeline, own = table.timeline(), metadata.timeline()
+    listed = table.view_of(metadata.files().listing(), timeline)
+    found = table.view_of(table.list_files(), timeline)
+    wrong = [
+        f"files lists other slices of {group}"
+        for partition in {*listed.partitions, *found.partitions}
+        for group in {*listed.all_file_groups(partition)} ^ {*found.all_file_groups(partition)}
+    ]
+    wrong += [f"the metadata table's {instant}" for instant in own.pending()]
+    for info in metadata.store.list(FILES):
+        file = parse_data_file(FILES, split_path(info.path)[1], info.size_bytes)
+        if file is not None and not own.is_committed(file.instant):
+            wrong.append(f"{info.path} of the metadata table")
+    return wrong
 
 
 def _archive_objects(archived: ArchivedTimeline) -> Iterator[str]:

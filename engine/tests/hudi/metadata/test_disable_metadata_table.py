@@ -128,11 +128,10 @@ def test_on_a_table_of_hudis_only_that_changes(copied: Callable[[str], Path]) ->
     assert not (folder / ".hoodie/metadata").exists()
 
 
-@pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("is_known", [True, False])
-def test_a_rollback_switches_off_what_took_the_instant_in(version: int, is_known: bool) -> None:
+def test_a_rollback_switches_off_what_took_the_instant_in(is_known: bool) -> None:
     """A writer of Hudi's commits to the metadata table first, and may die before the second."""
-    small = SmallTable.in_memory(table_version=version)
+    small = SmallTable.in_memory(table_version=6)
     small.write("insert", batch(range(4), 1))
     table = small.lake().hoodie_table
     dead = table.timelines.create_requested(table.next_time(), Action.COMMIT)

@@ -19,7 +19,6 @@ from tideline.testing.fixtures import FIXTURES, canonical_rows, expected, fixtur
 
 pytestmark = [pytest.mark.spark, pytest.mark.fixtures, pytest.mark.slow]
 
-REFUSED_VERSIONS = ("3", "4", "5")
 LOGICAL_TYPES = "hudi-spark.trips_logical_types_json_cow_read_v6/data"
 
 
@@ -104,20 +103,6 @@ def test_logical_types_that_hudi_labelled_wrongly_are_repaired(spark: SparkSessi
     years = [{row[position][:4] for row in texts} for position in range(len(fields))]
     assert all("1980" < year < "2040" for found in years for year in found), texts
     assert all(row["local_ts_micros"].startswith("2017-07-07 07:07:0") for row in texts)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        path
-        for path, entry in hudi_tables().items()
-        if entry.get("table_version") in REFUSED_VERSIONS
-    ],
-)
-def test_other_table_versions_are_refused_by_name(path: str) -> None:
-    version = str(expected(path)["table_version"])
-    with pytest.raises(UnsupportedTableError, match=rf"version {version}\b"):
-        open_table(path)
 
 
 @pytest.mark.parametrize("path", MERGE_ON_READ)

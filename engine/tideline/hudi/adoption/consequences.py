@@ -9,6 +9,7 @@ from typing import Any
 from tideline.hudi.adoption.table_state import TableState
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.table_nature import TableNature
+from tideline.hudi.table.files_partition import FILES
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.known_zone import ZoneBasis
 from tideline.wording import counted
@@ -77,6 +78,14 @@ def _failed_writes(nature: TableNature, state: TableState) -> Iterator[Consequen
 def _metadata_table(nature: TableNature, state: TableState) -> Iterator[Consequence]:
     partitions = nature.config.metadata_partitions
     if not partitions and not state.has_metadata_table:
+        return
+    if FILES in partitions and nature.config.layout.keeps_metadata_table:
+        others = ", ".join(name for name in partitions if name != FILES)
+        if others:
+            yield Consequence(
+                f"the first commit here drops {others} from Hudi's metadata table; files is kept",
+                "Hudi's next writer with hoodie.metadata.enable=true rebuilds them",
+            )
         return
     yield Consequence(
         f"the first commit here switches Hudi's metadata table off ({', '.join(partitions)})"

@@ -33,6 +33,7 @@ class RepairKind(Enum):
     SWEEP_LEFTOVERS = "remove what dead writers left"
     REMOVE_UNFINISHED = "remove the unfinished files of dead processes"
     FINISH_ARCHIVAL = "finish the archival that died"
+    REBUILD_METADATA_TABLE = "make the metadata table anew from a listing"
     RESTORE_PROPERTIES = "restore the properties from their backup"
 
     def __str__(self) -> str:

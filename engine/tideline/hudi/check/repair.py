@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from tideline.errors import CorruptTableError
 from tideline.hudi.check.finding import Finding, Repair, RepairKind
 from tideline.hudi.check.run import check_table
+from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
 from tideline.hudi.nature.guard import require
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import FailedWrites
@@ -117,5 +118,7 @@ def _execute(table: HoodieTable, repair: Repair, policy: FailedWrites) -> None:
         remove_unfinished(table.store, repair.path)
     elif repair.kind is RepairKind.FINISH_ARCHIVAL:
         finish_archival(table)
+    elif repair.kind is RepairKind.REBUILD_METADATA_TABLE:
+        bootstrap_metadata_table(table, table.timeline())
     elif repair.kind is RepairKind.RESTORE_PROPERTIES:
         recover_table_properties(table.store)

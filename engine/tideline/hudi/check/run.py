@@ -15,6 +15,7 @@ from tideline.hudi.check.finding import Finding, Severity, error, note
 from tideline.hudi.check.inspection import Inspection, inspect_table
 from tideline.hudi.check.leftovers import check_leftovers
 from tideline.hudi.check.log_files import check_log_files
+from tideline.hudi.check.metadata_table import check_metadata_table
 from tideline.hudi.check.nature import check_nature
 from tideline.hudi.check.plans import check_plans
 from tideline.hudi.check.properties import check_properties
@@ -33,6 +34,7 @@ CHECKS: tuple[Check, ...] = (
     check_log_files,
     check_sidecars,
     check_leftovers,
+    check_metadata_table,
     check_nature,
 )
 """Those that work in the base install."""

@@ -21,7 +21,10 @@ list the files of the instant for good. Hudi rolls the metadata table back inste
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tideline.hudi.metadata.record_index import has_global_record_index
+from tideline.hudi.table.files_partition import METADATA_TABLE_PATH
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
     INDEX_TYPE,
@@ -30,12 +33,20 @@ from tideline.hudi.table.table_config import (
 )
 from tideline.hudi.timeline.instant_time import InstantTime
 
-METADATA_TABLE_PATH = ".hoodie/metadata"
 _METADATA_TABLE = (METADATA_TABLE_PATH,)
 _NOT_GLOBAL = ("", "SIMPLE", "BLOOM")
 
 
-def disable_metadata_table(table: HoodieTable) -> bool:
+Guard = Callable[[], None]
+"""Raises ConflictError when the table lock, or the heartbeat, was lost: a writer that wakes up
+after that must not touch what others believe by then."""
+
+
+def unguarded() -> None:
+    """For who cannot lose the lock, or writes what others would write as well."""
+
+
+def disable_metadata_table(table: HoodieTable, guard: Guard = unguarded) -> bool:
     """Make sure no engine uses the metadata table any more; whether there was something to do.
 
     Call under the table lock, before the completed instant is published. Reads the properties
@@ -47,10 +58,11 @@ def disable_metadata_table(table: HoodieTable) -> bool:
     ]
     if in_use:
         off = dict.fromkeys((METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT), "")
-        table.update_properties(off | _kept_index(table))
+        table.update_properties(off | kept_index(table), guard)
     exists = next(iter(table.store.list(METADATA_TABLE_PATH)), None) is not None
     if exists:
         scope = table.delete_scope("switching off the metadata table", control=_METADATA_TABLE)
+        guard()
         scope.remove_below(METADATA_TABLE_PATH)
     return bool(in_use) or exists
 
@@ -70,7 +82,7 @@ def disable_if_it_knows(table: HoodieTable, instant: InstantTime) -> None:
         disable_metadata_table(table)
 
 
-def _kept_index(table: HoodieTable) -> dict[str, str]:
+def kept_index(table: HoodieTable) -> dict[str, str]:
     """The property that keeps what a record index says of the keys.
 
     A table that names a bucket index or a global one keeps that: a bucket is found in its partition

@@ -33,7 +33,7 @@ from typing import Any
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container, encode_container
 from tideline.heartbeat_limits import HeartbeatLimits
-from tideline.hudi.metadata.disable import disable_if_it_knows
+from tideline.hudi.metadata.keep import undo_in_metadata_table
 from tideline.hudi.recovery.plan import RollbackPlan, failed_instants, plan_rollback
 from tideline.hudi.recovery.stored_plan import check_plan, read_plan
 from tideline.hudi.recovery.undo import (
@@ -287,7 +287,7 @@ def _perform(
     if rollback.state is State.REQUESTED:
         inflight = timelines.to_inflight(rollback)
     failed = Instant(plan.instant, plan.action, State.REQUESTED)
-    disable_if_it_knows(table, plan.instant)
+    undo_in_metadata_table(table, plan.instant)
     if not keeps_plan:
         timelines.remove(failed.in_state(State.COMPLETED))
     undone = undo_files(table, plan, rollback.time)

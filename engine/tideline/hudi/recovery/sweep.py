@@ -10,6 +10,8 @@ leaves files and their markers. None of that is in the timeline as pending, so n
    counts as archived unless the archive, read for once, lacks it.
 4. Neither, and no living heartbeat: the marked files are undone first, markers and heartbeat next.
 5. On a local folder the unfinished files of dead processes in `.hoodie` go as well.
+6. Commits to the metadata table of instants that are not in the table are undone, and a change of
+   properties that died is finished.
 
 Died in between: the next sweep finds the rest. Call under the table lock.
 """
@@ -17,10 +19,12 @@ Died in between: the next sweep finds the rest. Call under the table lock.
 from __future__ import annotations
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
+from tideline.hudi.metadata.keep import sweep_metadata_table
 from tideline.hudi.recovery.execute import FailedWrites, undo_marked_files
 from tideline.hudi.recovery.stored_plan import was_committed
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import delete_markers, marked_names
+from tideline.hudi.table.properties import BACKUP_PATH, recover_table_properties
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.storage.heartbeat import (
@@ -37,6 +41,9 @@ def sweep_leftovers(
     """Remove what dead writers left next to the timeline; returns the instants it belonged to."""
     for place in control_folders(table):
         remove_unfinished(table.store, place)
+    sweep_metadata_table(table, timeline)
+    if table.store.head(BACKUP_PATH) is not None:
+        recover_table_properties(table.store)
     traces = marked_names(table.store) | list_heartbeats(table.store)
     names = sorted(filter(is_instant_time, traces))
     found = [InstantTime(name) for name in names if not _is_pending(timeline, InstantTime(name))]

@@ -5,7 +5,7 @@
    inflight instant.
 2. The engine writes data files, a marker before each.
 3. `commit`, under the lock again: heartbeat and instant are still ours, nothing is in the way,
-   leftovers of retried tasks go, the metadata table is switched off, the instant completes.
+   leftovers of retried tasks go, the commit goes into the metadata table, the instant completes.
 4. `abort` rolls this attempt back to its plan, which stays for the next run; or gives the plan up.
 
 What a death leaves. In 1 before inflight: a plan, and a heartbeat that no process renews. Until 3
@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tideline.errors import ConflictError
-from tideline.hudi.metadata.disable import disable_metadata_table
+from tideline.hudi.metadata.keep import record_commit
 from tideline.hudi.nature.guard import admit
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import (
@@ -178,8 +178,9 @@ class ServiceTransaction:
                 replaced=replaced,
             )
             leftovers = delete_unreported_files(self.table.store, self.instant, stats)
-            disable_metadata_table(self.table)
             completed = self._pending.completed_now(timeline)
+            guard = self._pending.guard(lease)
+            record_commit(self.table, completed, metadata, timeline, guard=guard)
             self._committed = ServiceCommit(completed, metadata, leftovers)
             body = self.table.timelines.layout.encode_commit(metadata)
             self._pending.complete(completed, body, lease)

@@ -16,8 +16,10 @@ from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError, ConflictError, ObjectNotFoundError
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, Listing, parse_data_file
+from tideline.hudi.table.files_partition import FILES
 from tideline.hudi.table.folder_listing import FolderListing
 from tideline.hudi.table.internal_schema import LATEST_SCHEMA_KEY
+from tideline.hudi.table.metadata_table import MetadataListing
 from tideline.hudi.table.partition_metadata import (
     METADATA_DIRECTORY,
     find_partitions,
@@ -118,6 +120,7 @@ class HoodieTable:
         """How the table lies on disk; everything that differs between table versions."""
         self.timelines = TimelineStore(store, self.layout.timeline, clock)
         self._zone_name: str | None = None
+        self._metadata_listing = MetadataListing(store, clock)
         # Instants and their plans never change, so what was read of one is kept.
         self._replaced_by: dict[InstantTime, tuple[FileGroupId, ...]] = {}
         self._planned_by: dict[Instant, tuple[FileGroupId, ...]] = {}
@@ -164,9 +167,12 @@ class HoodieTable:
             self.timelines = TimelineStore(self.store, self.layout.timeline, self.clock)
         return self.config
 
-    def update_properties(self, changes: Mapping[str, str | None]) -> TableConfig:
-        """Change the table's properties (None removes one). Call under the table lock."""
-        self.config = update_table_properties(self.store, changes, clock=self.clock)
+    def update_properties(
+        self, changes: Mapping[str, str | None], guard: Callable[[], None] = lambda: None
+    ) -> TableConfig:
+        """Change the table's properties (None removes one). Call under the table lock, of which
+        `guard` raises that it was lost."""
+        self.config = update_table_properties(self.store, changes, clock=self.clock, guard=guard)
         return self.config
 
     def declare_zone(self, name: str | None) -> None:
@@ -360,7 +366,9 @@ class HoodieTable:
         A clustering changes no row before it completes, so a broken plan of one stops no reader.
         Raises CorruptTableError for what readers need: plans of compactions and replacecommits.
         """
-        return self.view_of(self.list_files(partitions), timeline)
+        wanted = None if partitions is None else tuple(partitions)
+        listing = self._listed_in_metadata_table(wanted)
+        return self.view_of(self.list_files(wanted) if listing is None else listing, timeline)
 
     def view_of(self, listing: Listing, timeline: ActiveTimeline) -> FileSystemView:
         """The same of files that were listed already. Raises as `read_view`."""
@@ -450,6 +458,17 @@ class HoodieTable:
             for stat in self.read_commit(instant).write_stats:
                 if stat.path and BaseFile.parse(*split_path(stat.path)) is not None:
                     yield stat.path
+
+    def _listed_in_metadata_table(self, partitions: Iterable[str] | None) -> Listing | None:
+        """The files of all that is committed, where a metadata table is kept.
+
+        The properties are read again: who switches it off does so before a commit that it lacks.
+        """
+        if not (self.layout.keeps_metadata_table and FILES in self.config.metadata_partitions):
+            return None
+        if FILES not in self.reload_config().metadata_partitions:
+            return None
+        return self._metadata_listing.read(partitions)
 
     def _list_partition(self, partition: str) -> tuple[tuple[str, int], ...]:
         listing = self.store.list_directory(partition)

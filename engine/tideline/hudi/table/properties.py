@@ -20,7 +20,7 @@ Updates need the table lock; readers need nothing.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -102,13 +102,19 @@ def has_table_metadata(store: ObjectStore) -> bool:
 
 
 def update_table_properties(
-    store: ObjectStore, changes: Mapping[str, str | None], *, clock: Clock = _SYSTEM_CLOCK
+    store: ObjectStore,
+    changes: Mapping[str, str | None],
+    *,
+    clock: Clock = _SYSTEM_CLOCK,
+    guard: Callable[[], None] = lambda: None,
 ) -> TableConfig:
     """Set properties, or remove those changed to None; see the module text for the steps.
 
-    Call under the table lock. Writes nothing when nothing changes. Raises what `load_table_config`
-    raises, UnsupportedTableError for a table that is only read, ConflictError when another update
-    is under way, CorruptTableError when the file does not hold what was written.
+    Call under the table lock; `guard` raises when it was lost, and is asked before anything is
+    written, and before the new content. Writes nothing when nothing changes. Raises what
+    `load_table_config` raises, UnsupportedTableError for a table that is only read, ConflictError
+    when another update is under way, CorruptTableError when the file does not hold what was
+    written.
     """
     current = _recover(store)
     wanted = dict(current)
@@ -120,8 +126,10 @@ def update_table_properties(
     TableConfig(own_names(wanted), store.uri).check_writable()
     if wanted != current:
         wanted[CHECKSUM] = table_checksum(wanted)
+        guard()
         _back_up(store, format_properties(current, updated_at_ms=clock.now_ms()))
         _delete_sidecars(store)
+        guard()
         store.put(PROPERTIES_PATH, format_properties(wanted, updated_at_ms=clock.now_ms()))
         if _examine(store, PROPERTIES_PATH).properties != wanted:
             raise CorruptTableError(

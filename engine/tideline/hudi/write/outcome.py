@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tideline.errors import ConflictError, UnknownOutcomeError
+from tideline.hudi.metadata.keep import UNTOUCHED, MetadataOutcome
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -22,12 +23,12 @@ _GROUPS_NAMED_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The write is visible. `metadata_table_disabled`: see tideline.hudi.metadata.disable."""
+    """The write is visible. `metadata_table` is what it did to that of the table."""
 
     instant: Instant
     metadata: CommitMetadata
     leftovers_deleted: tuple[str, ...] = ()
-    metadata_table_disabled: bool = False
+    metadata_table: MetadataOutcome = UNTOUCHED
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,15 @@ class PendingInstant:
         """Raise ConflictError when others may take this process for dead."""
         require_alive(self._heartbeat, self._table, self.time)
 
+    def guard(self, lease: Lease) -> Callable[[], None]:
+        """Raises ConflictError when others may have taken the lock, or this process for dead."""
+
+        def require_both() -> None:
+            self.require_alive()
+            require_lease(lease, self._table, self.time)
+
+        return require_both
+
     def completed_now(self, timeline: ActiveTimeline) -> Instant:
         """The instant as it completes now; see `InstantCompletion.completed_now`."""
         return self._completion.completed_now(self.instant, timeline)

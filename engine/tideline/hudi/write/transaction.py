@@ -5,8 +5,8 @@
 2. `to_inflight`: the workload profile is saved before a data file exists.
 3. The engine writes data files, a marker before each.
 4. `commit`, under the lock again: is the heartbeat alive, is the instant still ours, did another
-   writer complete a write on our file groups; delete what retried tasks left; disable a metadata
-   table we do not maintain; complete the instant.
+   writer complete a write on our file groups; delete what retried tasks left; put the commit
+   into the metadata table, or switch that off; complete the instant.
 5. `abort` undoes everything when any of this fails or conflicts.
 
 What a death leaves. In 1, between heartbeat and requested: a heartbeat, which the next writer
@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 
 from tideline.errors import ConflictError, InvalidDataError, UnsupportedTableError
 from tideline.formats.avro import encode_container
-from tideline.hudi.metadata.disable import disable_metadata_table
+from tideline.hudi.metadata.keep import record_commit, require_possible
 from tideline.hudi.nature.guard import admit
 from tideline.hudi.recovery.execute import (
     FailedWrites,
@@ -77,6 +77,7 @@ def begin_write(
     config, operation = request.config, request.operation
     with table.lock(config.lock_timing).acquire() as lease:
         timeline = admit(table, operation.permission)
+        require_possible(table, config.metadata_table)
         rolled_back = execute_recovery(table, timeline, failed_writes)
         if rolled_back:
             timeline = table.timeline()
@@ -222,9 +223,10 @@ class WriteTransaction:
             require_agreed_uniqueness(self.table, self.operation, self.config)
             metadata = self._with_history(metadata, timeline)
             leftovers = delete_unreported_files(self.table.store, self.instant, written.stats)
-            disabled = disable_metadata_table(self.table)
             completed = self.pending.completed_now(timeline)
-            committed = Committed(completed, metadata, leftovers, disabled)
+            wish, guard = self.config.metadata_table, self.pending.guard(lease)
+            kept = record_commit(self.table, completed, metadata, timeline, wish, guard)
+            committed = Committed(completed, metadata, leftovers, kept)
             self._completing = committed
             self.pending.complete(completed, encode_commit(metadata), lease)
         self.pending.tidy_up()

@@ -1,17 +1,25 @@
-"""Hudi's metadata table, which Tideline does without (docs/decisions/0006)."""
+"""Hudi's metadata table, of which Tideline keeps the partition `files` (docs/decisions/0035)."""
 
 from __future__ import annotations
 
-from tideline.settings.entries import OFF, harmless, refused
+from tideline.settings.entries import OFF, harmless, refused, word
 
 _NONE = (
-    "Tideline keeps no metadata table and disables it in tables it writes to; leave it out, "
-    "and give Hudi's writers of the same table hoodie.metadata.enable=false"
+    "of a metadata table Tideline keeps the partition `files` alone, in tables of versions 8 and "
+    "9, and drops others when it writes; leave it out"
 )
 _M = "hoodie.metadata."
 
 SETTINGS = (
-    *refused(_NONE, f"{_M}enable", unless=OFF, aliases=("metadata.enabled",)),
+    word(
+        f"{_M}enable",
+        "",
+        ("true", "false"),
+        "true makes Hudi's metadata table, with the partition `files`, where there is none; false "
+        "switches it off; without it the table stays as it is. In tables of version 6 it is always "
+        "switched off",
+        aliases=("metadata.enabled",),
+    ),
     *refused(
         _NONE,
         f"{_M}bloom.filter.enable",
@@ -34,7 +42,7 @@ SETTINGS = (
         f"{_M}index.expression.column",
     ),
     *harmless(
-        "tunes a metadata table, and there is none here",
+        "tunes Hudi's metadata table; Tideline keeps the partition `files` with Hudi's defaults",
         f"{_M}auto.delete.partitions",
         f"{_M}auto.initialize",
         f"{_M}bloom.filter.dynamic.max.entries",

@@ -18,7 +18,7 @@ Source: Hudi's TimelineArchiverV1, TimelineArchiverV2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -135,6 +135,12 @@ def plan_table_archival(
     return plan_archival(timeline, config, replace(facts, not_cleaned=replaced))
 
 
+Planning = Callable[
+    [HoodieTable, ActiveTimeline, ArchivalConfig, int | None], ArchivalPlan | NotDue
+]
+"""What may be archived of a timeline, `plan_table_archival` for a table of rows."""
+
+
 def archive_table(
     table: HoodieTable, config: ArchivalConfig, *, lock_timing: LockTiming | None = None
 ) -> ArchivalDone:
@@ -153,7 +159,9 @@ def archive_table(
     return done
 
 
-def execute_archival(table: HoodieTable, config: ArchivalConfig) -> ArchivalDone:
+def execute_archival(
+    table: HoodieTable, config: ArchivalConfig, plan_timeline: Planning = plan_table_archival
+) -> ArchivalDone:
     """Archive one portion of what is due, the oldest instants. Call under the table lock.
 
     Raises CorruptTableError for an instant whose body cannot be read: nothing of it is deleted.
@@ -161,7 +169,7 @@ def execute_archival(table: HoodieTable, config: ArchivalConfig) -> ArchivalDone
     writer = _archive_writer(table)
     resumed, deleted = finish_archival(table)
     states = _list_states(table)
-    plan = plan_table_archival(table, _timeline(table, states), config, config.instants_per_portion)
+    plan = plan_timeline(table, _timeline(table, states), config, config.instants_per_portion)
     archives: tuple[WrittenArchive, ...] = ()
     left = 0
     if isinstance(plan, ArchivalPlan):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import archive_table, plan_table_archival
+from tideline.hudi.services.archival.metadata_archival import archive_metadata_table
 from tideline.hudi.services.archival.plan import ArchivalFacts, plan_archival
 from tideline.hudi.services.context import ServiceContext
 from tideline.hudi.services.due_facts import DueFacts
@@ -35,6 +36,9 @@ class Archival(TableService):
     def execute(self, context: ServiceContext) -> ServiceRun:
         config, timing = self.settings(context.settings), context.config.lock_timing
         done = archive_table(context.table, config, lock_timing=timing)
+        if done.archives:
+            with context.table.lock(timing).acquire():
+                archive_metadata_table(context.table, config)
         did_something = bool(done.archives or done.resumed or done.merged)
         if not did_something and done.not_due is not None:
             return ServiceRun(self, not_due=done.not_due)

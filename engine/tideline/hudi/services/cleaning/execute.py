@@ -25,7 +25,7 @@ from typing import Any
 
 from tideline.errors import ConflictError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
-from tideline.hudi.metadata.disable import disable_metadata_table
+from tideline.hudi.metadata.keep import record_clean
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.plan import (
     PLAN_VERSION,
@@ -55,7 +55,9 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.completion import require_lease
 from tideline.storage.heartbeat import Heartbeat, is_heartbeat_dead
+from tideline.storage.lock import Lease
 from tideline.wording import counted
 
 BYTES_DELETED = "tideline.clean.bytes.deleted"
@@ -214,7 +216,7 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
         sizes = _checked_sizes(table, plan, instant)
         inflight = _to_inflight(table, instant)
         files = tuple(_delete(table, plan, sizes))
-        with table.lock(config.lock_timing).acquire():
+        with table.lock(config.lock_timing).acquire() as lease:
             now = table.timeline()
             emptied = tuple(_delete_partitions(table, now, plan))
             elapsed_ms = table.clock.now_ms() - started_ms
@@ -222,8 +224,7 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
             done = CleaningDone(
                 instant.time, plan.policy, earliest, files, emptied, max(elapsed_ms, 0)
             )
-            disable_metadata_table(table)
-            _complete(table, inflight, plan, done)
+            _complete(table, inflight, plan, done, lease)
     return done
 
 
@@ -294,11 +295,17 @@ def _delete_partitions(
 
 
 def _complete(
-    table: HoodieTable, inflight: Instant, plan: CleaningPlan, done: CleaningDone
+    table: HoodieTable, inflight: Instant, plan: CleaningPlan, done: CleaningDone, lease: Lease
 ) -> None:
     body = encode_container("HoodieCleanMetadata", _metadata(plan, done))
+    timeline = table.timeline()
     try:
-        table.complete(inflight, body)
+        completed = table.completed_now(inflight, timeline)
+        deleted = [file.path for file in done.files]
+        emptied = done.partitions_deleted
+        guard = partial(require_lease, lease, table, inflight.time)
+        record_clean(table, completed, deleted, emptied, timeline, guard)
+        table.timelines.complete(inflight, body, at=completed.completion_time)
     except ConflictError:
         # Another process executed the same plan; what counts is that it is completed.
         now = table.timeline().find(inflight.time)

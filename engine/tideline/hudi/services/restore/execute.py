@@ -4,7 +4,9 @@ Everything happens under the table lock. While a restore is pending no writer ma
 
 1. `R.restore.requested` with the plan. Died before: nothing happened. Died after: the table is
    unchanged, but writes are refused until `restore_table` to the same savepoint finishes.
-2. `R.restore.inflight`; a metadata table is disabled, so that no reader uses it any more.
+2. `R.restore.inflight`; a metadata table is disabled, so that no reader uses it any more. One that
+   was kept up to date is made again after 4. Died in between: the table has none until a writer
+   wants one.
 3. Every instant of the plan that is still there is undone. Of a deltacommit the commit metadata is
    first copied into its inflight object: it says which log files got its blocks. Then the completed
    object goes: from then on readers pass over its files. Files named by the instant are deleted,
@@ -21,11 +23,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tideline.errors import ConfigError, CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container, encode_container
-from tideline.hudi.metadata.disable import disable_metadata_table
+from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
+from tideline.hudi.metadata.disable import Guard, disable_metadata_table, unguarded
+from tideline.hudi.metadata.keep import keeps_metadata_table
 from tideline.hudi.nature.guard import admit
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import remove_pending_states
@@ -44,6 +49,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.completion import require_lease
 from tideline.storage.heartbeat import delete_heartbeat
 
 
@@ -102,15 +108,16 @@ def restore_table(table: HoodieTable, savepoint: InstantTime) -> RestoreDone:
     the table's zone must be declared, CorruptTableError when files of the savepoint are missing or
     a plan cannot be read.
     """
-    with table.lock().acquire():
+    with table.lock().acquire() as lease:
+        guard = partial(require_lease, lease, table, savepoint)
         timeline = admit(table, Permission.RESTORE)
         pending = pending_restore(table, timeline)
         if pending is None:
-            return execute_restore(table, schedule_restore(table, savepoint))
+            return execute_restore(table, schedule_restore(table, savepoint), guard)
         instant, plan = pending
         if plan is None:
             table.timelines.remove(instant)
-            return execute_restore(table, schedule_restore(table, savepoint))
+            return execute_restore(table, schedule_restore(table, savepoint), guard)
         if plan.savepoint != savepoint:
             raise ConfigError(
                 "a restore to another savepoint is unfinished; finish that one first",
@@ -118,7 +125,7 @@ def restore_table(table: HoodieTable, savepoint: InstantTime) -> RestoreDone:
                 instant=instant.time,
                 value=plan.savepoint,
             )
-        return execute_restore(table, instant)
+        return execute_restore(table, instant, guard)
 
 
 def preview_restore(table: HoodieTable, savepoint: InstantTime) -> RestoreDone:
@@ -232,18 +239,22 @@ def schedule_restore(table: HoodieTable, savepoint: InstantTime) -> Instant:
     return table.timelines.create_requested(time, Action.RESTORE, body)
 
 
-def execute_restore(table: HoodieTable, restore: Instant) -> RestoreDone:
-    """Do what a pending restore says, regardless of who began it. Call under the lock."""
+def execute_restore(table: HoodieTable, restore: Instant, guard: Guard = unguarded) -> RestoreDone:
+    """Do what a pending restore says, regardless of who began it. Call under the lock, of which
+    `guard` raises that it was lost."""
     started_ms = table.clock.now_ms()
     plan = _read_plan(table, restore)
     if restore.state is State.REQUESTED:
         restore = table.timelines.to_inflight(restore)
-    disable_metadata_table(table)
+    is_kept = keeps_metadata_table(table)
+    disable_metadata_table(table, guard)
     undoing = _Undoing(table, restore.time, started_ms)
     undoing.undo(plan.instants)
     _forget_rollbacks(table, plan.savepoint)
     # Engines that do not take our lock may have begun something between plan and now.
     undoing.undo(plan_table_restore(table, table.timeline(), plan.savepoint).instants)
+    if is_kept:
+        bootstrap_metadata_table(table, table.timeline(), guard)
     elapsed_ms = max(table.clock.now_ms() - started_ms, 0)
     record = {
         "startRestoreTime": str(restore.time),

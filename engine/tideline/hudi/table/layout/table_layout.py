@@ -6,6 +6,7 @@
     layout.archive      where instants are that left the active timeline
     layout.rollback     how what a failed write appended is taken back
     layout.properties   what the table's properties are called, and which mark a version
+    layout.keeps_metadata_table   whether its metadata table is read and kept up to date
 
 A layout is one module next to this one; `known_layouts` finds the one of a table. Nothing else asks
 a table for its version number.
@@ -107,6 +108,7 @@ class TableLayout:
     archive: ArchiveForm
     rollback: RollbackForm
     properties: PropertyRules
+    keeps_metadata_table: bool = False
 
     @property
     def is_written(self) -> bool:

@@ -1,0 +1,84 @@
+"""Does the metadata table list the files that a listing finds?
+
+Readers with a metadata table on believe it: a committed file that it lacks is rows that they miss,
+one that is not there fails them. The metadata table was read after the listing; what has been
+cleaned or written in between is looked for once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
+from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
+from tideline.hudi.check.inspection import Inspection
+from tideline.hudi.table.file_group import join_path
+from tideline.hudi.table.file_system_view import parse_data_file
+from tideline.hudi.table.files_partition import FILES, METADATA_TABLE_PATH, FilesPartition
+from tideline.hudi.table.metadata_table import MetadataTable
+from tideline.hudi.timeline.instant import Action
+
+NAME = "metadata table"
+_REBUILD = Repair(RepairKind.REBUILD_METADATA_TABLE)
+
+
+def check_metadata_table(seen: Inspection) -> Iterator[Finding]:
+    """Findings about the partition `files`, where it is listed."""
+    table = seen.table
+    if not (table.layout.keeps_metadata_table and FILES in table.config.metadata_partitions):
+        return
+    try:
+        files = MetadataTable(table.store, table.clock).files()
+    except (CorruptTableError, UnsupportedTableError, ObjectNotFoundError) as broken:
+        if FILES in table.reload_config().metadata_partitions:
+            yield error(
+                NAME,
+                f"it is in use, and cannot be read: {broken}",
+                path=METADATA_TABLE_PATH,
+                repair=_REBUILD,
+            )
+        return
+    yield from _not_listed(seen, files)
+    yield from _listed_and_gone(seen, files)
+
+
+def _not_listed(seen: Inspection, files: FilesPartition) -> Iterator[Finding]:
+    """Files of the table that readers with a metadata table do not see, or see too short."""
+    for partition in seen.view.partitions:
+        listed = dict(files.files(partition))
+        groups = seen.view.all_file_groups(partition)
+        for file in (file for group in groups for piece in group.slices for file in piece.files):
+            size_bytes = listed.get(file.name)
+            if size_bytes == file.size_bytes:
+                continue
+            if size_bytes is None and seen.table.store.head(file.path) is None:
+                continue  # cleaned since it was listed
+            found = "does not list it" if size_bytes is None else f"says {size_bytes:,} bytes"
+            yield error(
+                NAME,
+                f"{found}: readers with a metadata table miss rows of this file of "
+                f"{file.size_bytes:,} bytes",
+                path=file.path,
+                instant=file.instant,
+                repair=_REBUILD,
+            )
+
+
+def _listed_and_gone(seen: Inspection, files: FilesPartition) -> Iterator[Finding]:
+    """Files that are listed and not there; a clean under way may have just deleted some."""
+    if len(seen.timeline.of(Action.CLEAN).pending()):
+        return
+    for partition, listed in files.listing().items():
+        for name, size_bytes in listed:
+            file = parse_data_file(partition, name, size_bytes)
+            if file is None or not seen.timeline.is_committed(file.instant):
+                continue
+            path = join_path(partition, name)
+            if seen.is_still_missing(path):
+                yield error(
+                    NAME,
+                    "lists a file that is not there: readers with a metadata table may fail",
+                    path=path,
+                    instant=file.instant,
+                    repair=_REBUILD,
+                )

@@ -1,0 +1,73 @@
+"""Archival of a metadata table: its old instants move to its own history, as those of a table do.
+
+The oldest instants go, as far as all of them are completed, and in the last compaction of `files`:
+those after it say which logs count. It happens under the lock of the table, by the steps of
+`execute`, after the table's own archival.
+
+Source: Hudi's HoodieMetadataWriteUtils, which keeps as many instants there as in the table.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+from tideline.errors import CorruptTableError, TableNotFoundError, UnsupportedTableError
+from tideline.hudi.metadata.keep import keeps_metadata_table
+from tideline.hudi.services.archival.config import ArchivalConfig
+from tideline.hudi.services.archival.execute import ArchivalDone, execute_archival
+from tideline.hudi.services.archival.plan import ArchivalPlan
+from tideline.hudi.services.explanation import NotDue
+from tideline.hudi.table.files_partition import METADATA_TABLE_PATH
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.properties import load_any_table_config
+from tideline.hudi.table.table_config import TableConfig
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Action, Instant
+from tideline.storage.store_below import StoreBelow
+from tideline.wording import counted
+
+
+class _OpenMetadataTable(HoodieTable):
+    """A metadata table for who needs its timeline alone: its files are none that tables have."""
+
+    def reload_config(self) -> TableConfig:
+        self.config = load_any_table_config(self.store)
+        return self.config
+
+
+def archive_metadata_table(table: HoodieTable, config: ArchivalConfig) -> ArchivalDone | None:
+    """Archive one portion of the metadata table's instants; None where none is kept.
+
+    Call under the table lock. Nothing happens where it cannot be read: the next commit sees to it.
+    """
+    if not keeps_metadata_table(table):
+        return None
+    store = StoreBelow(table.store, METADATA_TABLE_PATH)
+    try:
+        properties = load_any_table_config(store)
+        opened = _OpenMetadataTable(table.location, store, properties, table.clock)
+        return execute_archival(opened, config, plan_metadata_archival)
+    except (CorruptTableError, UnsupportedTableError, TableNotFoundError):
+        return None
+
+
+def plan_metadata_archival(
+    table: HoodieTable,  # noqa: ARG001
+    timeline: ActiveTimeline,
+    config: ArchivalConfig,
+    instants_max: int | None = None,  # noqa: ARG001
+) -> ArchivalPlan | NotDue:
+    """The oldest instants of a metadata table's timeline that may go, or why none is due."""
+    compaction = timeline.of(Action.COMMIT).completed().last()
+    if compaction is None:
+        return NotDue("the metadata table has not been compacted yet")
+    limit = compaction.time
+
+    def is_compacted(instant: Instant) -> bool:
+        return instant.completed_at is not None and instant.completed_at <= limit
+
+    surplus = len(timeline) - config.commits_min
+    free = list(takewhile(is_compacted, timeline))[: max(surplus, 0)]
+    if len(timeline) <= config.commits_max or not free:
+        return NotDue(f"the metadata table has {counted(len(timeline), 'instant')}")
+    return ArchivalPlan(tuple(free), config.commits_max)

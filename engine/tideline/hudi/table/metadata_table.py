@@ -1,0 +1,155 @@
+"""Hudi's metadata table: a table of its own in `.hoodie/metadata`, and what its `files` says.
+
+It is a MERGE_ON_READ table with base files that are HFiles, a timeline like that of the table that
+it belongs to, and a partition per index. `files` has one file group. Its commits have the instant
+times of the table's, and come just before them:
+
+1. A log counts when its instant is completed here. Whether it is in the table's timeline as well
+   makes no difference to a listing: names of files say what wrote them, and readers leave out what
+   is not committed.
+2. The newest slice is read: the base file, then the logs in their order (`files_partition`).
+
+Source: Hudi's HoodieBackedTableMetadata, HoodieTableMetadataUtil.getValidInstantTimestamps.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+
+from tideline.clock import Clock
+from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
+from tideline.formats.files_record import FilesRecord, decode_files_block, decode_files_hfile
+from tideline.formats.log_block import BlockKind, HeaderKey, read_frames
+from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
+from tideline.hudi.table.file_system_view import FileSystemView
+from tideline.hudi.table.files_partition import (
+    FILES,
+    FILES_GROUP,
+    METADATA_TABLE_PATH,
+    FilesPartition,
+)
+from tideline.hudi.table.properties import load_any_table_config
+from tideline.hudi.timeline.active import ActiveTimeline, TimelineStore
+from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.storage.object_store import ObjectStore
+from tideline.storage.store_below import StoreBelow
+
+_IGNORED = (BlockKind.COMMAND,)
+
+_log = logging.getLogger(__name__)
+
+
+class MetadataTable:
+    """The metadata table of one table, as it is on disk. Reads are always current.
+
+    What was read of a file is kept as long as the file is part of the newest slice.
+    """
+
+    def __init__(self, data_store: ObjectStore, clock: Clock) -> None:
+        """Raises TableNotFoundError where there is none, CorruptTableError for properties that
+        cannot be read, UnsupportedTableError for a version that is not read."""
+        self.store = StoreBelow(data_store, METADATA_TABLE_PATH)
+        self.config = load_any_table_config(self.store)
+        self.layout = self.config.layout
+        self.timelines = TimelineStore(self.store, self.layout.timeline, clock)
+        self._records: dict[str, tuple[FilesRecord, ...]] = {}
+
+    def timeline(self) -> ActiveTimeline:
+        """Its active timeline as it is now."""
+        return self.timelines.load()
+
+    def files(self) -> FilesPartition:
+        """What `files` says now.
+
+        Raises CorruptTableError where it is missing or cannot be read, UnsupportedTableError for
+        what only some settings of Hudi's make, ObjectNotFoundError when a file goes meanwhile.
+        """
+        timeline = self.timeline()
+        return self.files_of(self.slices(timeline)[0])
+
+    def slices(self, timeline: ActiveTimeline) -> tuple[FileSlice, ...]:
+        """The slices of `files`, newest first. Raises CorruptTableError where there is none."""
+        listing = self.store.list_directory(FILES).objects
+        found = [(split_path(info.path)[1], info.size_bytes) for info in listing]
+        # Its plan has all file groups. Logs after its instant are on top of the slice before.
+        pending = timeline.of(Action.COMPACTION).pending().last()
+        view = FileSystemView.build(
+            {FILES: found},
+            timeline,
+            pending_compaction=None if pending is None else {FILES_GROUP: pending.time},
+            slices=self.layout.slices,
+            archived=self._archived_completion,
+        )
+        newest = view.latest_slices(FILES)
+        if [piece.group for piece in newest] != [FILES_GROUP]:
+            raise CorruptTableError(
+                "the metadata table lists no files", table=self.store.uri, path=FILES
+            )
+        groups = view.all_file_groups(FILES)
+        older = [p for p in groups[0].slices if p.base_instant < newest[0].base_instant]
+        return (newest[0], *older)
+
+    def files_of(self, piece: FileSlice) -> FilesPartition:
+        """What one slice says. Raises as `files`."""
+        parts = [file for file in (piece.base_file, *piece.log_files) if file is not None]
+        records = {file.path: self._read(file) for file in parts}
+        self._records = records
+        return FilesPartition.of(record for read in records.values() for record in read)
+
+    def _read(self, file: BaseFile | LogFile) -> tuple[FilesRecord, ...]:
+        known = self._records.get(file.path)
+        if known is not None:
+            return known
+        body = self.store.get(file.path)
+        if isinstance(file, BaseFile):
+            return decode_files_hfile(body, path=file.path)
+        return tuple(_read_log(body, file.path))
+
+    def _archived_completion(self, time: InstantTime) -> InstantTime | None:
+        form = self.layout.archive
+        return form.opens(self.store, form.folder).completions_around(time).get(time)
+
+
+class MetadataListing:
+    """Listings of a table's files by its metadata table, without a listing of its folders."""
+
+    def __init__(self, data_store: ObjectStore, clock: Clock) -> None:
+        self._data_store = data_store
+        self._clock = clock
+        self._table: MetadataTable | None = None
+
+    def read(
+        self, partitions: Iterable[str] | None
+    ) -> Mapping[str, tuple[tuple[str, int], ...]] | None:
+        """Names and sizes in bytes of all committed files, of these partitions or of all.
+
+        None where it cannot be read, or was replaced meanwhile.
+        """
+        try:
+            if self._table is None:
+                self._table = MetadataTable(self._data_store, self._clock)
+            return self._table.files().listing(partitions)
+        except ObjectNotFoundError:
+            self._table = None
+        except (CorruptTableError, UnsupportedTableError) as error:
+            self._table = None
+            _log.warning("folders are listed, for the metadata table cannot be read: %s", error)
+        return None
+
+
+def _read_log(body: bytes, path: str) -> Iterator[FilesRecord]:
+    def read_range(offset: int, length: int) -> bytes:
+        return body[offset : offset + length]
+
+    for frame in read_frames(read_range, len(body), path=path):
+        if frame.kind in _IGNORED:
+            continue
+        if HeaderKey.COMPACTED_BLOCK_TIMES in frame.headers:
+            raise UnsupportedTableError(
+                "a log compaction of a metadata table is not read", path=path
+            )
+        content = read_range(frame.content_offset, frame.content_size_bytes)
+        schema_json = frame.headers.get(HeaderKey.SCHEMA, "")
+        yield from decode_files_block(frame.kind, schema_json, content, path=path)
