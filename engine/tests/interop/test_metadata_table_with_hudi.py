@@ -1,159 +1,146 @@
-"""The metadata table's `files`, kept by both engines in turn: nobody misses a row.
+"""The metadata table's `files`, kept by both engines in turn: no reader misses a row.
 
 Hudi 1.2 reads and writes with its metadata table on, as by default, so that a file missing there is
 a row missing in its answers, and in what it writes next. hudi-rs uses it wherever it is listed.
+Services and rollbacks of both on such tables: test_services_across_engines.py,
+test_cleaning_across_engines.py, test_crash_leftovers_across_engines.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
+from tideline.hudi.metadata.metadata_writer import COMMITS_PER_COMPACTION
 from tideline.hudi.table.files_partition import FILES
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.metadata_table import MetadataTable
-from tideline.lake_table import LakeTable
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.instant import Action
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
-from tideline.testing.table_model import TableModel
+from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.table_audit import stale_listing
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
-SCHEMA = pa.schema(
-    [("id", pa.string()), ("part", pa.string()), ("v", pa.int64()), ("text", pa.string())]
-)
-KEYS = "hoodie.datasource.write."
 ON = {"hoodie.metadata.enable": "true"}
 OFF = {"hoodie.metadata.enable": "false"}
-KINDS = pytest.mark.parametrize(
-    ("version", "table_type"),
-    [(9, "COPY_ON_WRITE"), (9, "MERGE_ON_READ"), (8, "MERGE_ON_READ")],
-)
+SOON = {"hoodie.metadata.compact.max.delta.commits": "2"}
 
 
-def rows(keys: Sequence[int], v: int) -> pa.Table:
-    found = [{"id": f"k{n}", "part": f"p{n % 2}", "v": v, "text": f"{n} at {v}"} for n in keys]
-    return pa.Table.from_pylist(found, SCHEMA)
-
-
+@dataclass
 class Shared:
     """A table that both write in turn, and the rows it must hold."""
 
-    def __init__(
-        self,
-        uri: str,
-        spark: SparkSession,
-        peer: HudiPeer,
-        version: int,
-        table_type: str,
-        properties: Mapping[str, str],
-        partition_by: Sequence[str] = ("part",),
-    ) -> None:
-        self.uri, self.spark, self.peer = uri, spark, peer
-        self.version, self.table_type = version, table_type
-        self.partition_by = tuple(partition_by)
-        LakeTable.create(
-            uri,
-            name="t",
-            record_key=["id"],
-            partition_by=list(partition_by),
-            ordering=["v"],
-            schema=SCHEMA,
-            table_type=table_type,
-            table_version=version,
-            properties=dict(properties),
-        )
-        self.model = TableModel(record_key=("id",), partition_by=self.partition_by, ordering="v")
+    small: SmallTable
+    path: Path
+    peer: HudiPeer
+    version: int
+    rows: dict[str, int] = field(default_factory=dict)
 
     @property
-    def table(self) -> LakeTable:
-        return LakeTable.open(self.uri)
+    def table(self) -> HoodieTable:
+        return HoodieTable.open(self.small.location)
 
-    @property
-    def hoodie_table(self) -> HoodieTable:
-        return HoodieTable.open(StoreLocation.of(self.uri))
+    def write(self, operation: str, rows: pa.Table) -> tuple[str, ...]:
+        self._apply(operation, rows)
+        return self.small.write(operation, rows).notes
 
-    def write(self, operation: str, batch: pa.Table) -> tuple[str, ...]:
-        self.model.apply(operation, batch)
-        return self.table.write(self.spark.createDataFrame(batch), operation).notes
-
-    def write_with_hudi(self, operation: str, batch: pa.Table, **options: str) -> None:
-        self.model.apply(operation, batch)
+    def write_with_hudi(self, operation: str, rows: pa.Table, **options: str) -> None:
+        self._apply(operation, rows)
         given = {
-            "hoodie.table.name": "t",
-            f"{KEYS}recordkey.field": "id",
-            f"{KEYS}precombine.field": "v",
-            f"{KEYS}partitionpath.field": ",".join(self.partition_by),
-            f"{KEYS}table.type": self.table_type,
+            "hoodie.table.name": "shared",
             "hoodie.index.type": "SIMPLE",
             "hoodie.clean.automatic": "false",
+            "hoodie.compact.inline": "false",
             **version_options(self.version),
+            **ON,
             **options,
         }
-        self.peer.write(self.uri, batch, operation=operation, options=given)
+        self.peer.write(str(self.path), rows, operation=operation, options=given)
 
     def check(self) -> None:
-        """All readers find the rows, by the metadata table and by listings."""
-        ours = self.table.snapshot(self.spark).toArrow()
+        """All readers find the rows, and the metadata table lists what a listing finds."""
+        expected = sorted(self.rows.items())
+        assert sorted(self.small.values()) == expected
         found = {
-            "ours": ours,
-            "hudi, metadata on": self.peer.read(self.uri, ON),
-            "hudi, metadata off": self.peer.read(self.uri, OFF),
-            "hudi-rs": self.peer.read_with_hudi_rs(self.uri),
+            "hudi, metadata on": self.peer.read(str(self.path), ON),
+            "hudi, metadata off": self.peer.read(str(self.path), OFF),
+            "hudi-rs": self.peer.read_with_hudi_rs(str(self.path)),
         }
-        for who, answer in found.items():
-            assert self.model.canonical(answer.select(SCHEMA.names)) == self.model.rows(), who
+        for reader, rows in found.items():
+            pairs = zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True)
+            assert sorted(pairs) == expected, reader
+        assert FILES in self.table.config.metadata_partitions
+        assert stale_listing(self.table) == []
 
-    def listed(self) -> tuple[str, ...]:
-        return self.hoodie_table.config.metadata_partitions
+    def compactions(self) -> int:
+        timeline = MetadataTable(self.table.store, self.small.clock).timeline()
+        return len(timeline.of(Action.COMMIT).completed())
 
-    def check_files(self) -> None:
-        """`files` lists what a listing finds of what is committed."""
-        table = self.hoodie_table
-        assert FILES in self.listed()
-        timeline = table.timeline()
-        files = MetadataTable(table.store, table.clock).files()
-        by_listing = table.view_of(table.list_files(), timeline)
-        assert table.view_of(files.listing(), timeline) == by_listing
-
-
-@pytest.fixture
-def shared(tmp_path: Path, spark: SparkSession, hudi_peer: HudiPeer) -> Any:
-    def make(version: int, table_type: str, **properties: str) -> Shared:
-        return Shared(str(tmp_path / "t"), spark, hudi_peer, version, table_type, properties)
-
-    return make
+    def _apply(self, operation: str, rows: pa.Table) -> None:
+        for key, v in zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True):
+            if operation == "delete":
+                self.rows.pop(key, None)
+            else:
+                self.rows[key] = v
 
 
-@KINDS
-def test_our_metadata_table_is_read_and_continued(
-    shared: Any, version: int, table_type: str
-) -> None:
-    table: Shared = shared(version, table_type, **ON)
-    table.write("insert", rows(range(6), 1))
-    table.check_files()
-    assert table.listed() == (FILES,)
-    table.check()
-    for v in range(2, 15):
-        table.write("upsert", rows([v % 6, v + 5], v))
-    table.check_files()
-    table.check()
-    table.write_with_hudi("upsert", rows([1, 2, 30], 20), **ON)
-    table.check_files()
-    table.check()
-    notes = table.write("delete", rows([2], 21))
+@pytest.fixture(
+    params=[(9, "COPY_ON_WRITE"), (9, "MERGE_ON_READ"), (8, "MERGE_ON_READ")],
+    ids="v{0[0]} {0[1]}".format,
+)
+def shared(request: pytest.FixtureRequest, tmp_path: Path, hudi_peer: HudiPeer) -> Shared:
+    version, table_type = request.param
+    path = tmp_path / "shared"
+    small = SmallTable.create(
+        StoreLocation.of(path),
+        properties={"hoodie.parquet.small.file.limit": "0"},
+        table_type=TableType(table_type),
+        table_version=version,
+    )
+    return Shared(small, path, hudi_peer, version)
+
+
+def test_our_metadata_table_is_read_and_continued(shared: Shared) -> None:
+    shared.table.update_properties(ON)
+    shared.write("insert", batch(range(6), 1))
+    shared.check()
+    for v in range(2, COMMITS_PER_COMPACTION + 4):
+        shared.write("upsert", batch([v % 6, v + 5], v))
+    assert shared.compactions() == 1
+    shared.check()
+    shared.write_with_hudi("upsert", batch([1, 2, 30], 20))
+    shared.check()
+    notes = shared.write("delete", batch([2], 21))
     assert any("dropped column_stats, partition_stats" in note for note in notes)
-    assert table.listed() == (FILES,)
-    table.check_files()
-    table.check()
-    for v in range(22, 36):
-        table.write_with_hudi("upsert", rows([v % 6], v), **ON)
-        if v % 4 == 0:
-            table.write("upsert", rows([v % 5, v], v))
-            table.check_files()
-    table.check()
+    assert shared.table.config.metadata_partitions == (FILES,)
+    shared.check()
+    before = shared.compactions()
+    for v in range(22, 27):
+        shared.write_with_hudi("upsert", batch([v % 6], v), **SOON)
+        shared.write("upsert", batch([v % 5, v], v))
+    assert shared.compactions() > before, "Hudi compacts what we wrote"
+    shared.check()
+
+
+def test_hudis_metadata_table_is_continued(shared: Shared) -> None:
+    shared.write("insert", batch(range(6), 1))
+    assert shared.table.config.metadata_partitions == ()
+    shared.write_with_hudi("upsert", batch([1, 7], 2))
+    shared.check()
+    shared.write("upsert", batch([2, 8], 3))
+    shared.check()
+    shared.write_with_hudi("delete", batch([8], 4))
+    for v in range(5, 5 + COMMITS_PER_COMPACTION):
+        shared.write("upsert", batch([v % 6], v))
+    assert shared.compactions() >= 1
+    shared.check()
+    shared.write_with_hudi("upsert", batch([3], 40), **OFF)
+    assert shared.table.config.metadata_partitions == ()
+    shared.write("upsert", batch([4], 41))
+    assert shared.table.config.metadata_partitions == ()
