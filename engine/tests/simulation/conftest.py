@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.hudi.metadata import keep
-from tideline.hudi.metadata.disable import disable_metadata_table
+from tideline.hudi.metadata.disable import Guard, disable_metadata_table, unguarded
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.testing.small_table import NEW_TABLES
@@ -30,7 +30,7 @@ def table_version(request: pytest.FixtureRequest) -> Iterator[int]:
     NEW_TABLES.version, NEW_TABLES.keeps_metadata_table = before
 
 
-def _never(table: HoodieTable) -> bool:
+def _never(table: HoodieTable, guard: Guard = unguarded) -> bool:
     if table.config.metadata_partitions:
         raise AssertionError("the metadata table was given up")
-    return disable_metadata_table(table)
+    return disable_metadata_table(table, guard)

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tideline.errors import ConfigError
+from tideline.errors import ConfigError, ConflictError
 from tideline.formats.files_record import FilesRecord, FileState
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.finding import Severity
 from tideline.hudi.check.repair import repair_table
 from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
-from tideline.hudi.metadata.keep import undo_in_metadata_table
+from tideline.hudi.metadata.keep import MetadataWish, record_commit, undo_in_metadata_table
 from tideline.hudi.metadata.metadata_writer import COMMITS_PER_COMPACTION, MetadataWriter
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.services.archival.config import ArchivalConfig
@@ -22,6 +22,7 @@ from tideline.hudi.table.files_partition import FILES, METADATA_TABLE_PATH
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.metadata_table import MetadataTable
 from tideline.hudi.table.table_config import METADATA_PARTITIONS, TableType
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
@@ -323,3 +324,77 @@ def test_an_unreadable_one_is_an_error_that_repair_mends(small: SmallTable, is_w
     repair_table(opened(small), FAILED)
     assert check_table(opened(small)) == ()
     assert is_kept(small)
+
+
+def test_who_lost_the_lock_publishes_nothing(small: SmallTable) -> None:
+    """A writer sleeps for longer than its lease, somewhere within its commit."""
+    table = opened(small)
+    pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
+    completed = pending.in_state(State.COMPLETED, table.next_time())
+    metadata = CommitMetadata.of_stats((), operation_type="UPSERT", extra_metadata={})
+    table.store.put(f"{METADATA_TABLE_PATH}/column_stats/x", b"statistics")
+    table.update_properties({METADATA_PARTITIONS: "files,column_stats"})
+    timeline = table.timeline()
+
+    def lost() -> None:
+        raise ConflictError("the lease on the table lock ran out; write again")
+
+    for wish in MetadataWish:
+        before = opened(small).config.properties
+        with pytest.raises(ConflictError, match="ran out"):
+            record_commit(table, completed, metadata, timeline, wish, lost)
+        assert opened(small).config.properties == before
+        assert metadata_of(small).timeline().completed().find(completed.time) is None
+    with pytest.raises(ConflictError, match="ran out"):
+        bootstrap_metadata_table(table, timeline, lost)
+    assert opened(small).config.properties == before
+    table.update_properties({METADATA_PARTITIONS: FILES})
+    with pytest.raises(ConflictError, match="ran out"):
+        record_commit(table, completed, metadata, timeline, guard=lost)
+    assert metadata_of(small).timeline().completed().find(completed.time) is None
+
+
+def test_what_a_writer_left_that_was_rolled_back_in_its_sleep_is_swept_up(
+    small: SmallTable,
+) -> None:
+    time = opened(small).next_time()
+    metadata = metadata_of(small)
+    metadata.timelines.to_inflight(metadata.timelines.create_requested(time, Action.DELTACOMMIT))
+    log = f"{FILES}/.files-0000-0_{time}.log.1_0-0-0"
+    metadata.store.put(log, b"half a block")
+    small.lake().recover()
+    assert metadata.timeline().find(time) is None
+    assert metadata.store.head(log) is None
+    assert is_kept(small)
+
+
+def test_a_change_of_properties_that_died_is_finished_by_the_next_writer(small: SmallTable) -> None:
+    store = small.store()
+    store.put(".hoodie/hoodie.properties.backup", store.get(".hoodie/hoodie.properties"))
+    small.lake().recover()
+    assert store.head(".hoodie/hoodie.properties.backup") is None
+
+
+def test_a_restore_makes_it_anew(small: SmallTable) -> None:
+    small.lake().savepoint()
+    rows = small.rows()
+    small.write("upsert", batch([1, 9], 2))
+    (kept,) = opened(small).timeline().savepointed_times()
+    small.lake().restore(str(kept))
+    assert small.rows() == rows
+    assert is_kept(small)
+
+
+def test_an_open_table_notices_that_it_was_switched_off(small: SmallTable) -> None:
+    """Who switched it off died before its files went; the next commit is not in them."""
+    table = opened(small)
+    assert len(table.read_view(table.timeline()).partitions) == 2
+    opened(small).update_properties({METADATA_PARTITIONS: "", "hoodie.metadata.enable": None})
+    left = {
+        info.path: small.store().get(info.path) for info in small.store().list(METADATA_TABLE_PATH)
+    }
+    small.write("upsert", batch([1], 2))
+    for path, body in left.items():
+        small.store().put(path, body)
+    timeline = table.timeline()
+    assert table.read_view(timeline) == table.view_of(table.list_files(), timeline)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tideline.testing.mutants.fault import Fault
 from tideline.testing.mutants.iceberg_faults import ICEBERG_FAULTS
 from tideline.testing.mutants.ingest_faults import INGEST_FAULTS
+from tideline.testing.mutants.metadata_faults import METADATA_FAULTS
 from tideline.testing.mutants.nature_faults import NATURE_FAULTS
 from tideline.testing.mutants.operator_faults import OPERATOR_FAULTS
 from tideline.testing.mutants.schema_faults import SCHEMA_FAULTS
@@ -18,6 +19,7 @@ FAULTS: tuple[Fault, ...] = (
     *SCHEMA_FAULTS,
     *INGEST_FAULTS,
     *SERVICE_FAULTS,
+    *METADATA_FAULTS,
     *NATURE_FAULTS,
     *ICEBERG_FAULTS,
     *OPERATOR_FAULTS,

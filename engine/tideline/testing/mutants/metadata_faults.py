@@ -1,0 +1,85 @@
+"""Faults in the metadata table: what it lists, in which order it is written, when it goes."""
+
+from __future__ import annotations
+
+from tideline.testing.mutants.fault import Fault
+
+_ROOM = "engine/tideline/hudi/metadata"
+_KEEP, _WRITER = f"{_ROOM}/keep.py", f"{_ROOM}/metadata_writer.py"
+_KEEPING = ("engine/tests/hudi/metadata/test_keeping_files.py",)
+_FILES = ("engine/tests/hudi/metadata/test_files_partition.py",)
+
+METADATA_FAULTS = (
+    Fault(
+        "stale statistics stay in the list of the metadata table",
+        _KEEP,
+        "    if others:\n",
+        "    if False:\n",
+        _KEEPING,
+    ),
+    Fault(
+        "files of dropped partitions go before the list says so",
+        _KEEP,
+        "        table.update_properties(only_files | kept_index(table), guard)\n",
+        "",
+        _KEEPING,
+    ),
+    Fault(
+        "an instant that is rolled back stays in the metadata table",
+        _WRITER,
+        "            timelines.remove(found)\n        self._delete_files_of(time)\n",
+        "            pass\n        self._delete_files_of(time)\n",
+        _KEEPING,
+    ),
+    Fault(
+        "an instant is taken out of what a compaction has taken in",
+        _WRITER,
+        "                return False\n            timelines.remove(found)\n",
+        "                pass\n            timelines.remove(found)\n",
+        _KEEPING,
+    ),
+    Fault(
+        "a commit to the metadata table is published without the lock",
+        _WRITER,
+        "        self._guard()\n        self._metadata.timelines.complete(inflight, body, at=at)\n",
+        "        self._metadata.timelines.complete(inflight, body, at=at)\n",
+        _KEEPING,
+    ),
+    Fault(
+        "what a sleeper left in the metadata table stays",
+        _WRITER,
+        "            if one.time not in known:\n",
+        "            if False:\n",
+        _KEEPING,
+    ),
+    Fault(
+        "the slice that a reader may be at is deleted",
+        _WRITER,
+        "            self._delete(file.path for piece in older for file in piece.files)\n",
+        "            self._delete(f.path for piece in (newest, *older) for f in piece.files)\n",
+        _KEEPING,
+    ),
+    Fault(
+        "a broken metadata table stays in use",
+        _KEEP,
+        "            if wish is not MetadataWish.ON:\n"
+        "                return MetadataOutcome(is_disabled=disable_metadata_table(table, "
+        "guard))\n",
+        "            return MetadataOutcome()\n",
+        _KEEPING,
+    ),
+    Fault(
+        "a deleted file is listed",
+        "engine/tideline/hudi/table/files_partition.py",
+        "        del known[name]\n",
+        "        pass\n",
+        _FILES,
+    ),
+    Fault(
+        "a metadata table that is switched off is read",
+        "engine/tideline/hudi/table/hoodie_table.py",
+        "        if FILES not in self.reload_config().metadata_partitions:\n",
+        "        if False:\n",
+        _KEEPING,
+    ),
+)
