@@ -398,3 +398,13 @@ def test_an_open_table_notices_that_it_was_switched_off(small: SmallTable) -> No
         small.store().put(path, body)
     timeline = table.timeline()
     assert table.read_view(timeline) == table.view_of(table.list_files(), timeline)
+
+
+def test_an_open_table_reads_one_that_was_made_anew(small: SmallTable) -> None:
+    """Its first files have the names of those before."""
+    table = opened(small)
+    table.read_view(table.timeline())
+    small.write("upsert", batch([1], 2), options=OFF)
+    bootstrap_metadata_table(opened(small), opened(small).timeline())
+    timeline = table.timeline()
+    assert table.read_view(timeline) == table.view_of(table.list_files(), timeline)

@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 class MetadataTable:
     """The metadata table of one table, as it is on disk. Reads are always current.
 
-    What was read of a file is kept as long as the file is part of the newest slice.
+    Nothing is kept of what was read: one that is made anew has files of the same names.
     """
 
     def __init__(self, data_store: ObjectStore, clock: Clock) -> None:
@@ -54,7 +54,6 @@ class MetadataTable:
         self.config = load_any_table_config(self.store)
         self.layout = self.config.layout
         self.timelines = TimelineStore(self.store, self.layout.timeline, clock)
-        self._records: dict[str, tuple[FilesRecord, ...]] = {}
 
     def timeline(self) -> ActiveTimeline:
         """Its active timeline as it is now."""
@@ -93,15 +92,10 @@ class MetadataTable:
 
     def files_of(self, piece: FileSlice) -> FilesPartition:
         """What one slice says. Raises as `files`."""
-        parts = [file for file in (piece.base_file, *piece.log_files) if file is not None]
-        records = {file.path: self._read(file) for file in parts}
-        self._records = records
-        return FilesPartition.of(record for read in records.values() for record in read)
+        parts = (file for file in (piece.base_file, *piece.log_files) if file is not None)
+        return FilesPartition.of(record for file in parts for record in self._read(file))
 
     def _read(self, file: BaseFile | LogFile) -> tuple[FilesRecord, ...]:
-        known = self._records.get(file.path)
-        if known is not None:
-            return known
         body = self.store.get(file.path)
         if isinstance(file, BaseFile):
             return decode_files_hfile(body, path=file.path)
