@@ -31,6 +31,7 @@ def table_version(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def _never(table: HoodieTable, guard: Guard = unguarded) -> bool:
-    if table.config.metadata_partitions:
+    is_wanted = table.config.properties.get("hoodie.metadata.enable") != "false"
+    if is_wanted and table.config.metadata_partitions:
         raise AssertionError("the metadata table was given up")
     return disable_metadata_table(table, guard)

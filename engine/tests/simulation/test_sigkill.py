@@ -55,7 +55,8 @@ POINTS = {
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table with a metadata table, which every commit of ours has to switch off."""
     folder = tmp_path_factory.mktemp("prepared") / "table"
-    table = SmallTable.create(StoreLocation.of(str(folder)))
+    off = {"hoodie.metadata.enable": "false"}
+    table = SmallTable.create(StoreLocation.of(str(folder)), properties=off)
     table.write("insert", batch(range(8), 1))
     hoodie = open_fresh(table.location)
     hoodie.update_properties({"hoodie.table.metadata.partitions": "files"})
