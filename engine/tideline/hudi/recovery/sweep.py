@@ -22,6 +22,7 @@ from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.hudi.metadata.keep import sweep_metadata_table
 from tideline.hudi.recovery.execute import FailedWrites, undo_marked_files
 from tideline.hudi.recovery.stored_plan import was_committed
+from tideline.hudi.table.files_partition import FILES, METADATA_TABLE_PATH
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import delete_markers, marked_names
 from tideline.hudi.table.properties import BACKUP_PATH, recover_table_properties
@@ -56,7 +57,11 @@ def sweep_leftovers(
 
 def control_folders(table: HoodieTable) -> frozenset[str]:
     """The folders in which writers write things other than data."""
-    return frozenset({".hoodie", table.timelines.layout.directory, HEARTBEAT_DIRECTORY})
+    own = {".hoodie", table.timelines.layout.directory}
+    if table.layout.keeps_metadata_table:
+        below = {f"{METADATA_TABLE_PATH}/{folder}" for folder in (*own, FILES)}
+        return frozenset({*own, HEARTBEAT_DIRECTORY, *below})
+    return frozenset({*own, HEARTBEAT_DIRECTORY})
 
 
 def _sweep(
