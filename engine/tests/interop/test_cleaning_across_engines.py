@@ -30,7 +30,7 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
-from tideline.testing.hudi_peer import HudiPeer, version_options
+from tideline.testing.hudi_peer import HudiPeer, metadata_table, version_options
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import stale_listing
 
@@ -116,11 +116,6 @@ class Shared:
         for name, value in settings.items():
             self.peer.sql(f"SET {name}={value}")
         return self.peer.sql(f"CALL {procedure}")
-
-
-def metadata_table(version: int) -> dict[str, str]:
-    """Tables of version 9 have a metadata table that both engines keep, others none."""
-    return {"hoodie.metadata.enable": str(version == 9).lower()}
 
 
 def _rows(table: pa.Table) -> Rows:

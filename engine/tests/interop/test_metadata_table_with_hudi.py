@@ -15,10 +15,9 @@ import pyarrow as pa
 import pytest
 
 from tideline.hudi.metadata.metadata_writer import COMMITS_PER_COMPACTION
-from tideline.hudi.table.files_partition import FILES
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.metadata_table import MetadataTable
-from tideline.hudi.table.table_config import TableType
+from tideline.hudi.table.table_config import FILES, TableType
 from tideline.hudi.timeline.instant import Action
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options

@@ -24,7 +24,7 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.write.config import WriteConfig
 from tideline.storage.location import StoreLocation
-from tideline.testing.hudi_peer import HudiPeer, version_options
+from tideline.testing.hudi_peer import HudiPeer, metadata_table, version_options
 from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import stale_listing
@@ -36,11 +36,6 @@ SETTINGS = {
     "hoodie.clustering.async.max.commits": "1",
     "hoodie.clustering.inline.max.commits": "1",
 }
-
-
-def metadata_table(version: int) -> dict[str, str]:
-    """Tables of version 9 have a metadata table that both engines keep, others none."""
-    return {"hoodie.metadata.enable": str(version == 9).lower()}
 
 
 @dataclass(frozen=True)

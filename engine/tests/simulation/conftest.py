@@ -10,9 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.hudi.metadata import keep
-from tideline.hudi.metadata.disable import Guard, disable_metadata_table, unguarded
+from tideline.hudi.metadata.disable import disable_metadata_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
+from tideline.storage.lock import Guard, unguarded
 from tideline.testing.small_table import NEW_TABLES
 
 VERSIONS = (TABLE_VERSION, pytest.param(9, marks=pytest.mark.slow))

@@ -25,8 +25,7 @@ from tideline.errors import (
 from tideline.hudi.metadata import keep
 from tideline.hudi.metadata.disable import disable_metadata_table
 from tideline.hudi.table.create import TableDefinition, create_table
-from tideline.hudi.table.files_partition import METADATA_TABLE_PATH
-from tideline.hudi.table.table_config import TableType
+from tideline.hudi.table.table_config import METADATA_TABLE_PATH, TableType
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore

@@ -21,8 +21,7 @@ from tideline.hudi.services.clustering.service import CLUSTERING
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
 from tideline.hudi.services.service import TableService
-from tideline.hudi.table.files_partition import METADATA_TABLE_PATH
-from tideline.hudi.table.table_config import TableType
+from tideline.hudi.table.table_config import METADATA_TABLE_PATH, TableType
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.storage.location import StoreLocation

@@ -11,7 +11,6 @@ Source: Hudi's HoodieMetadataPayload, HoodieMetadataRecord, HoodieTableMetadataU
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,14 +20,13 @@ from tideline.errors import CorruptTableError
 from tideline.formats.avro import admit_records, decode_records, encode_records, schema
 from tideline.formats.bounded import faults_named
 from tideline.formats.hfile import decode_hfile, encode_hfile
-from tideline.formats.log_block import BlockKind, split_avro_content
+from tideline.formats.log_block import BlockKind, split_avro_content, split_delete_content
 
 ALL_PARTITIONS = "__all_partitions__"
 
 _PARTITION_LIST, _FILE_LIST = 1, 2
 _SCHEMA_NAME = "HoodieMetadataRecord"
 _SCHEMA = "schema"
-_DELETES_HEAD = struct.Struct(">ii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +126,8 @@ def _read(
 
 
 def _deleted(content: bytes, path: object) -> Iterator[FilesRecord]:
-    """The keys of a block of deletes: version, length, Avro of a HoodieDeleteRecordList."""
-    with faults_named("a block of deletes is cut short", path=path):
-        _, length = _DELETES_HEAD.unpack_from(content)
-        datum = content[_DELETES_HEAD.size : _DELETES_HEAD.size + length]
+    """The keys of a block of deletes."""
+    datum = split_delete_content(content, path=path)
     schema_json = json.dumps(schema("HoodieDeleteRecordList"), separators=(",", ":"))
     admit_records(schema_json, [datum], path=path)
     for record in decode_records(schema_json, [datum], path=path)[0]["deleteRecordList"]:

@@ -29,6 +29,7 @@ from tideline.read_limits import admit
 MAGIC = b"#HUDI#"
 LOG_FORMAT_VERSION = 1
 AVRO_CONTENT_VERSION = 3
+DELETE_CONTENT_VERSION = 3
 
 ReadRange = Callable[[int, int], bytes]
 """Gives the bytes at (offset, length), fewer where the file ends."""
@@ -177,6 +178,31 @@ def split_avro_content(content: bytes, *, path: object = None) -> list[bytes]:
     if position != len(content):
         raise CorruptTableError("lengths in an Avro log block are wrong", path=path, value=position)
     return datums
+
+
+def encode_delete_content(datum: bytes) -> bytes:
+    """The content of a DELETE block: version, length, and a list of deletes as one Avro datum."""
+    return _INT.pack(DELETE_CONTENT_VERSION) + _INT.pack(len(datum)) + datum
+
+
+def split_delete_content(content: bytes, *, path: object = None) -> bytes:
+    """The datum of a DELETE block's content.
+
+    Raises CorruptTableError for content that cannot be read and UnsupportedTableError for that of
+    table versions before 6, both naming `path`.
+    """
+    head = 2 * _INT.size
+    if len(content) < head:
+        raise CorruptTableError("delete block is cut short", path=path)
+    (version,), (length,) = _INT.unpack_from(content), _INT.unpack_from(content, _INT.size)
+    if version != DELETE_CONTENT_VERSION:
+        raise UnsupportedTableError(
+            "delete blocks of this version are not read", path=path, value=version
+        )
+    datum = content[head:]
+    if len(datum) != length:
+        raise CorruptTableError("length in a delete block is wrong", path=path, value=length)
+    return datum
 
 
 class _Source:

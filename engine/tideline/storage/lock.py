@@ -6,6 +6,7 @@ Hudi's storage lock, a lease that has to be renewed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -17,6 +18,15 @@ from tideline.storage.object_store import ObjectStore
 from tideline.storage.storage_lock import StorageLock
 
 LOCAL_LOCK_PATH = ".hoodie/.locks/table.lock"
+
+
+Guard = Callable[[], None]
+"""Raises ConflictError when the lock was lost, or its holder taken for dead: who wakes up after
+that must not touch what others believe by then."""
+
+
+def unguarded() -> None:
+    """For who cannot lose the lock, or writes what others would write as well."""
 
 
 class Lease(Protocol):

@@ -29,6 +29,11 @@ def version_options(version: int) -> dict[str, str]:
     return {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "false"}
 
 
+def metadata_table(version: int) -> dict[str, str]:
+    """Tables of version 9 have a metadata table that both engines keep, others none."""
+    return {"hoodie.metadata.enable": str(version == 9).lower()}
+
+
 @dataclass(frozen=True, slots=True)
 class PeerInstant:
     """One instant of a timeline as Hudi loads it."""

@@ -23,10 +23,9 @@ from tideline.errors import (
     StorageUnavailableError,
     UnknownOutcomeError,
 )
-from tideline.hudi.table.files_partition import METADATA_TABLE_PATH
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import PROPERTIES_PATH
-from tideline.hudi.table.table_config import TableType
+from tideline.hudi.table.table_config import METADATA_TABLE_PATH, TableType
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore

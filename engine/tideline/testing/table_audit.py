@@ -17,11 +17,11 @@ from tideline.formats.log_block import HeaderKey, read_frames
 from tideline.hudi.services.archival.config import HistoryConfig
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
-from tideline.hudi.table.files_partition import FILES, METADATA_TABLE_PATH
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.metadata_table import MetadataTable
 from tideline.hudi.table.partition_metadata import PARTITION_METADATA
 from tideline.hudi.table.properties import load_table_config
+from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.archived import ArchivedTimeline
 from tideline.hudi.timeline.carried import REMEMBERED_PATH

@@ -20,9 +20,10 @@ from tideline.formats.files_record import (
 )
 from tideline.formats.log_block import BlockKind
 from tideline.hudi.metadata.files_change import records_of_clean, records_of_commit
-from tideline.hudi.table.files_partition import FILES, FilesPartition
+from tideline.hudi.table.files_partition import FilesPartition
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.metadata_table import MetadataTable
+from tideline.hudi.table.table_config import FILES
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.storage.location import StoreLocation
 from tideline.testing.fixtures import fixture_table, require_fixtures, tables_of_versions

@@ -18,10 +18,14 @@ from tideline.hudi.metadata.metadata_writer import COMMITS_PER_COMPACTION, Metad
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.metadata_archival import archive_metadata_table
-from tideline.hudi.table.files_partition import FILES, METADATA_TABLE_PATH
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.metadata_table import MetadataTable
-from tideline.hudi.table.table_config import METADATA_PARTITIONS, TableType
+from tideline.hudi.table.table_config import (
+    FILES,
+    METADATA_PARTITIONS,
+    METADATA_TABLE_PATH,
+    TableType,
+)
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action, State
 from tideline.hudi.timeline.instant_time import InstantTime

@@ -9,7 +9,7 @@ from typing import Any
 from tideline.hudi.adoption.table_state import TableState
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.table_nature import TableNature
-from tideline.hudi.table.files_partition import FILES
+from tideline.hudi.table.table_config import FILES
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.known_zone import ZoneBasis
 from tideline.wording import counted
@@ -79,7 +79,7 @@ def _metadata_table(nature: TableNature, state: TableState) -> Iterator[Conseque
     partitions = nature.config.metadata_partitions
     if not partitions and not state.has_metadata_table:
         return
-    if FILES in partitions and nature.config.layout.keeps_metadata_table:
+    if nature.config.keeps_metadata_table:
         others = ", ".join(name for name in partitions if name != FILES)
         if others:
             yield Consequence(

@@ -14,8 +14,9 @@ from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.table.file_group import join_path
 from tideline.hudi.table.file_system_view import parse_data_file
-from tideline.hudi.table.files_partition import FILES, METADATA_TABLE_PATH, FilesPartition
+from tideline.hudi.table.files_partition import FilesPartition
 from tideline.hudi.table.metadata_table import MetadataTable
+from tideline.hudi.table.table_config import METADATA_TABLE_PATH
 from tideline.hudi.timeline.instant import Action
 
 NAME = "metadata table"
@@ -25,12 +26,12 @@ _REBUILD = Repair(RepairKind.REBUILD_METADATA_TABLE)
 def check_metadata_table(seen: Inspection) -> Iterator[Finding]:
     """Findings about the partition `files`, where it is listed."""
     table = seen.table
-    if not (table.layout.keeps_metadata_table and FILES in table.config.metadata_partitions):
+    if not table.config.keeps_metadata_table:
         return
     try:
         files = MetadataTable(table.store, table.clock).files()
     except (CorruptTableError, UnsupportedTableError, ObjectNotFoundError) as broken:
-        if FILES in table.reload_config().metadata_partitions:
+        if table.reload_config().keeps_metadata_table:
             yield error(
                 NAME,
                 f"it is in use, and cannot be read: {broken}",

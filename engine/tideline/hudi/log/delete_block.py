@@ -14,7 +14,6 @@ Source: Hudi's HoodieDeleteBlock, DeleteRecord, HoodieAvroWrapperUtils.
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -27,13 +26,16 @@ from pyarrow import types
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
 from tideline.formats.avro import decode_records, encode_records, physical_schema, schema
 from tideline.formats.bounded import faults_named
-from tideline.formats.log_block import BlockKind, HeaderKey, encode_block
+from tideline.formats.log_block import (
+    BlockKind,
+    HeaderKey,
+    encode_block,
+    encode_delete_content,
+    split_delete_content,
+)
 from tideline.hudi.log.data_block import decimals_of_bytes
 from tideline.hudi.timeline.instant_time import InstantTime
 
-DELETE_CONTENT_VERSION = 3
-
-_HEAD = struct.Struct(">ii")
 _DECIMAL = pa.decimal128(30, 15)
 _ARRAY = "ArrayWrapper"
 
@@ -95,16 +97,7 @@ def decode_delete_block(content: bytes, *, path: object = None) -> tuple[DeleteR
     Raises CorruptTableError for content that cannot be read and UnsupportedTableError for that of
     table versions before 6, both naming `path`.
     """
-    if len(content) < _HEAD.size:
-        raise CorruptTableError("delete block is cut short", path=path)
-    version, length = _HEAD.unpack_from(content)
-    if version != DELETE_CONTENT_VERSION:
-        raise UnsupportedTableError(
-            "delete blocks of this version are not read", path=path, value=version
-        )
-    datum = content[_HEAD.size :]
-    if len(datum) != length:
-        raise CorruptTableError("length in a delete block is wrong", path=path, value=length)
+    datum = split_delete_content(content, path=path)
     records = decode_records(_read_schema(), [datum], path=path)[0]["deleteRecordList"]
     with faults_named("delete block cannot be read", path=path):
         rows = pa.array(records, _read_type())
@@ -175,7 +168,7 @@ def _content(keys: pa.Array, partition: str, ordering: Sequence[pa.Array]) -> by
             branches |= {f"branch_{place}": number, f"value_{place}": value_schema}
         branches["end"] = 0
         columns = [values.to_pylist() for _, _, values in wrapped]
-    return _head(_encode(keys.to_pylist(), partition, branches, columns))
+    return encode_delete_content(_encode(keys.to_pylist(), partition, branches, columns))
 
 
 def _encode(
@@ -206,10 +199,6 @@ def _list_schema(ordering: Mapping[str, Any]) -> str:
     record["fields"][2]["type"] = ordering
     record["fields"][2].pop("default", None)
     return json.dumps(whole)
-
-
-def _head(datum: bytes) -> bytes:
-    return _HEAD.pack(DELETE_CONTENT_VERSION, len(datum)) + datum
 
 
 @dataclass(frozen=True, slots=True)

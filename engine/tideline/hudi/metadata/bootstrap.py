@@ -15,21 +15,23 @@ Source: Hudi's HoodieBackedTableMetadataWriter.initializeFromFilesystem.
 from __future__ import annotations
 
 from tideline.formats.files_record import FileState
-from tideline.hudi.metadata.disable import Guard, disable_metadata_table, unguarded
+from tideline.hudi.metadata.disable import disable_metadata_table
 from tideline.hudi.metadata.metadata_writer import MetadataWriter
 from tideline.hudi.table.file_system_view import parse_data_file
-from tideline.hudi.table.files_partition import FILES, METADATA_TABLE_PATH, FilesPartition
+from tideline.hudi.table.files_partition import FilesPartition
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import PROPERTIES_PATH, format_properties, table_checksum
 from tideline.hudi.table.table_config import (
     BASE_FILE_FORMAT,
     CHECKSUM,
     DROP_PARTITION_COLUMNS,
+    FILES,
     KEY_GENERATOR_TYPE,
     MERGE_MODE,
     MERGE_STRATEGY_ID,
     METADATA_PARTITIONS,
     METADATA_PARTITIONS_INFLIGHT,
+    METADATA_TABLE_PATH,
     NAME,
     PAYLOAD_CLASS,
     POPULATE_META_FIELDS,
@@ -38,6 +40,7 @@ from tideline.hudi.table.table_config import (
     TableType,
 )
 from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.storage.lock import Guard, unguarded
 from tideline.storage.store_below import StoreBelow
 
 _PROPERTIES = {

@@ -21,29 +21,19 @@ list the files of the instant for good. Hudi rolls the metadata table back inste
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tideline.hudi.metadata.record_index import has_global_record_index
-from tideline.hudi.table.files_partition import METADATA_TABLE_PATH
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
     INDEX_TYPE,
     METADATA_PARTITIONS,
     METADATA_PARTITIONS_INFLIGHT,
+    METADATA_TABLE_PATH,
 )
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.storage.lock import Guard, unguarded
 
 _METADATA_TABLE = (METADATA_TABLE_PATH,)
 _NOT_GLOBAL = ("", "SIMPLE", "BLOOM")
-
-
-Guard = Callable[[], None]
-"""Raises ConflictError when the table lock, or the heartbeat, was lost: a writer that wakes up
-after that must not touch what others believe by then."""
-
-
-def unguarded() -> None:
-    """For who cannot lose the lock, or writes what others would write as well."""
 
 
 def disable_metadata_table(table: HoodieTable, guard: Guard = unguarded) -> bool:

@@ -29,22 +29,21 @@ from tideline.errors import (
 )
 from tideline.formats.files_record import FilesRecord
 from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
-from tideline.hudi.metadata.disable import (
-    Guard,
-    disable_if_it_knows,
-    disable_metadata_table,
-    kept_index,
-    unguarded,
-)
+from tideline.hudi.metadata.disable import disable_if_it_knows, disable_metadata_table, kept_index
 from tideline.hudi.metadata.files_change import records_of_clean, records_of_commit
 from tideline.hudi.metadata.metadata_writer import MetadataWriter
-from tideline.hudi.table.files_partition import FILES, METADATA_TABLE_PATH
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.table_config import METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT
+from tideline.hudi.table.table_config import (
+    FILES,
+    METADATA_PARTITIONS,
+    METADATA_PARTITIONS_INFLIGHT,
+    METADATA_TABLE_PATH,
+)
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.storage.lock import Guard, unguarded
 
 _log = logging.getLogger(__name__)
 _UNUSABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
@@ -65,7 +64,6 @@ class MetadataWish(Enum):
 class MetadataOutcome:
     """What became of the metadata table at a commit; `dropped` are partitions."""
 
-    is_kept: bool = False
     is_disabled: bool = False
     is_new: bool = False
     dropped: tuple[str, ...] = ()
@@ -82,12 +80,6 @@ def require_possible(table: HoodieTable, wish: MetadataWish) -> None:
             table=table.uri,
             value=table.layout.table_version,
         )
-
-
-def keeps_metadata_table(table: HoodieTable) -> bool:
-    """Whether the table has a metadata table that commits go into. Reads the properties again."""
-    listed = table.reload_config().metadata_partitions
-    return table.layout.keeps_metadata_table and FILES in listed
 
 
 def record_commit(
@@ -145,7 +137,7 @@ def undo_in_metadata_table(table: HoodieTable, time: InstantTime) -> None:
 
 def sweep_metadata_table(table: HoodieTable, timeline: ActiveTimeline) -> None:
     """Take out what writers left there that were rolled back in their sleep. Under the lock."""
-    if not (table.layout.keeps_metadata_table and FILES in table.config.metadata_partitions):
+    if not table.config.keeps_metadata_table:
         return
     try:
         MetadataWriter(table).sweep(timeline)
@@ -161,31 +153,28 @@ def _record(
     wish: MetadataWish,
     guard: Guard,
 ) -> MetadataOutcome:
-    listed = table.reload_config().metadata_partitions
-    is_off = wish is MetadataWish.OFF or not table.layout.keeps_metadata_table
-    is_new = FILES not in listed and wish is MetadataWish.ON
-    if is_off or (FILES not in listed and not is_new):
+    # What is switched off anyway reads the properties by itself.
+    may_be_kept = wish is not MetadataWish.OFF and table.layout.keeps_metadata_table
+    is_kept = may_be_kept and table.reload_config().keeps_metadata_table
+    if not may_be_kept or (not is_kept and wish is not MetadataWish.ON):
         return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
-    if not is_new:
+    if is_kept:
         try:
             dropped = _drop_others(table, guard)
             MetadataWriter(table, guard).commit(completed, records, timeline)
-            return MetadataOutcome(is_kept=True, dropped=dropped)
+            return MetadataOutcome(dropped=dropped)
         except _UNUSABLE as error:
             _log.warning("the metadata table cannot be gone on with: %s", error)
             if wish is not MetadataWish.ON:
                 return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
     bootstrap_metadata_table(table, timeline, guard)
     MetadataWriter(table, guard).commit(completed, records, timeline)
-    return MetadataOutcome(is_kept=True, is_new=True)
+    return MetadataOutcome(is_new=True)
 
 
 def _drop_others(table: HoodieTable, guard: Guard) -> tuple[str, ...]:
     """Take everything but `files` out of the metadata table; the names of what was there."""
-    properties = table.config.properties
-    named = [properties.get(key, "") for key in (METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT)]
-    names = {name.strip() for text in named for name in text.split(",")}
-    others = tuple(sorted(names - {FILES, ""}))
+    others = tuple(sorted({*table.config.metadata_partitions_in_work} - {FILES}))
     if others:
         only_files = {METADATA_PARTITIONS: FILES, METADATA_PARTITIONS_INFLIGHT: ""}
         table.update_properties(only_files | kept_index(table), guard)

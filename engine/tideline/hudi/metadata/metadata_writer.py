@@ -27,22 +27,22 @@ Source: Hudi's HoodieBackedTableMetadataWriter.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
 from tideline.formats.files_record import FilesRecord, encode_files_hfile, files_schema_json
-from tideline.formats.log_block import BlockKind, HeaderKey, encode_block
-from tideline.hudi.metadata.disable import Guard, unguarded
+from tideline.formats.log_block import BlockKind, HeaderKey, encode_block, encode_delete_content
 from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
-from tideline.hudi.table.files_partition import FILES, FILES_GROUP
+from tideline.hudi.table.files_partition import FILES_GROUP
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import delete_markers
 from tideline.hudi.table.metadata_table import MetadataTable
 from tideline.hudi.table.partition_metadata import write_partition_metadata
+from tideline.hudi.table.pending_plan import operation_record
+from tideline.hudi.table.table_config import FILES
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import (
     NO_PREVIOUS_COMMIT,
@@ -53,6 +53,7 @@ from tideline.hudi.timeline.commit_metadata import (
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.delete_scope import DeleteScope
+from tideline.storage.lock import Guard, unguarded
 
 FIRST_INSTANT = InstantTime("0" * 17)
 """The commit that a metadata table begins with."""
@@ -61,7 +62,7 @@ COMMITS_PER_COMPACTION = 10
 _COMPACTION_PLAN_VERSION = 2
 _HFILE = "hfile"
 _WRITE_TOKEN = "0-0-0"
-_NO_DELETES = struct.pack(">ii", 3, 1) + b"\0"
+_NO_DELETES = encode_delete_content(b"\0")
 """What a block of deletes without records holds."""
 
 
@@ -91,7 +92,7 @@ class MetadataWriter:
         time, at = completed.time, completed.completion_time
         if at is None:
             raise ValueError("a metadata table is kept where instants have completion times")
-        block = log_block(time, records)
+        block = _log_block(time, records)
         timeline = self._metadata.timeline()
         if self._holds(time, block, timeline):
             return
@@ -104,19 +105,19 @@ class MetadataWriter:
                 )
             timeline = self._metadata.timeline()
         newest, *older = self._metadata.slices(timeline)
+        base_instant = newest.base_instant
         if self._is_compaction_due(timeline, data_timeline):
             self._compact(newest, timeline, at)
             # Who reads the slice that was the newest until now goes on with it.
             self._guard()
             self._delete(file.path for piece in older for file in piece.files)
-            at = self._after(at)
-            newest = self._metadata.slices(self._metadata.timeline())[0]
+            base_instant, at = at, self._after(at)
         timelines = self._metadata.timelines
         requested = timelines.create_requested(time, Action.DELTACOMMIT)
         inflight = timelines.to_inflight(requested)
         log = self._put_log(time, block)
-        stat = log_stat(log, newest.base_instant, len(records))
-        self._complete(inflight, commit_of((stat,)), at)
+        stat = _log_stat(log, base_instant, len(records))
+        self._complete(inflight, _commit_of((stat,)), at)
 
     def first_commit(self, records: Sequence[FilesRecord]) -> None:
         """Make `files` of all these records, where there is nothing yet: an empty log, as Hudi
@@ -129,7 +130,7 @@ class MetadataWriter:
         empty = {HeaderKey.INSTANT_TIME: str(FIRST_INSTANT)}
         self._put_log(FIRST_INSTANT, encode_block(BlockKind.DELETE, empty, _NO_DELETES))
         stat = self._put_base_file(FIRST_INSTANT, records)
-        metadata = commit_of((stat,), operation_type="BULK_INSERT")
+        metadata = _commit_of((stat,), operation_type="BULK_INSERT")
         self._complete(inflight, metadata, self._table.zone.instant_at(now_ms))
 
     def undo(self, time: InstantTime, timeline: ActiveTimeline | None = None) -> bool:
@@ -141,15 +142,12 @@ class MetadataWriter:
         found = timeline.of(Action.DELTACOMMIT).find(time)
         if found is None:
             return timeline.find(time) is None
-        timelines = self._metadata.timelines
         if found.completed_at is not None:
             compaction = timeline.of(Action.COMMIT).completed().last()
             if compaction is not None and found.completed_at <= compaction.time:
                 return False
-            timelines.remove(found)
-        self._delete_files_of(time)
-        timelines.remove(found.in_state(State.INFLIGHT))
-        timelines.remove(found.in_state(State.REQUESTED))
+            self._metadata.timelines.remove(found)
+        self._delete_pending(found)
         delete_markers(self._metadata.store, time)
         return True
 
@@ -186,15 +184,13 @@ class MetadataWriter:
         """Compact a slice at a time that is reserved in the table, after all commits here."""
         timelines = self._metadata.timelines
         for died in timeline.of(Action.COMPACTION).pending():
-            self._delete_files_of(died.time)
-            timelines.remove(died.in_state(State.INFLIGHT))
-            timelines.remove(died.in_state(State.REQUESTED))
+            self._delete_pending(died)
         records = tuple(self._metadata.files_of(piece).records())
         plan = encode_container("HoodieCompactionPlan", _plan(piece))
         requested = timelines.create_requested(time, Action.COMPACTION, plan)
         inflight = timelines.to_inflight(requested)
         stat = self._put_base_file(time, records, piece)
-        metadata = commit_of((stat,), operation_type="COMPACT", compacted=True)
+        metadata = _commit_of((stat,), operation_type="COMPACT", compacted=True)
         self._complete(inflight, metadata, self._after(time))
 
     def _put_base_file(
@@ -231,6 +227,12 @@ class MetadataWriter:
         """The next time after this one, whatever the clock says."""
         return self._table.zone.next_time(0, time)
 
+    def _delete_pending(self, instant: Instant) -> None:
+        """Delete what an instant wrote, then its pending objects."""
+        self._delete_files_of(instant.time)
+        for state in (State.INFLIGHT, State.REQUESTED):
+            self._metadata.timelines.remove(instant.in_state(state))
+
     def _delete_files_of(self, time: InstantTime) -> None:
         """Delete the files of an instant, in all partitions of the metadata table."""
         store = self._metadata.store
@@ -247,13 +249,13 @@ class MetadataWriter:
         DeleteScope(self._metadata.store, "a commit to the metadata table").remove_many(paths)
 
 
-def log_block(time: InstantTime, records: Iterable[FilesRecord]) -> bytes:
+def _log_block(time: InstantTime, records: Iterable[FilesRecord]) -> bytes:
     """A log's block with these records."""
     headers = {HeaderKey.INSTANT_TIME: str(time), HeaderKey.SCHEMA: files_schema_json()}
     return encode_block(BlockKind.HFILE_DATA, headers, encode_files_hfile(records))
 
 
-def log_stat(log: LogFile, base_instant: InstantTime, records: int) -> WriteStat:
+def _log_stat(log: LogFile, base_instant: InstantTime, records: int) -> WriteStat:
     """What a commit says of a log it wrote."""
     return WriteStat(
         file_id=log.file_id,
@@ -270,7 +272,7 @@ def log_stat(log: LogFile, base_instant: InstantTime, records: int) -> WriteStat
     )
 
 
-def commit_of(
+def _commit_of(
     stats: Iterable[WriteStat], *, operation_type: str = "UPSERT_PREPPED", compacted: bool = False
 ) -> CommitMetadata:
     """The metadata of a commit to the metadata table."""
@@ -285,16 +287,8 @@ def _log(time: InstantTime, size_bytes: int = 0) -> LogFile:
 
 
 def _plan(piece: FileSlice) -> dict[str, object]:
-    operation: dict[str, object] = {
-        "baseInstantTime": str(piece.base_instant),
-        "deltaFilePaths": [log.name for log in piece.log_files],
-        "dataFilePath": piece.base_file.name if piece.base_file else None,
-        "fileId": piece.file_id,
-        "partitionPath": piece.partition,
-        "metrics": {},
-    }
     return {
-        "operations": [operation],
+        "operations": [operation_record(piece, {})],
         "extraMetadata": {},
         "version": _COMPACTION_PLAN_VERSION,
         "preserveHoodieMetadata": False,

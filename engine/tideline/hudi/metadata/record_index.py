@@ -15,7 +15,6 @@ from typing import Any
 from tideline.errors import ObjectNotFoundError
 from tideline.formats.bounded import parse_json
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.table_config import METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT
 
 RECORD_INDEX_PARTITION = "record_index"
 INDEX_DEFINITIONS_PATH = ".hoodie/.index_defs/index.json"
@@ -27,9 +26,7 @@ def has_global_record_index(table: HoodieTable) -> bool:
 
     Also one that is being built. Raises CorruptTableError when its definition cannot be read.
     """
-    properties = table.config.properties
-    named = (properties.get(key, "") for key in (METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT))
-    partitions = {name.strip() for text in named for name in text.split(",")}
+    partitions = table.config.metadata_partitions_in_work
     return RECORD_INDEX_PARTITION in partitions and not _is_partitioned(table)
 
 

@@ -22,10 +22,10 @@ from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.hudi.metadata.keep import sweep_metadata_table
 from tideline.hudi.recovery.execute import FailedWrites, undo_marked_files
 from tideline.hudi.recovery.stored_plan import was_committed
-from tideline.hudi.table.files_partition import FILES, METADATA_TABLE_PATH
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import delete_markers, marked_names
 from tideline.hudi.table.properties import BACKUP_PATH, recover_table_properties
+from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.storage.heartbeat import (

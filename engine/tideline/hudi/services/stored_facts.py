@@ -13,14 +13,12 @@ from tideline.hudi.services.past_cleans import read_last_clean
 from tideline.hudi.services.table_history import clusterings, log_compactions
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import marked_names
-from tideline.hudi.table.table_config import TableType
+from tideline.hudi.table.table_config import METADATA_TABLE_PATH, TableType
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.hudi.timeline.known_zone import KnownZone
 from tideline.storage.heartbeat import list_heartbeats
-
-_METADATA_TABLE = ".hoodie/metadata"
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ def _undone(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[InstantTi
 def _metadata_compaction(table: HoodieTable) -> InstantTime | None:
     """The latest completed compaction of the metadata table, a table of its own with one layout."""
     layout = table.timelines.layout
-    directory = f"{_METADATA_TABLE}/{layout.directory}"
+    directory = f"{METADATA_TABLE_PATH}/{layout.directory}"
     names = (info.path.rpartition("/")[2] for info in table.store.list_directory(directory).objects)
     parsed = (layout.parse(name) for name in names)
     compactions = [

@@ -16,12 +16,10 @@ from dataclasses import dataclass, field
 
 from tideline.formats.files_record import ALL_PARTITIONS, FilesRecord, FileState
 from tideline.hudi.table.file_group import FileGroupId
+from tideline.hudi.table.table_config import FILES
 
-METADATA_TABLE_PATH = ".hoodie/metadata"
-FILES = "files"
-"""The partition's name."""
 FILES_GROUP = FileGroupId(FILES, "files-0000-0")
-"""Its one file group."""
+"""The one file group of the partition."""
 
 _WITHOUT_PARTITIONS = "."
 

@@ -16,7 +16,6 @@ from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError, ConflictError, ObjectNotFoundError
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, Listing, parse_data_file
-from tideline.hudi.table.files_partition import FILES
 from tideline.hudi.table.folder_listing import FolderListing
 from tideline.hudi.table.internal_schema import LATEST_SCHEMA_KEY
 from tideline.hudi.table.metadata_table import MetadataListing
@@ -43,7 +42,7 @@ from tideline.hudi.timeline.zone import UTC_ZONE, TimelineZone
 from tideline.lock_timing import LockTiming
 from tideline.storage.delete_scope import DeleteScope, no_objection
 from tideline.storage.location import StoreLocation
-from tideline.storage.lock import TableLock, open_table_lock
+from tideline.storage.lock import Guard, TableLock, open_table_lock, unguarded
 from tideline.storage.nested_tables import HUDI, root_around
 from tideline.storage.object_store import ObjectInfo, ObjectStore
 
@@ -168,7 +167,7 @@ class HoodieTable:
         return self.config
 
     def update_properties(
-        self, changes: Mapping[str, str | None], guard: Callable[[], None] = lambda: None
+        self, changes: Mapping[str, str | None], guard: Guard = unguarded
     ) -> TableConfig:
         """Change the table's properties (None removes one). Call under the table lock, of which
         `guard` raises that it was lost."""
@@ -464,9 +463,9 @@ class HoodieTable:
 
         The properties are read again: who switches it off does so before a commit that it lacks.
         """
-        if not (self.layout.keeps_metadata_table and FILES in self.config.metadata_partitions):
+        if not self.config.keeps_metadata_table:
             return None
-        if FILES not in self.reload_config().metadata_partitions:
+        if not self.reload_config().keeps_metadata_table:
             return None
         return self._metadata_listing.read(partitions)
 

@@ -23,13 +23,9 @@ from tideline.formats.files_record import FilesRecord, decode_files_block, decod
 from tideline.formats.log_block import BlockKind, HeaderKey, read_frames
 from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView
-from tideline.hudi.table.files_partition import (
-    FILES,
-    FILES_GROUP,
-    METADATA_TABLE_PATH,
-    FilesPartition,
-)
+from tideline.hudi.table.files_partition import FILES_GROUP, FilesPartition
 from tideline.hudi.table.properties import load_any_table_config
+from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
 from tideline.hudi.timeline.active import ActiveTimeline, TimelineStore
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime

@@ -12,7 +12,7 @@ from typing import Any
 
 from tideline.formats.avro import decode_container
 from tideline.formats.bounded import parser
-from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile
+from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 
@@ -34,6 +34,20 @@ def planned_groups(body: bytes, action: Action, *, path: str) -> tuple[FileGroup
         for group in clustering.get("inputGroups") or ()
         for piece in group.get("slices") or ()
     )
+
+
+def operation_record(piece: FileSlice, metrics: Mapping[str, float]) -> dict[str, Any]:
+    """A slice as an operation of a HoodieCompactionPlan: bare file names."""
+    base = piece.base_file
+    return {
+        "baseInstantTime": str(piece.base_instant),
+        "deltaFilePaths": [log.name for log in piece.log_files],
+        "dataFilePath": base.name if base else None,
+        "fileId": piece.file_id,
+        "partitionPath": piece.partition,
+        "metrics": dict(metrics),
+        "bootstrapFilePath": None,
+    }
 
 
 def _group(item: Mapping[str, Any]) -> FileGroupId:

@@ -20,7 +20,7 @@ Updates need the table lock; readers need nothing.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -46,6 +46,7 @@ from tideline.hudi.table.table_config import (
     TableType,
 )
 from tideline.storage.delete_scope import DeleteScope
+from tideline.storage.lock import Guard, unguarded
 from tideline.storage.object_store import AlreadyExists, ObjectStore
 
 __all__ = [
@@ -106,7 +107,7 @@ def update_table_properties(
     changes: Mapping[str, str | None],
     *,
     clock: Clock = _SYSTEM_CLOCK,
-    guard: Callable[[], None] = lambda: None,
+    guard: Guard = unguarded,
 ) -> TableConfig:
     """Set properties, or remove those changed to None; see the module text for the steps.
 

@@ -54,6 +54,9 @@ BOOTSTRAP_BASE_PATH = "hoodie.bootstrap.base.path"
 CDC_ENABLED = "hoodie.table.cdc.enabled"
 METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
+METADATA_TABLE_PATH = ".hoodie/metadata"
+FILES = "files"
+"""The partition of a metadata table that lists files."""
 TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
 CREATE_SCHEMA = "hoodie.table.create.schema"
 TABLE_FORMAT = "hoodie.table.format"
@@ -305,6 +308,16 @@ class TableConfig:
     def metadata_partitions(self) -> tuple[str, ...]:
         """The partitions of the metadata table in use; empty when it is switched off."""
         return self._list(METADATA_PARTITIONS)
+
+    @property
+    def metadata_partitions_in_work(self) -> tuple[str, ...]:
+        """The same, and those that are being built: what writers have to keep or to drop."""
+        return tuple({*self.metadata_partitions, *self._list(METADATA_PARTITIONS_INFLIGHT)})
+
+    @property
+    def keeps_metadata_table(self) -> bool:
+        """Whether the metadata table lists files, in a version in which that is kept and read."""
+        return self.layout.keeps_metadata_table and FILES in self.metadata_partitions
 
     @property
     def timeline_timezone(self) -> str:

@@ -28,7 +28,7 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.completion import Fate, InstantCompletion, require_alive, require_lease
 from tideline.hudi.write.outcome import Unknown
 from tideline.storage.heartbeat import Heartbeat, delete_heartbeat
-from tideline.storage.lock import Lease
+from tideline.storage.lock import Guard, Lease
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ class PendingInstant:
         """Raise ConflictError when others may take this process for dead."""
         require_alive(self._heartbeat, self._table, self.time)
 
-    def guard(self, lease: Lease) -> Callable[[], None]:
+    def guard(self, lease: Lease) -> Guard:
         """Raises ConflictError when others may have taken the lock, or this process for dead."""
 
         def require_both() -> None:

@@ -27,15 +27,15 @@ METADATA_FAULTS = (
     Fault(
         "an instant that is rolled back stays in the metadata table",
         _WRITER,
-        "            timelines.remove(found)\n        self._delete_files_of(time)\n",
-        "            pass\n        self._delete_files_of(time)\n",
+        "            self._metadata.timelines.remove(found)\n        self._delete_pending(found)\n",
+        "            pass\n        self._delete_pending(found)\n",
         _KEEPING,
     ),
     Fault(
         "an instant is taken out of what a compaction has taken in",
         _WRITER,
-        "                return False\n            timelines.remove(found)\n",
-        "                pass\n            timelines.remove(found)\n",
+        "                return False\n            self._metadata.timelines.remove(found)\n",
+        "                pass\n            self._metadata.timelines.remove(found)\n",
         _KEEPING,
     ),
     Fault(
@@ -78,7 +78,7 @@ METADATA_FAULTS = (
     Fault(
         "a metadata table that is switched off is read",
         "engine/tideline/hudi/table/hoodie_table.py",
-        "        if FILES not in self.reload_config().metadata_partitions:\n",
+        "        if not self.reload_config().keeps_metadata_table:\n",
         "        if False:\n",
         _KEEPING,
     ),

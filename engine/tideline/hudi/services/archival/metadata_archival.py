@@ -12,15 +12,13 @@ from __future__ import annotations
 from itertools import takewhile
 
 from tideline.errors import CorruptTableError, TableNotFoundError, UnsupportedTableError
-from tideline.hudi.metadata.keep import keeps_metadata_table
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import ArchivalDone, execute_archival
 from tideline.hudi.services.archival.plan import ArchivalPlan
 from tideline.hudi.services.explanation import NotDue
-from tideline.hudi.table.files_partition import METADATA_TABLE_PATH
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import load_any_table_config
-from tideline.hudi.table.table_config import TableConfig
+from tideline.hudi.table.table_config import METADATA_TABLE_PATH, TableConfig
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.storage.store_below import StoreBelow
@@ -40,7 +38,7 @@ def archive_metadata_table(table: HoodieTable, config: ArchivalConfig) -> Archiv
 
     Call under the table lock. Nothing happens where it cannot be read: the next commit sees to it.
     """
-    if not keeps_metadata_table(table):
+    if not table.reload_config().keeps_metadata_table:
         return None
     store = StoreBelow(table.store, METADATA_TABLE_PATH)
     try:

@@ -57,7 +57,7 @@ from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.completion import require_lease
 from tideline.storage.heartbeat import Heartbeat, is_heartbeat_dead
-from tideline.storage.lock import Lease
+from tideline.storage.lock import Guard
 from tideline.wording import counted
 
 BYTES_DELETED = "tideline.clean.bytes.deleted"
@@ -224,7 +224,8 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
             done = CleaningDone(
                 instant.time, plan.policy, earliest, files, emptied, max(elapsed_ms, 0)
             )
-            _complete(table, inflight, plan, done, lease)
+            guard = partial(require_lease, lease, table, inflight.time)
+            _complete(table, inflight, plan, done, now, guard)
     return done
 
 
@@ -295,15 +296,18 @@ def _delete_partitions(
 
 
 def _complete(
-    table: HoodieTable, inflight: Instant, plan: CleaningPlan, done: CleaningDone, lease: Lease
+    table: HoodieTable,
+    inflight: Instant,
+    plan: CleaningPlan,
+    done: CleaningDone,
+    timeline: ActiveTimeline,
+    guard: Guard,
 ) -> None:
     body = encode_container("HoodieCleanMetadata", _metadata(plan, done))
-    timeline = table.timeline()
     try:
         completed = table.completed_now(inflight, timeline)
         deleted = [file.path for file in done.files]
         emptied = done.partitions_deleted
-        guard = partial(require_lease, lease, table, inflight.time)
         record_clean(table, completed, deleted, emptied, timeline, guard)
         table.timelines.complete(inflight, body, at=completed.completion_time)
     except ConflictError:

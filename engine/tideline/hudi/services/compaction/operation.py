@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from tideline.errors import CorruptTableError
 from tideline.hudi.services.slice_metrics import slice_metrics
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
+from tideline.hudi.table.pending_plan import operation_record
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 
 T = TypeVar("T")
@@ -38,16 +39,7 @@ class CompactionOperation:
 
     def to_avro(self) -> dict[str, Any]:
         """The record inside a HoodieCompactionPlan: bare file names."""
-        base = self.slice.base_file
-        return {
-            "baseInstantTime": str(self.slice.base_instant),
-            "deltaFilePaths": [log.name for log in self.slice.log_files],
-            "dataFilePath": base.name if base else None,
-            "fileId": self.group.file_id,
-            "partitionPath": self.group.partition,
-            "metrics": dict(self.metrics),
-            "bootstrapFilePath": None,
-        }
+        return operation_record(self.slice, self.metrics)
 
     @classmethod
     def from_avro(cls, record: Mapping[str, Any], *, path: str) -> CompactionOperation:

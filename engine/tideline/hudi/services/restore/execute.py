@@ -29,8 +29,7 @@ from typing import Any
 from tideline.errors import ConfigError, CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container, encode_container
 from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
-from tideline.hudi.metadata.disable import Guard, disable_metadata_table, unguarded
-from tideline.hudi.metadata.keep import keeps_metadata_table
+from tideline.hudi.metadata.disable import disable_metadata_table
 from tideline.hudi.nature.guard import admit
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import remove_pending_states
@@ -51,6 +50,7 @@ from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, Stat
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.completion import require_lease
 from tideline.storage.heartbeat import delete_heartbeat
+from tideline.storage.lock import Guard, unguarded
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ def execute_restore(table: HoodieTable, restore: Instant, guard: Guard = unguard
     plan = _read_plan(table, restore)
     if restore.state is State.REQUESTED:
         restore = table.timelines.to_inflight(restore)
-    is_kept = keeps_metadata_table(table)
+    is_kept = table.reload_config().keeps_metadata_table
     disable_metadata_table(table, guard)
     undoing = _Undoing(table, restore.time, started_ms)
     undoing.undo(plan.instants)
