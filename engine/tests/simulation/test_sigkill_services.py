@@ -33,7 +33,7 @@ from tideline.testing.service_process import (
     local_services,
     run_service,
 )
-from tideline.testing.small_table import NEW_TABLES, SmallTable, batch
+from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh, unexplained_objects
 
 DUE = {
@@ -144,9 +144,7 @@ def check_covers(service: TableService, writes: tuple[RecordedWrite, ...]) -> No
     methods = {write.method for write in writes}
     assert any(method.startswith("delete") for method in methods)
     if service is ARCHIVAL:
-        # A metadata table that was not compacted yet needs every instant.
-        if not NEW_TABLES.keeps_metadata_table:
-            assert any(".commits_.archive." in path or "/history/" in path for path in paths)
+        assert any(".commits_.archive." in path or "/history/" in path for path in paths)
         return
     for state in STATES:
         assert any(path.endswith(state) for path in paths), state

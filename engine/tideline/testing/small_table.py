@@ -41,6 +41,13 @@ CHEAP = {
 _names = itertools.count()
 
 
+COMPACTED_OFTEN = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.compact.max.delta.commits": "3",
+}
+"""A metadata table, compacted more often than by default."""
+
+
 @dataclass
 class NewTables:
     """What tables are made as where a test does not say."""
@@ -50,7 +57,7 @@ class NewTables:
 
     @property
     def properties(self) -> dict[str, str]:
-        return {"hoodie.metadata.enable": "true"} if self.keeps_metadata_table else {}
+        return dict(COMPACTED_OFTEN) if self.keeps_metadata_table else {}
 
 
 NEW_TABLES = NewTables()

@@ -13,8 +13,9 @@ from tideline.hudi.check.finding import Severity
 from tideline.hudi.check.repair import repair_table
 from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
-from tideline.hudi.metadata.keep import MetadataWish, record_commit, undo_in_metadata_table
-from tideline.hudi.metadata.metadata_writer import COMMITS_PER_COMPACTION, MetadataWriter
+from tideline.hudi.metadata.config import COMMITS_PER_COMPACTION, MetadataTableConfig, MetadataWish
+from tideline.hudi.metadata.keep import record_commit, undo_in_metadata_table
+from tideline.hudi.metadata.metadata_writer import MetadataWriter
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.metadata_archival import archive_metadata_table
@@ -112,6 +113,14 @@ def test_it_is_compacted_and_old_slices_go(small: SmallTable) -> None:
     rows = small.rows()
     opened(small).update_properties({METADATA_PARTITIONS: ""})
     assert small.rows() == rows
+
+
+def test_how_often_it_is_compacted_can_be_said(small: SmallTable) -> None:
+    often = {"hoodie.metadata.compact.max.delta.commits": "2"}
+    for v in range(2, 7):
+        small.write("upsert", batch([v], v), options=often)
+    assert len(metadata_of(small).timeline().of(Action.COMMIT).completed()) == 3
+    assert is_kept(small)
 
 
 def test_old_instants_move_to_its_own_history(small: SmallTable) -> None:
@@ -346,7 +355,7 @@ def test_who_lost_the_lock_publishes_nothing(small: SmallTable) -> None:
     for wish in MetadataWish:
         before = opened(small).config.properties
         with pytest.raises(ConflictError, match="ran out"):
-            record_commit(table, completed, metadata, timeline, wish, lost)
+            record_commit(table, completed, metadata, timeline, MetadataTableConfig(wish), lost)
         assert opened(small).config.properties == before
         assert metadata_of(small).timeline().completed().find(completed.time) is None
     with pytest.raises(ConflictError, match="ran out"):

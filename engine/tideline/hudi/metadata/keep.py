@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from tideline.errors import (
     ConfigError,
@@ -29,6 +28,7 @@ from tideline.errors import (
 )
 from tideline.formats.files_record import FilesRecord
 from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
+from tideline.hudi.metadata.config import KEEP_AS_IT_IS, MetadataTableConfig, MetadataWish
 from tideline.hudi.metadata.disable import disable_if_it_knows, disable_metadata_table, kept_index
 from tideline.hudi.metadata.files_change import records_of_clean, records_of_commit
 from tideline.hudi.metadata.metadata_writer import MetadataWriter
@@ -47,17 +47,6 @@ from tideline.storage.lock import Guard, unguarded
 
 _log = logging.getLogger(__name__)
 _UNUSABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
-
-
-class MetadataWish(Enum):
-    """What a writer wants of the metadata table; the value is what hoodie.metadata.enable says.
-
-    AS_IT_IS keeps it where there is one. ON makes one where there is none. OFF switches it off.
-    """
-
-    AS_IT_IS = ""
-    ON = "true"
-    OFF = "false"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +76,7 @@ def record_commit(
     completed: Instant,
     metadata: CommitMetadata,
     timeline: ActiveTimeline,
-    wish: MetadataWish = MetadataWish.AS_IT_IS,
+    config: MetadataTableConfig = KEEP_AS_IT_IS,
     guard: Guard = unguarded,
 ) -> MetadataOutcome:
     """Make the metadata table ready for a commit that is about to become visible as `completed`,
@@ -98,7 +87,7 @@ def record_commit(
     except CorruptTableError as error:
         _log.warning("the metadata table is switched off: %s", error)
         return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
-    return _record(table, completed, records, timeline, wish, guard)
+    return _record(table, completed, records, timeline, config, guard)
 
 
 def record_clean(
@@ -107,11 +96,12 @@ def record_clean(
     deleted: Iterable[str],
     emptied: Iterable[str],
     timeline: ActiveTimeline,
+    config: MetadataTableConfig = KEEP_AS_IT_IS,
     guard: Guard = unguarded,
 ) -> MetadataOutcome:
     """The same for a clean that deleted these paths, and took these partitions away."""
     records = records_of_clean(deleted, emptied)
-    return _record(table, completed, records, timeline, MetadataWish.AS_IT_IS, guard)
+    return _record(table, completed, records, timeline, config, guard)
 
 
 def undo_in_metadata_table(table: HoodieTable, time: InstantTime) -> None:
@@ -150,9 +140,10 @@ def _record(
     completed: Instant,
     records: Sequence[FilesRecord],
     timeline: ActiveTimeline,
-    wish: MetadataWish,
+    config: MetadataTableConfig,
     guard: Guard,
 ) -> MetadataOutcome:
+    wish, per_compaction = config.wish, config.commits_per_compaction
     # What is switched off anyway reads the properties by itself.
     may_be_kept = wish is not MetadataWish.OFF and table.layout.keeps_metadata_table
     is_kept = may_be_kept and table.reload_config().keeps_metadata_table
@@ -161,14 +152,14 @@ def _record(
     if is_kept:
         try:
             dropped = _drop_others(table, guard)
-            MetadataWriter(table, guard).commit(completed, records, timeline)
+            MetadataWriter(table, guard, per_compaction).commit(completed, records, timeline)
             return MetadataOutcome(dropped=dropped)
         except _UNUSABLE as error:
             _log.warning("the metadata table cannot be gone on with: %s", error)
             if wish is not MetadataWish.ON:
                 return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
     bootstrap_metadata_table(table, timeline, guard)
-    MetadataWriter(table, guard).commit(completed, records, timeline)
+    MetadataWriter(table, guard, per_compaction).commit(completed, records, timeline)
     return MetadataOutcome(is_new=True)
 
 

@@ -19,7 +19,7 @@ The requested object comes before the log, so that `undo` always finds what to d
 it is done again. A commit that a compaction has taken in cannot be undone.
 
 A compaction: its plan, the inflight object, the base file, `T_C.commit`, deletions. Died between: a
-pending compaction, which the next one deletes first, or old files, which go with the next. While a
+pending compaction, which the next writer deletes, or old files, which go with the next one. While a
 commit is here that is pending in the table none is made, for it could not be undone then.
 
 Source: Hudi's HoodieBackedTableMetadataWriter.
@@ -34,6 +34,7 @@ from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
 from tideline.formats.files_record import FilesRecord, encode_files_hfile, files_schema_json
 from tideline.formats.log_block import BlockKind, HeaderKey, encode_block, encode_delete_content
+from tideline.hudi.metadata.config import COMMITS_PER_COMPACTION
 from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.files_partition import FILES_GROUP
@@ -57,8 +58,6 @@ from tideline.storage.lock import Guard, unguarded
 
 FIRST_INSTANT = InstantTime("0" * 17)
 """The commit that a metadata table begins with."""
-COMMITS_PER_COMPACTION = 10
-"""Hudi's default of hoodie.metadata.compact.max.delta.commits."""
 _COMPACTION_PLAN_VERSION = 2
 _HFILE = "hfile"
 _WRITE_TOKEN = "0-0-0"
@@ -69,10 +68,16 @@ _NO_DELETES = encode_delete_content(b"\0")
 class MetadataWriter:
     """Changes the metadata table of one table. Every method is called under the table's lock."""
 
-    def __init__(self, table: HoodieTable, guard: Guard = unguarded) -> None:
+    def __init__(
+        self,
+        table: HoodieTable,
+        guard: Guard = unguarded,
+        commits_per_compaction: int = COMMITS_PER_COMPACTION,
+    ) -> None:
         """Raises as `MetadataTable`, CorruptTableError where it is of another version."""
         self._table = table
         self._guard = guard
+        self._commits_per_compaction = commits_per_compaction
         self._metadata = MetadataTable(table.store, table.clock)
         theirs, ours = self._metadata.layout.table_version, table.layout.table_version
         if theirs != ours:
@@ -134,11 +139,13 @@ class MetadataWriter:
         self._complete(inflight, metadata, self._table.zone.instant_at(now_ms))
 
     def undo(self, time: InstantTime, timeline: ActiveTimeline | None = None) -> bool:
-        """Take a commit back, whoever made it; whether nothing of it is left.
+        """Take a commit back, whoever made it, and compactions under way; whether nothing of it is
+        left.
 
         False where a compaction has taken it in. Files of partitions that are not `files` go, too.
         """
         timeline = self._metadata.timeline() if timeline is None else timeline
+        self._undo_compactions(timeline)
         found = timeline.of(Action.DELTACOMMIT).find(time)
         if found is None:
             return timeline.find(time) is None
@@ -152,10 +159,11 @@ class MetadataWriter:
         return True
 
     def sweep(self, data_timeline: ActiveTimeline) -> None:
-        """Undo commits under way that no instant of the table is under way with: who was rolled
-        back in its sleep may have gone on with one."""
+        """Undo compactions under way, and commits that no instant of the table is under way with:
+        who was rolled back in its sleep may have gone on with one."""
         known = {one.time for one in data_timeline}
         timeline = self._metadata.timeline()
+        self._undo_compactions(timeline)
         for one in timeline.of(Action.DELTACOMMIT).pending():
             if one.time not in known:
                 self.undo(one.time, timeline)
@@ -178,13 +186,12 @@ class MetadataWriter:
         ]
         pending = {one.time for one in data_timeline.pending()}
         could_be_undone = any(one.time in pending for one in since)
-        return len(since) >= COMMITS_PER_COMPACTION and not could_be_undone
+        return len(since) >= self._commits_per_compaction and not could_be_undone
 
     def _compact(self, piece: FileSlice, timeline: ActiveTimeline, time: InstantTime) -> None:
         """Compact a slice at a time that is reserved in the table, after all commits here."""
         timelines = self._metadata.timelines
-        for died in timeline.of(Action.COMPACTION).pending():
-            self._delete_pending(died)
+        self._undo_compactions(timeline)
         records = tuple(self._metadata.files_of(piece).records())
         plan = encode_container("HoodieCompactionPlan", _plan(piece))
         requested = timelines.create_requested(time, Action.COMPACTION, plan)
@@ -192,6 +199,11 @@ class MetadataWriter:
         stat = self._put_base_file(time, records, piece)
         metadata = _commit_of((stat,), operation_type="COMPACT", compacted=True)
         self._complete(inflight, metadata, self._after(time))
+
+    def _undo_compactions(self, timeline: ActiveTimeline) -> None:
+        """Delete what compactions left that died."""
+        for died in timeline.of(Action.COMPACTION).pending():
+            self._delete_pending(died)
 
     def _put_base_file(
         self, time: InstantTime, records: Sequence[FilesRecord], before: FileSlice | None = None

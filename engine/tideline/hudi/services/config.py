@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
+from tideline.hudi.metadata.config import KEEP_AS_IT_IS, MetadataTableConfig
 from tideline.hudi.table.settings import Settings
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
 
@@ -21,6 +22,7 @@ class ServiceConfig:
     heartbeat: HeartbeatLimits = DEFAULT_LIMITS
     seconds_max: float | None = None
     settle_s: float = 60.0
+    metadata_table: MetadataTableConfig = KEEP_AS_IT_IS
 
     @classmethod
     def from_settings(cls, read: Settings) -> ServiceConfig:
@@ -31,4 +33,5 @@ class ServiceConfig:
             heartbeat=read.heartbeat_limits(),
             seconds_max=read.decimal(limit) if read.is_set(limit) else None,
             settle_s=read.integer("tideline.commit.settle.timeout.ms") / 1000,
+            metadata_table=MetadataTableConfig.from_settings(read),
         )

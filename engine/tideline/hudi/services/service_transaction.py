@@ -180,7 +180,8 @@ class ServiceTransaction:
             leftovers = delete_unreported_files(self.table.store, self.instant, stats)
             completed = self._pending.completed_now(timeline)
             guard = self._pending.guard(lease)
-            record_commit(self.table, completed, metadata, timeline, guard=guard)
+            wanted = self._config.metadata_table
+            record_commit(self.table, completed, metadata, timeline, wanted, guard)
             self._committed = ServiceCommit(completed, metadata, leftovers)
             body = self.table.timelines.layout.encode_commit(metadata)
             self._pending.complete(completed, body, lease)

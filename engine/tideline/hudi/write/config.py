@@ -18,7 +18,7 @@ from tideline.hudi.index.bucket_layout import BucketEngine
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.partition_rules import EXPRESSIONS, RULE_TYPE, PartitionRules
 from tideline.hudi.log.log_format import LogFormat
-from tideline.hudi.metadata.keep import MetadataWish
+from tideline.hudi.metadata.config import KEEP_AS_IT_IS, MetadataTableConfig
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.write.upsert_partitioner import Sizing
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
@@ -212,7 +212,7 @@ class WriteConfig:
     clustering_updates: ClusteringUpdates = ClusteringUpdates.REJECT
     withdraws_clustering: bool = False
     delete_marker: DeleteMarker | None = None
-    metadata_table: MetadataWish = MetadataWish.AS_IT_IS
+    metadata_table: MetadataTableConfig = KEEP_AS_IT_IS
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> WriteConfig:
@@ -253,7 +253,7 @@ class WriteConfig:
                 "hoodie.clustering.rollback.pending.replacecommit.on.conflict"
             ),
             delete_marker=_delete_marker(read),
-            metadata_table=read.member("hoodie.metadata.enable", MetadataWish),
+            metadata_table=MetadataTableConfig.from_settings(read),
         )
 
 

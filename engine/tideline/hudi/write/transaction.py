@@ -77,7 +77,7 @@ def begin_write(
     config, operation = request.config, request.operation
     with table.lock(config.lock_timing).acquire() as lease:
         timeline = admit(table, operation.permission)
-        require_possible(table, config.metadata_table)
+        require_possible(table, config.metadata_table.wish)
         rolled_back = execute_recovery(table, timeline, failed_writes)
         if rolled_back:
             timeline = table.timeline()
@@ -224,8 +224,8 @@ class WriteTransaction:
             metadata = self._with_history(metadata, timeline)
             leftovers = delete_unreported_files(self.table.store, self.instant, written.stats)
             completed = self.pending.completed_now(timeline)
-            wish, guard = self.config.metadata_table, self.pending.guard(lease)
-            kept = record_commit(self.table, completed, metadata, timeline, wish, guard)
+            wanted, guard = self.config.metadata_table, self.pending.guard(lease)
+            kept = record_commit(self.table, completed, metadata, timeline, wanted, guard)
             committed = Committed(completed, metadata, leftovers, kept)
             self._completing = committed
             self.pending.complete(completed, encode_commit(metadata), lease)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideline.settings.entries import OFF, harmless, refused, word
+from tideline.settings.entries import OFF, harmless, integer, refused, word
 
 _NONE = (
     "of a metadata table Tideline keeps the partition `files` alone, in tables of versions 8 and "
@@ -19,6 +19,12 @@ SETTINGS = (
         "switches it off; without it the table stays as it is. In tables of version 6 it is always "
         "switched off",
         aliases=("metadata.enabled",),
+    ),
+    integer(
+        f"{_M}compact.max.delta.commits",
+        10,
+        "the metadata table is compacted when it has so many commits since its last compaction",
+        at_least=1,
     ),
     *refused(
         _NONE,
@@ -49,7 +55,6 @@ SETTINGS = (
         f"{_M}bloom.filter.fpp",
         f"{_M}bloom.filter.num.entries",
         f"{_M}bloom.filter.type",
-        f"{_M}compact.max.delta.commits",
         f"{_M}compact.max.delta.seconds",
         f"{_M}compact.trigger.strategy",
         f"{_M}derive.from.datatable.clean.policy",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS, HeartbeatLimits
+from tideline.hudi.metadata.config import KEEP_AS_IT_IS, MetadataTableConfig
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
@@ -49,6 +50,7 @@ class CleaningConfig:
     pinned_instants: tuple[InstantTime, ...] = ()
     lock_timing: LockTiming = DEFAULT_TIMING
     heartbeat: HeartbeatLimits = DEFAULT_LIMITS
+    metadata_table: MetadataTableConfig = KEEP_AS_IT_IS
 
     @classmethod
     def from_settings(cls, read: Settings) -> CleaningConfig:
@@ -69,6 +71,7 @@ class CleaningConfig:
             pinned_instants=pinned,
             lock_timing=read.lock_timing(),
             heartbeat=read.heartbeat_limits(),
+            metadata_table=MetadataTableConfig.from_settings(read),
         )
 
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from tideline.errors import ConflictError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
+from tideline.hudi.metadata.config import MetadataTableConfig
 from tideline.hudi.metadata.keep import record_clean
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.plan import (
@@ -225,7 +226,7 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
                 instant.time, plan.policy, earliest, files, emptied, max(elapsed_ms, 0)
             )
             guard = partial(require_lease, lease, table, inflight.time)
-            _complete(table, inflight, plan, done, now, guard)
+            _complete(table, inflight, plan, done, now, config.metadata_table, guard)
     return done
 
 
@@ -301,6 +302,7 @@ def _complete(
     plan: CleaningPlan,
     done: CleaningDone,
     timeline: ActiveTimeline,
+    metadata_table: MetadataTableConfig,
     guard: Guard,
 ) -> None:
     body = encode_container("HoodieCleanMetadata", _metadata(plan, done))
@@ -308,7 +310,7 @@ def _complete(
         completed = table.completed_now(inflight, timeline)
         deleted = [file.path for file in done.files]
         emptied = done.partitions_deleted
-        record_clean(table, completed, deleted, emptied, timeline, guard)
+        record_clean(table, completed, deleted, emptied, timeline, metadata_table, guard)
         table.timelines.complete(inflight, body, at=completed.completion_time)
     except ConflictError:
         # Another process executed the same plan; what counts is that it is completed.

@@ -1,0 +1,41 @@
+"""Settings of the metadata table, with Hudi's names and defaults (HoodieMetadataConfig)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tideline.hudi.table.settings import Settings
+
+COMMITS_PER_COMPACTION = 10
+
+
+class MetadataWish(Enum):
+    """What a writer wants of the metadata table; the value is what hoodie.metadata.enable says.
+
+    AS_IT_IS keeps it where there is one. ON makes one where there is none. OFF switches it off.
+    """
+
+    AS_IT_IS = ""
+    ON = "true"
+    OFF = "false"
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataTableConfig:
+    """What becomes of a metadata table at a commit; it is compacted every `commits_per_compaction`
+    commits."""
+
+    wish: MetadataWish = MetadataWish.AS_IT_IS
+    commits_per_compaction: int = COMMITS_PER_COMPACTION
+
+    @classmethod
+    def from_settings(cls, read: Settings) -> MetadataTableConfig:
+        """Raises ConfigError naming the setting that cannot be read."""
+        return cls(
+            wish=read.member("hoodie.metadata.enable", MetadataWish),
+            commits_per_compaction=read.integer("hoodie.metadata.compact.max.delta.commits"),
+        )
+
+
+KEEP_AS_IT_IS = MetadataTableConfig()
