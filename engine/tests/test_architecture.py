@@ -111,6 +111,8 @@ KNOWING_VERSIONS = {
     "operator/tideline_operator/resources/": "which version a new table is to have",
     "operator/tideline_operator/decide/planned_operation.py": "which version a new table has",
     "engine/tideline/hudi/nature/table_nature.py": "shows it",
+    "engine/tideline/hudi/upgrade/": "brings tables from one to another",
+    "engine/tideline/hudi/recovery/version_change.py": "deletes the timeline of another one",
     "engine/tideline/hudi/metadata/": "a metadata table is of the version of its table",
     "engine/tideline/hudi/adoption/consequences.py": "says how writers of Hudi keep it",
     "engine/tideline/cli/": "shows it",

@@ -38,6 +38,8 @@ from tideline.hudi.table.names import column_names, member_named, one_or_several
 from tideline.hudi.table.table_config import TABLE_VERSION, KeyGeneratorKind, MergeMode, TableType
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.upgrade.execute import VersionChanged
+from tideline.hudi.upgrade.run import preview_version_change, run_version_change
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement
@@ -288,6 +290,23 @@ class LakeTable:
         """
         act = preview_restore if dry_run else restore_table
         return act(self.hoodie_table, InstantTime.parse(str(savepoint)))
+
+    def change_version(
+        self,
+        version: int,
+        *,
+        dry_run: bool = False,
+        options: Options = None,
+        spark: SparkSession | None = None,
+    ) -> VersionChanged:
+        """Bring the table to version 6, 8 or 9, up or down; `dry_run` only says what would be done.
+
+        Dead writes are rolled back and, where logs are read in another way afterwards, everything
+        is compacted first, in `spark`, else in a session of its own. Raises ConflictError when
+        others were at work (call again), ConfigError, UnsupportedTableError.
+        """
+        act = preview_version_change if dry_run else run_version_change
+        return act(self.services(options, spark=spark), version)
 
     def check(self, *, keys: bool = False, across_partitions: bool = False) -> tuple[Finding, ...]:
         """What is wrong, worst first; `keys` and `across_partitions` look for keys stored twice."""

@@ -35,6 +35,8 @@ NOT_SETTINGS = re.compile(
     | tideline\.(ingest|token|operation)(\..*)?            # extra metadata of commits
     | tideline\.operation-id
     | tideline\.(clean\.(bytes\.deleted|elapsed\.ms))
+    | hoodie\.write\.partial\.update\.unavailable\.value  # only carried on, never read
+    | tideline\.version\.change                             # of a table, while it lasts
     | hoodie\.properties(\.backup)?                        # files
     """,
     re.VERBOSE,

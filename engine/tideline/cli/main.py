@@ -56,6 +56,8 @@ _COMMANDS = {
         "tideline.cli.savepoint:savepoint_command",
         "Keep a state of a table to restore later.",
     ),
+    "upgrade": ("tideline.cli.upgrade:upgrade_command", "Bring a table to a later version."),
+    "downgrade": ("tideline.cli.upgrade:downgrade_command", "Bring a table to an earlier version."),
     "restore": ("tideline.cli.restore:restore_command", "Restore a table to a savepoint."),
     "iceberg": (
         "tideline.cli.iceberg:iceberg_command",

@@ -27,6 +27,7 @@ _VERSION = 1
 
 TIMES = ("instantTime", "completionTime", "action")
 COMMITS = (*TIMES, "metadata")
+WHOLE = (*COMMITS, "plan")
 
 
 def read_history_file(body: bytes, columns: Sequence[str], *, path: object) -> list[dict[str, Any]]:

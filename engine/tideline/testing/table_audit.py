@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tideline.clock import Clock, SystemClock
@@ -66,6 +67,22 @@ def read_rows(table: HoodieTable, timeline: ActiveTimeline | None = None) -> lis
             names = [name for name in stored.column_names if not name.startswith("_hoodie_")]
             rows += stored.select(names).to_pylist()
     return sorted(rows, key=lambda row: tuple(str(value) for value in row.values()))
+
+
+def merged_rows(table: HoodieTable) -> pa.Table:
+    """The same as a table of all columns."""
+    timeline = table.timeline()
+    schema = table.table_schema(timeline)
+    assert schema is not None
+    context = SliceContext.of(table, timeline, schema)
+    view = table.read_view(timeline)
+    batches = [
+        batch
+        for partition in view.partitions
+        for piece in view.latest_slices(partition)
+        for batch in read_file_slice(table.store, piece, context)
+    ]
+    return pa.Table.from_batches(batches) if batches else context.full_schema.empty_table()
 
 
 def _merged_rows(table: HoodieTable, timeline: ActiveTimeline, piece: FileSlice) -> list[Row]:

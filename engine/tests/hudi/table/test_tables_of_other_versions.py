@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
-import pyarrow as pa
 import pytest
 
 from tideline.errors import UnsupportedTableError
@@ -18,9 +17,9 @@ from tideline.hudi.nature.permission import Permission
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.layout_v2 import LayoutV2
-from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.storage.location import StoreLocation
 from tideline.testing.fixtures import canonical_rows, expected, fixture_table, tables_of_versions
+from tideline.testing.table_audit import merged_rows
 
 pytestmark = pytest.mark.fixtures
 
@@ -42,22 +41,6 @@ def open_table(path: str) -> HoodieTable:
     return HoodieTable.open(StoreLocation.of(fixture_table(path)))
 
 
-def rows_of(table: HoodieTable) -> pa.Table:
-    """The merged rows of all slices, without Spark."""
-    timeline = table.timeline()
-    schema = table.table_schema(timeline)
-    assert schema is not None
-    context = SliceContext.of(table, timeline, schema)
-    view = table.read_view(timeline)
-    batches = [
-        batch
-        for partition in view.partitions
-        for piece in view.latest_slices(partition)
-        for batch in read_file_slice(table.store, piece, context)
-    ]
-    return pa.Table.from_batches(batches) if batches else context.full_schema.empty_table()
-
-
 def stored(folder: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
@@ -73,7 +56,7 @@ def test_there_are_tables_of_both_versions_and_types() -> None:
 @pytest.mark.parametrize("path", READ)
 def test_the_rows_are_those_that_others_read(path: str) -> None:
     answer = expected(path)["expected"]
-    rows = rows_of(open_table(path))
+    rows = merged_rows(open_table(path))
     assert rows.num_rows == answer["rows"]
     if answer["sha256_user_columns"]:
         _, lines = canonical_rows().rows(rows)
@@ -83,7 +66,7 @@ def test_the_rows_are_those_that_others_read(path: str) -> None:
 @pytest.mark.parametrize("path", UNREAD)
 def test_what_is_not_read_is_refused_by_name(path: str) -> None:
     with pytest.raises(UnsupportedTableError, match=UNREAD[path]):
-        rows_of(open_table(path))
+        merged_rows(open_table(path))
 
 
 def test_logs_that_a_compaction_took_are_not_merged_again() -> None:
@@ -135,7 +118,12 @@ def test_nothing_changes_them(path: str) -> None:
     table = open_table(path)
     nature = look_at(table.location)
     allowed = {one for one in Permission if nature.may(one) is None}
-    assert allowed == {Permission.READ, Permission.MERGE_LOGS, Permission.CHECK}
+    assert allowed == {
+        Permission.READ,
+        Permission.MERGE_LOGS,
+        Permission.CHECK,
+        Permission.UPGRADE,
+    }
     assert not nature.is_refused
     assert not nature.is_changed
     for operation in set(Permission) - allowed:

@@ -35,9 +35,7 @@ from tideline.settings.setting import Danger
 HUDI_INDEX_TYPE = "hoodie.index.type"
 ZONE_PLACES = "an option, a property of the table (tideline declare), or timezone of the LakeTable"
 _WITH_HUDI = "leave it to the engine that writes the table"
-_UPGRADE_FIRST = (
-    "upgrade it to version 6 first, by a write of Hudi 0.14 or 0.15, which know its version"
-)
+_UPGRADE_FIRST = "upgrade it to version 6 first: tideline upgrade --to 6"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ def _unreadable(_: Permission, facts: Facts) -> Refusal | None:
 
 
 def _not_changed(permission: Permission, facts: Facts) -> Refusal | None:
-    if not permission.changes_table:
+    if not permission.changes_table or permission is Permission.UPGRADE:
         return None
     return _refused(facts.config.check_writable, remedy=_UPGRADE_FIRST)
 

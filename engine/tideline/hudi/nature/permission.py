@@ -27,6 +27,7 @@ class Permission(Enum):
     RESTORE = "restore"
     CHECK = "check"
     REPAIR = "repair"
+    UPGRADE = "upgrade"
 
     @property
     def changes_table(self) -> bool:
@@ -83,4 +84,5 @@ _SENTENCES = {
     Permission.RESTORE: "restore",
     Permission.CHECK: "check",
     Permission.REPAIR: "repair",
+    Permission.UPGRADE: "changes of its version",
 }

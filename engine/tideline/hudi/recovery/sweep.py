@@ -10,7 +10,8 @@ leaves files and their markers. None of that is in the timeline as pending, so n
    counts as archived unless the archive, read for once, lacks it.
 4. Neither, and no living heartbeat: the marked files are undone first, markers and heartbeat next.
 5. On a local folder the unfinished files of dead processes in `.hoodie` go as well.
-6. Commits to the metadata table of instants that are not in the table are undone, and a change of
+6. What a change of the table's version left goes, or is undone.
+7. Commits to the metadata table of instants that are not in the table are undone, and a change of
    properties that died is finished.
 
 Died in between: the next sweep finds the rest. Call under the table lock.
@@ -22,6 +23,7 @@ from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.hudi.metadata.keep import sweep_metadata_table
 from tideline.hudi.recovery.execute import FailedWrites, undo_marked_files
 from tideline.hudi.recovery.stored_plan import was_committed
+from tideline.hudi.recovery.version_change import finish_version_change
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import delete_markers, marked_names
 from tideline.hudi.table.properties import BACKUP_PATH, recover_table_properties
@@ -40,6 +42,7 @@ def sweep_leftovers(
     table: HoodieTable, timeline: ActiveTimeline, policy: FailedWrites
 ) -> tuple[InstantTime, ...]:
     """Remove what dead writers left next to the timeline; returns the instants it belonged to."""
+    finish_version_change(table)
     for place in control_folders(table):
         remove_unfinished(table.store, place)
     sweep_metadata_table(table, timeline)

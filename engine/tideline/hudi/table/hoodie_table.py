@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError, ConflictError, ObjectNotFoundError
+from tideline.hudi.table.commit_note import CommitNote
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, Listing, parse_data_file
 from tideline.hudi.table.folder_listing import FolderListing
-from tideline.hudi.table.internal_schema import LATEST_SCHEMA_KEY
 from tideline.hudi.table.metadata_table import MetadataListing
 from tideline.hudi.table.partition_metadata import (
     METADATA_DIRECTORY,
@@ -30,7 +29,6 @@ from tideline.hudi.table.properties import (
     load_table_config,
     update_table_properties,
 )
-from tideline.hudi.table.schema_history import OPERATIONS_OF_SERVICES
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.timeline.active import ActiveTimeline, TimelineStore
 from tideline.hudi.timeline.archived import ArchivedTimeline
@@ -56,49 +54,8 @@ CLOCK_SKEW_S_MAX = 0.2
 """How far clocks of writers may differ (Hudi's default of maxExpectedClockSkew)."""
 ONE_CLOCK_WAIT_S = 0.001
 """What is waited where all writers read one clock."""
-_NOTED_GROUPS_MAX = 1000
-_CLUSTER = "CLUSTER"
 
 _SYSTEM_CLOCK = SystemClock()
-
-
-@dataclass(frozen=True, slots=True)
-class CommitNote:
-    """What an open table remembers of a commit: its schema, and file groups that it wrote to.
-
-    `groups` are a limited number of them; the rest of a commit can be any size. `latest_schema` is
-    the version of the schema history, where the table has one.
-    """
-
-    schema_json: str | None
-    groups: tuple[FileGroupId, ...]
-    operation_type: str
-    latest_schema: str | None = None
-
-    @property
-    def is_clustering(self) -> bool:
-        return self.operation_type == _CLUSTER
-
-    @property
-    def is_service(self) -> bool:
-        """Whether its operation changes no schema."""
-        return self.operation_type in OPERATIONS_OF_SERVICES
-
-    @classmethod
-    def of(cls, metadata: CommitMetadata) -> CommitNote:
-        """The note of a commit."""
-        written = (
-            FileGroupId(partition, stat.file_id)
-            for partition, stats in metadata.partition_to_write_stats.items()
-            for stat in stats
-            if stat.file_id
-        )
-        return cls(
-            metadata.schema_json,
-            tuple(islice(written, _NOTED_GROUPS_MAX)),
-            metadata.operation_type,
-            metadata.extra_metadata.get(LATEST_SCHEMA_KEY) or None,
-        )
 
 
 class HoodieTable:
@@ -260,8 +217,12 @@ class HoodieTable:
         return self.config.declared_zone
 
     def timeline(self) -> ActiveTimeline:
-        """The active timeline as it is now."""
-        return self.timelines.load()
+        """The active timeline as it is now; an empty one may be that of a former version."""
+        found = self.timelines.load()
+        if not len(found):
+            self.reload_config()
+            found = self.timelines.load()
+        return found
 
     def read_commit(self, instant: Instant) -> CommitMetadata:
         """What a completed commit did, also when it was archived since the timeline was read.

@@ -108,8 +108,11 @@ def update_table_properties(
     *,
     clock: Clock = _SYSTEM_CLOCK,
     guard: Guard = unguarded,
+    raises_version: bool = False,
 ) -> TableConfig:
     """Set properties, or remove those changed to None; see the module text for the steps.
+
+    `raises_version`: from a version that is only read to one that is written.
 
     Call under the table lock; `guard` raises when it was lost, and is asked before anything is
     written, and before the new content. Writes nothing when nothing changes. Raises what
@@ -117,7 +120,7 @@ def update_table_properties(
     when another update is under way, CorruptTableError when the file does not hold what was
     written.
     """
-    current = _recover(store)
+    current = _recover(store, may_be_read_only=raises_version)
     wanted = dict(current)
     for key, value in changes.items():
         if value is None:
@@ -213,10 +216,14 @@ def _load(store: ObjectStore) -> _Examined:
     )
 
 
-def _recover(store: ObjectStore) -> Mapping[str, str]:
+def _recover(store: ObjectStore, *, may_be_read_only: bool = False) -> Mapping[str, str]:
     """Finish or forget an update that died; afterwards the file is sound, the backup is gone."""
     believed = _load(store)
-    TableConfig(believed.properties, store.uri).check_writable()
+    config = TableConfig(believed.properties, store.uri)
+    if may_be_read_only:
+        config.check_readable()
+    else:
+        config.check_writable()
     _delete_sidecars(store)
     if believed.path == BACKUP_PATH:
         store.put(PROPERTIES_PATH, believed.body)

@@ -13,7 +13,8 @@ Source: Hudi's TableSchemaResolver.getTableInternalSchemaFromCommitMetadata.
 from __future__ import annotations
 
 from tideline.errors import UnsupportedTableError
-from tideline.hudi.table.hoodie_table import CommitNote, HoodieTable
+from tideline.hudi.table.commit_note import CommitNote
+from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.internal_schema import InternalSchema
 from tideline.hudi.table.schema_history import SchemaHistory, find_versions
 from tideline.hudi.timeline.active import ActiveTimeline

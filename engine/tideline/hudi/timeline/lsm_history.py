@@ -107,13 +107,18 @@ class LsmHistory(ArchivedTimeline):
         return self.store.get(file.path)
 
     def read(self, file: ArchiveFile) -> ArchiveContent:
-        """All of one file. Raises ObjectNotFoundError when it was rewritten in between,
+        """All of one file but plans. Raises ObjectNotFoundError when it was rewritten in between,
         CorruptTableError for what cannot be understood."""
         # Arrow is an optional dependency that only histories need.
         from tideline.formats.history_file import COMMITS
 
-        rows = self._rows(file, COMMITS)
-        return ArchiveContent(tuple(LsmEntry(_instant(row, file.path), row) for row in rows))
+        return self._content(file, COMMITS)
+
+    def read_with_plans(self, file: ArchiveFile) -> ArchiveContent:
+        """The same, and records have the bytes of the plan as well."""
+        from tideline.formats.history_file import WHOLE
+
+        return self._content(file, WHOLE)
 
     def written_ms(self) -> int | None:
         """When anything was last archived or merged, by the store's clock; None before the first.
@@ -195,6 +200,10 @@ class LsmHistory(ArchivedTimeline):
                 value=name,
             )
         return ArchiveFile(int(named[2]), f"{self.directory}/{name}", size_bytes)
+
+    def _content(self, file: ArchiveFile, columns: Sequence[str]) -> ArchiveContent:
+        rows = self._rows(file, columns)
+        return ArchiveContent(tuple(LsmEntry(_instant(row, file.path), row) for row in rows))
 
     def _rows(self, file: ArchiveFile, columns: Sequence[str]) -> list[dict[str, Any]]:
         from tideline.formats.history_file import read_history_file

@@ -156,9 +156,11 @@ SETTINGS = (
     stored("hoodie.table.index.defs.path", "says where Hudi describes its indexes"),
     stored("hoodie.bootstrap.base.path", "bootstrapped tables are not supported"),
     stored("hoodie.table.initial.version", "the version that the table was created with"),
+    stored(
+        "hoodie.table.legacy.payload.class", "what an earlier version of the table merged rows by"
+    ),
     *harmless(
         "Hudi keeps it in the table; nothing here depends on it",
-        "hoodie.table.legacy.payload.class",
         "hoodie.table.secondary.indexes.metadata",
         "hoodie.table.partition_extractor_class",
         "hoodie.table.cdc.supplemental.logging.mode",
@@ -180,7 +182,8 @@ SETTINGS = (
         unless=("6", "8", "9"),
     ),
     *refused(
-        "Tideline upgrades no table; leave it out, and give it as false to writers of Hudi 1.x",
+        "Tideline changes no version unasked (tideline upgrade); leave it out, and give it as "
+        "false to writers of Hudi 1.x",
         "hoodie.write.auto.upgrade",
         unless=OFF,
     ),

@@ -11,6 +11,7 @@ from tideline.testing.mutants.operator_faults import OPERATOR_FAULTS
 from tideline.testing.mutants.schema_faults import SCHEMA_FAULTS
 from tideline.testing.mutants.service_faults import SERVICE_FAULTS
 from tideline.testing.mutants.storage_faults import STORAGE_FAULTS
+from tideline.testing.mutants.upgrade_faults import UPGRADE_FAULTS
 from tideline.testing.mutants.write_faults import WRITE_FAULTS
 
 FAULTS: tuple[Fault, ...] = (
@@ -20,6 +21,7 @@ FAULTS: tuple[Fault, ...] = (
     *INGEST_FAULTS,
     *SERVICE_FAULTS,
     *METADATA_FAULTS,
+    *UPGRADE_FAULTS,
     *NATURE_FAULTS,
     *ICEBERG_FAULTS,
     *OPERATOR_FAULTS,

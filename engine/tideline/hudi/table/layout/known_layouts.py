@@ -51,6 +51,17 @@ def layout_of(properties: Mapping[str, str]) -> TableLayout:
     return layout
 
 
+def layout_of_version(version: int, properties: Mapping[str, str]) -> TableLayout:
+    """The layout that a table with these properties has in this version, whatever it has now.
+
+    Raises ConfigError for a version that Tideline does not know.
+    """
+    make = _LAYOUTS.get(version)
+    if make is None:
+        raise ConfigError(f"not a table version: {_READ_AND_WRITTEN}", value=version)
+    return make(properties)
+
+
 def layout_of_new(table_version: int) -> TableLayout:
     """The layout of a table that is to be created. Raises ConfigError unless Tideline writes it."""
     if table_version not in TABLE_VERSIONS:

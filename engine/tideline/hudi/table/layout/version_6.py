@@ -36,6 +36,8 @@ from tideline.hudi.timeline.layout_v1 import LAYOUT_V1, READ_ONLY_V1
 
 ARCHIVE_FOLDER = "hoodie.archivelog.folder"
 DEFAULT_ARCHIVE_FOLDER = "archived"
+OLDEST_WRITTEN = 6
+"""Tables of earlier versions are only read."""
 
 
 def version_6(properties: Mapping[str, str]) -> TableLayout:

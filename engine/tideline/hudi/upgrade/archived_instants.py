@@ -1,0 +1,171 @@
+"""The archive in another layout: log files of entries become files of an LSM history, and back.
+
+One file at a time is read and written, oldest first, so that a long past needs little memory. A
+history keeps of each instant what completed it and its plan; an archive of layout 1 an entry for
+each state. What is in two files of the old archive is in the new one twice as well: readers count
+it once.
+Source: Hudi's SevenToEightUpgradeHandler.upgradeToLSMTimeline, EightToSevenDowngradeHandler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import uuid4
+
+from tideline.errors import ConflictError, CorruptTableError
+from tideline.formats.archive_block import encode_archive_block
+from tideline.formats.avro import encode_container
+from tideline.hudi.services.archival.entry import archive_entry
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.layout.table_layout import TableLayout
+from tideline.hudi.timeline.archived import ArchivedEntry, ArchivedTimeline
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
+from tideline.hudi.timeline.layout import TimelineLayout
+from tideline.hudi.timeline.lsm_history import LsmHistory
+from tideline.hudi.timeline.lsm_writer import append_to_history
+from tideline.hudi.upgrade.active_instants import converted_body
+from tideline.hudi.upgrade.completion_times import Named, StateTimes, completion_times
+from tideline.storage.object_store import AlreadyExists
+
+ENTRIES_PER_BLOCK = 10
+
+_BODIES = {
+    Action.CLEAN: ("hoodieCleanMetadata", "HoodieCleanMetadata"),
+    Action.ROLLBACK: ("hoodieRollbackMetadata", "HoodieRollbackMetadata"),
+}
+"""Fields of an entry with what completed an instant, and their schemas."""
+_PLANS = {
+    Action.CLEAN: ("hoodieCleanerPlan", "HoodieCleanerPlan"),
+    Action.COMPACTION: ("hoodieCompactionPlan", "HoodieCompactionPlan"),
+    Action.LOGCOMPACTION: ("hoodieCompactionPlan", "HoodieCompactionPlan"),
+    Action.REPLACECOMMIT: ("hoodieRequestedReplaceMetadata", "HoodieRequestedReplaceMetadata"),
+}
+_PLAN_OF = {Action.COMMIT: Action.COMPACTION, Action.DELTACOMMIT: Action.LOGCOMPACTION}
+"""The action of the plan behind a completed instant, where it has another name."""
+
+
+def convert_archive(table: HoodieTable, layout: TableLayout) -> int:
+    """Write the table's archive once more, as that of `layout`; how many instants it holds.
+
+    Call under the table lock; there is nothing yet where the new archive will be. Raises
+    CorruptTableError for a file that cannot be read as a whole.
+    """
+    old = table.archived()
+    new = layout.archive.opens(table.store, layout.archive.folder)
+    count = 0
+    for number, file in enumerate(reversed(old.files()), start=1):
+        content = old.read_with_plans(file) if isinstance(old, LsmHistory) else old.read(file)
+        if content.damaged:
+            raise CorruptTableError(
+                "the archive has a damaged block, and what it held would be lost; "
+                "see tideline check",
+                table=table.uri,
+                path=file.path,
+            )
+        if isinstance(new, LsmHistory):
+            count += _to_history(table, content.entries, new, layout.timeline)
+        else:
+            count += _to_log(table, content.entries, new, number, layout.timeline)
+    return count
+
+
+def _to_history(
+    table: HoodieTable,
+    entries: Iterable[ArchivedEntry],
+    history: LsmHistory,
+    layout: TimelineLayout,
+) -> int:
+    states: dict[Named, dict[State, ArchivedEntry]] = {}
+    for entry in entries:
+        name = entry.instant.time, entry.instant.action.when_completed
+        states.setdefault(name, {})[entry.instant.state] = entry
+    done = {name: found for name, found in states.items() if State.COMPLETED in found}
+    moved = {
+        name: StateTimes(_moved_ms(table, found, pending=True), _moved_ms(table, found))
+        for name, found in done.items()
+    }
+    completed = completion_times(moved, table.zone)
+    rows = [
+        {
+            "instantTime": str(time),
+            "completionTime": str(completed[time, action]),
+            "action": action.value,
+            "metadata": _completed_body(found[State.COMPLETED], layout),
+            "plan": _plan(found),
+        }
+        for (time, action), found in sorted(done.items(), key=_by_name)
+    ]
+    if rows:
+        append_to_history(history, rows)
+    return len(rows)
+
+
+def _by_name(item: tuple[Named, object]) -> Named:
+    return item[0]
+
+
+def _moved_ms(
+    table: HoodieTable, found: Mapping[State, ArchivedEntry], *, pending: bool = False
+) -> int | None:
+    """When the instant came into its first or its last state; None where the entry is too old to
+    say so."""
+    states = [state for state in found if state.is_pending is pending]
+    text = str(found[min(states)].record.get("stateTransitionTime") or "") if states else ""
+    return table.zone.epoch_ms(InstantTime(text)) if is_instant_time(text) else None
+
+
+def _completed_body(entry: ArchivedEntry, layout: TimelineLayout) -> bytes | None:
+    if entry.instant.action in COMMIT_ACTIONS:
+        metadata = entry.commit_metadata()
+        return layout.encode_commit(metadata)
+    return _encoded(entry, _BODIES.get(entry.instant.action))
+
+
+def _plan(found: Mapping[State, ArchivedEntry]) -> bytes | None:
+    """The newest plan among the pending states."""
+    for state in (State.INFLIGHT, State.REQUESTED):
+        entry = found.get(state)
+        body = _encoded(entry, _PLANS.get(entry.instant.action)) if entry else None
+        if body:
+            return body
+    return None
+
+
+def _encoded(entry: ArchivedEntry, kind: tuple[str, str] | None) -> bytes | None:
+    record = entry.record.get(kind[0]) if kind else None
+    return encode_container(kind[1], record) if kind and record else None
+
+
+def _to_log(
+    table: HoodieTable,
+    entries: Iterable[ArchivedEntry],
+    archive: ArchivedTimeline,
+    number: int,
+    layout: TimelineLayout,
+) -> int:
+    old = table.timelines.layout
+    written: list[dict[str, Any]] = []
+    count = 0
+    for entry in sorted(entries, key=lambda one: one.instant):
+        instant = entry.instant
+        row = entry.record
+        path = f"the archive, {instant}"
+        if row.get("plan"):
+            action = _PLAN_OF.get(instant.action, instant.action)
+            planned = Instant(instant.time, action, State.REQUESTED)
+            written.append(archive_entry(planned, row["plan"], moved_at=instant.time, path=path))
+        body = converted_body(row.get("metadata") or b"", instant, old, layout)
+        moved_at = instant.completed_at or instant.time
+        written.append(archive_entry(instant, body, moved_at=moved_at, path=path))
+        count += 1
+    blocks = (
+        encode_archive_block(written[start : start + ENTRIES_PER_BLOCK])
+        for start in range(0, len(written), ENTRIES_PER_BLOCK)
+    )
+    path = archive.path(number)
+    outcome = table.store.put_if_absent(path, b"".join(blocks), token=uuid4().hex)
+    if isinstance(outcome, AlreadyExists):
+        raise ConflictError("another engine is archiving this table", table=table.uri, path=path)
+    return count

@@ -1,0 +1,212 @@
+"""Changing a table's version under its lock, visible at one moment.
+
+The timeline is written anew next to the old one, where no reader of the old version looks, and one
+update of the properties makes it the table's:
+
+1. Nothing is pending, and no logs are left that the other version would not understand.
+2. The metadata table is switched off: the property first, then its folder. Died after: the table
+   has none.
+3. A property says that the version changes, from which to which. Died after: nothing else changed.
+4. Archive and active timeline are written in the other layout. Died in between: readers see the old
+   version; the next writer deletes what was written, then the property (`finish_version_change`).
+5. One update sets the version with all that belongs to it. Died before: as 4. Died after: readers
+   see the new version; the next writer deletes the old timeline, then the property of 3.
+6. The old timeline is deleted, then the property of 3; the metadata table is made anew.
+
+Where the layout of the timeline stays, 3, 4 and 6 have nothing to do but the metadata table.
+
+Hudi renames the instants in place and sets the version last: died in between, neither version
+reads the table. Source: Hudi's UpgradeDowngrade.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from tideline.errors import ConflictError, CorruptTableError, UnsupportedTableError
+from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
+from tideline.hudi.metadata.disable import disable_metadata_table
+from tideline.hudi.nature.guard import admit
+from tideline.hudi.nature.permission import Permission
+from tideline.hudi.recovery.version_change import (
+    VERSION_CHANGE,
+    change_text,
+    finish_version_change,
+)
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.properties import update_table_properties
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import Action
+from tideline.hudi.upgrade.active_instants import converted_instants, date_object
+from tideline.hudi.upgrade.archived_instants import convert_archive
+from tideline.hudi.upgrade.index_definitions import adapt_index_definitions
+from tideline.hudi.upgrade.plan import VersionPlan, plan_version_change
+from tideline.hudi.write.completion import require_lease
+from tideline.lock_timing import LockTiming
+from tideline.storage.lock import Guard
+from tideline.storage.object_store import AlreadyExists
+
+_FORMER_DEFAULT = "default"
+"""The partition of rows without a value, until version 5."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChanged:
+    """What was done. `plan` None: the table had the version. Counts are of instants and objects."""
+
+    plan: VersionPlan | None
+    version: int
+    objects_written: int = 0
+    archived_instants: int = 0
+    compactions: int = 0
+    is_done: bool = True
+
+    def to_json_object(self) -> dict[str, Any]:
+        """The report for machines."""
+        plan = self.plan.to_json_object() if self.plan else {"steps": [], "properties": {}}
+        return {
+            "version": self.version,
+            **plan,
+            "done": self.is_done,
+            "objects_written": self.objects_written,
+            "archived_instants": self.archived_instants,
+            "compactions": self.compactions,
+        }
+
+
+def change_version(
+    table: HoodieTable, version: int, lock_timing: LockTiming | None = None
+) -> VersionChanged:
+    """Bring a table without logs and without anything pending to another version.
+
+    Raises ConflictError while something is pending or there are logs, ConfigError and
+    UnsupportedTableError as `plan_version_change`, CorruptTableError for a timeline that cannot be
+    read.
+    """
+    with table.lock(lock_timing).acquire() as lease:
+        timeline = admit(table, Permission.UPGRADE)
+        guard = partial(require_lease, lease, table, table.next_time(timeline))
+        if finish_version_change(table, guard):
+            timeline = table.timeline()
+        plan = plan_version_change(table.config, version)
+        if plan is None:
+            return VersionChanged(None, version)
+        if not plan.before.is_written:
+            return _raise_to_written(table, timeline, plan, guard)
+        require_nothing_pending(table, timeline)
+        _require_no_logs(table, timeline, plan)
+        disable_metadata_table(table, guard)
+        adapt_index_definitions(table, version)
+        done = _move(table, timeline, plan, guard)
+        if plan.remakes_metadata_table:
+            bootstrap_metadata_table(table, table.timeline(), guard)
+        return done
+
+
+def require_nothing_pending(table: HoodieTable, timeline: ActiveTimeline) -> None:
+    """Raise ConflictError naming what is pending."""
+    pending = timeline.pending().first()
+    if pending is None:
+        return
+    what = {
+        Action.RESTORE: "finish the restore first",
+        Action.INDEXING: "let Hudi finish or drop the index first",
+    }.get(pending.action, "let it finish, or roll it back, first")
+    raise ConflictError(
+        f"the version is changed only while nothing is pending; {what}",
+        table=table.uri,
+        instant=pending,
+    )
+
+
+def _raise_to_written(
+    table: HoodieTable, timeline: ActiveTimeline, plan: VersionPlan, guard: Guard
+) -> VersionChanged:
+    """Versions before 6 lie on disk as that does: what is pending is rolled back afterwards.
+
+    Their metadata table goes after the update that unlists it. Died in between: its folder is left,
+    which no property names, and goes with the next write.
+    """
+    _refuse_former_default(table, timeline)
+    update_table_properties(
+        table.store, plan.changes, clock=table.clock, guard=guard, raises_version=True
+    )
+    disable_metadata_table(table, guard)
+    return VersionChanged(plan, plan.after.table_version)
+
+
+def _move(
+    table: HoodieTable, timeline: ActiveTimeline, plan: VersionPlan, guard: Guard
+) -> VersionChanged:
+    version = plan.after.table_version
+    if not plan.moves_timeline:
+        guard()
+        table.update_properties(plan.changes, guard)
+        table.reload_config()
+        return VersionChanged(plan, version)
+    mark = {VERSION_CHANGE: change_text(plan.before.table_version, version)}
+    table.update_properties(mark, guard)
+    archived = convert_archive(table, plan.after)
+    written = 0
+    for made in converted_instants(table, timeline, plan.after.timeline):
+        guard()
+        outcome = table.store.put_if_absent(made.path, made.body, token=uuid4().hex)
+        if isinstance(outcome, AlreadyExists):
+            raise CorruptTableError(
+                "an object is in the way of the timeline in its other layout",
+                table=table.uri,
+                path=made.path,
+            )
+        if not plan.after.timeline.has_completion_times:
+            date_object(table, made)
+        written += 1
+    table.update_properties(plan.changes, guard)
+    table.reload_config()
+    finish_version_change(table, guard)
+    return VersionChanged(plan, version, written, archived)
+
+
+def _require_no_logs(table: HoodieTable, timeline: ActiveTimeline, plan: VersionPlan) -> None:
+    if not plan.compacts:
+        return
+    for piece in _slices(table, timeline, whole=plan.forgets):
+        if piece.log_files:
+            raise ConflictError(
+                "a file group has logs that the other version would not understand: they are "
+                "compacted, and older ones cleaned, first; if it was, another writer came in "
+                "between, or a savepoint keeps them",
+                table=table.uri,
+                path=piece.log_files[0].path,
+            )
+
+
+def _slices(table: HoodieTable, timeline: ActiveTimeline, *, whole: bool) -> Iterator[FileSlice]:
+    """The newest slices of all file groups, or all there are."""
+    view = table.view_of(table.list_files(), timeline)
+    for partition in view.partitions:
+        if whole:
+            for group in view.all_file_groups(partition):
+                yield from group.slices
+        else:
+            yield from view.latest_slices(partition)
+
+
+def _refuse_former_default(table: HoodieTable, timeline: ActiveTimeline) -> None:
+    """Rows without a value in the partition column would be in two partitions from then on."""
+    columns = table.config.partition_fields
+    if not columns:
+        return
+    first = f"{columns[0]}={_FORMER_DEFAULT}" if table.config.hive_style else _FORMER_DEFAULT
+    view = table.view_of(table.list_files(), timeline)
+    if any(partition.partition("/")[0] == first for partition in view.partitions):
+        raise UnsupportedTableError(
+            "rows without a value are in the partition `default`, which later versions call "
+            "__HIVE_DEFAULT_PARTITION__: write them there with the Hudi that wrote the table first",
+            table=table.uri,
+            path=first,
+        )

@@ -1,0 +1,108 @@
+"""What a change of a table's version would do: its steps, and what speaks against it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tideline.errors import ConfigError, UnsupportedTableError
+from tideline.hudi.table.layout.known_layouts import TABLE_VERSIONS, layout_of_version
+from tideline.hudi.table.layout.table_layout import TableLayout
+from tideline.hudi.table.table_config import TableConfig, TableType
+from tideline.hudi.upgrade.property_changes import Changes, changed_properties
+
+
+@dataclass(frozen=True, slots=True)
+class VersionPlan:
+    """From one version to another. `changes` are those of the properties.
+
+    `moves_timeline`: it is written anew in the other layout. `compacts`: no file group may have
+    logs then; `forgets`: nor may older slices, so that time travel begins at the change.
+    `dropped` are partitions of the metadata table; `remakes_metadata_table`: it is made again with
+    the partition `files`.
+    """
+
+    before: TableLayout
+    after: TableLayout
+    changes: Changes
+    compacts: bool = False
+    forgets: bool = False
+    dropped: tuple[str, ...] = ()
+    remakes_metadata_table: bool = False
+
+    @property
+    def moves_timeline(self) -> bool:
+        return self.before.timeline.version != self.after.timeline.version
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """What is done, in order, for people."""
+        lost = [name for name in self.dropped if name != "files"]
+        return tuple(
+            text
+            for wanted, text in (
+                (self.compacts, "compact all file groups that have logs"),
+                (self.forgets, "clean older versions of all files: time travel begins anew"),
+                (self.dropped, "switch the metadata table off"),
+                (self.moves_timeline, "write timeline and archive in the other layout"),
+                (True, "change the properties, from where on the table has the other version"),
+                (self.moves_timeline, "delete the timeline in the former layout"),
+                (self.remakes_metadata_table, "make the metadata table anew, with `files`"),
+                (lost, f"leave to its next writer of Hudi: {', '.join(lost)}"),
+            )
+            if wanted
+        )
+
+    def to_json_object(self) -> dict[str, Any]:
+        """The plan for machines."""
+        return {
+            "from_version": self.before.table_version,
+            "to_version": self.after.table_version,
+            "steps": list(self.steps),
+            "properties": dict(sorted(self.changes.items())),
+        }
+
+
+def plan_version_change(config: TableConfig, version: int) -> VersionPlan | None:
+    """The plan of a change; None where the table has the version already.
+
+    Raises ConfigError for a version that no table is made of here, UnsupportedTableError for a
+    table that cannot have it.
+    """
+    if version not in TABLE_VERSIONS:
+        known = ", ".join(map(str, TABLE_VERSIONS))
+        raise ConfigError(f"a table is brought to version {known}", value=version)
+    config.check_readable()
+    before = config.layout
+    if before.table_version == version:
+        return None
+    changes = changed_properties(config, version)
+    properties = {**config.properties, **changes}
+    after = layout_of_version(version, {k: v for k, v in properties.items() if v is not None})
+    plan = VersionPlan(before, after, changes)
+    _require_apart(config, plan)
+    has_logs = config.table_type is TableType.MERGE_ON_READ
+    dropped = config.metadata_partitions_in_work
+    return VersionPlan(
+        before,
+        after,
+        changes,
+        compacts=has_logs and plan.moves_timeline,
+        forgets=has_logs and plan.moves_timeline and after.names.logs_name_slice,
+        dropped=dropped,
+        remakes_metadata_table=bool(dropped) and after.keeps_metadata_table,
+    )
+
+
+def _require_apart(config: TableConfig, plan: VersionPlan) -> None:
+    """Both timelines are there for a while, in folders of their own."""
+    if not plan.moves_timeline:
+        return
+    archives = [f".hoodie/{layout.archive.folder}" for layout in (plan.before, plan.after)]
+    ours = [plan.before.timeline.directory, plan.after.timeline.directory]
+    if archives[0] == archives[1] or ours[0] == ours[1]:
+        raise UnsupportedTableError(
+            "both layouts would have their timeline, or its archive, in the same folder",
+            table=config.table_uri or None,
+            value=archives[0] if archives[0] == archives[1] else ours[0],
+        )

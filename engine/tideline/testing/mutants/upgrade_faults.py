@@ -1,0 +1,71 @@
+"""Faults in changes of a table's version: what is there when, what becomes of logs and times."""
+
+from __future__ import annotations
+
+from tideline.testing.mutants.fault import Fault
+
+_ROOM = "engine/tideline/hudi/upgrade"
+_EXECUTE = f"{_ROOM}/execute.py"
+_CHANGE = ("engine/tests/hudi/upgrade/test_version_change.py",)
+_DEATHS = ("engine/tests/hudi/upgrade/test_deaths_during_a_change.py",)
+_PROPERTIES = ("engine/tests/hudi/upgrade/test_property_changes.py",)
+_TIMES = ("engine/tests/hudi/upgrade/test_completion_times.py",)
+
+UPGRADE_FAULTS = (
+    Fault(
+        "nothing says that a change of version is under way",
+        _EXECUTE,
+        "    table.update_properties(mark, guard)\n",
+        "",
+        _CHANGE,
+    ),
+    Fault(
+        "a change of version that died stays as it is",
+        "engine/tideline/hudi/recovery/sweep.py",
+        "    finish_version_change(table)\n",
+        "",
+        _DEATHS,
+    ),
+    Fault(
+        "the timeline that counts is deleted",
+        "engine/tideline/hudi/recovery/version_change.py",
+        "        if layout.timeline.version != table.layout.timeline.version:\n",
+        "        if layout.timeline.version == table.layout.timeline.version:\n",
+        _CHANGE,
+    ),
+    Fault(
+        "the version changes before the archive is written",
+        _EXECUTE,
+        "    archived = convert_archive(table, plan.after)\n",
+        "    archived = 0\n",
+        _CHANGE,
+    ),
+    Fault(
+        "logs of another writer are left for the other version",
+        _EXECUTE,
+        "        if piece.log_files:\n",
+        "        if False:\n",
+        _CHANGE,
+    ),
+    Fault(
+        "a metadata table goes on under the other version",
+        _EXECUTE,
+        "        disable_metadata_table(table, guard)\n        adapt",
+        "        adapt",
+        _CHANGE,
+    ),
+    Fault(
+        "the times of a copy's objects are believed",
+        f"{_ROOM}/completion_times.py",
+        "    if not -1000 <= late_ms <= BEGUN_WITHIN_MS or of.completed_ms < of.begun_ms:\n",
+        "    if of.completed_ms < of.begun_ms:\n",
+        _TIMES,
+    ),
+    Fault(
+        "other rows win after an upgrade",
+        f"{_ROOM}/property_changes.py",
+        "        keys.MERGE_MODE: mode.value,\n",
+        "        keys.MERGE_MODE: _EVENT.value,\n",
+        _PROPERTIES,
+    ),
+)
