@@ -66,10 +66,7 @@ class Shared:
 
     def change_with_hudi(self, version: str) -> None:
         way = "upgrade" if version != "SIX" else "downgrade"
-        name = f"t{self.path.parent.name.replace('-', '_')}"
-        self.peer.run_statement(
-            f"create table if not exists {name} using hudi location '{self.path}'"
-        )
+        name = self.peer.table_at(str(self.path))
         self.peer.run_statement(f"call {way}_table(table => '{name}', to_version => '{version}')")
 
     def check(self, when: str) -> None:

@@ -44,7 +44,7 @@ MUTANTS = (
     "hudi/write/ hudi/log/",
     "tideline/storage/ tideline/formats/ hudi/timeline/ hudi/table/ hudi/index/",
     "hudi/services/ hudi/recovery/ hudi/check/ hudi/metadata/ tideline/ingest/ tideline/spark/",
-    "tideline/iceberg/ hudi/nature/ tideline_operator/",
+    "tideline/iceberg/ hudi/nature/ hudi/upgrade/ tideline_operator/",
 )
 SLICES = (
     *_parts("slow", 4),

@@ -153,6 +153,12 @@ class HudiPeer(SparkPeer):
             "aggregate", uri=uri, options=dict(options or {}), statement=statement
         )
 
+    def table_at(self, uri: str) -> str:
+        """The name by which SQL knows the table at a location; other names of it stay as well."""
+        name = f"t{uuid.uuid5(uuid.NAMESPACE_URL, uri).hex}"
+        self.run_statement(f"create table if not exists {name} using hudi location '{uri}'")
+        return name
+
     def timeline(self, uri: str) -> tuple[PeerInstant, ...]:
         """The active timeline as Hudi loads it, oldest first."""
         reply = self._process.request("timeline", uri=uri)
