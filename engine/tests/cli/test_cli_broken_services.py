@@ -16,7 +16,6 @@ from tideline.cli.main import run
 from tideline.errors import ConflictError, CorruptTableError
 from tideline.formats.avro import decode_container, encode_container
 from tideline.hudi.services.archival.config import ArchivalConfig, MergeConfig
-from tideline.hudi.services.archival.merge import MERGE_PLAN_NAME
 from tideline.hudi.services.archival.service import ARCHIVAL
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.clustering.service import CLUSTERING
@@ -24,6 +23,7 @@ from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
 from tideline.hudi.services.service import TableService
 from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.archived import MERGE_PLAN_NAME
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore

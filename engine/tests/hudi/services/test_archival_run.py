@@ -15,10 +15,10 @@ from tideline.hudi.services.archival.execute import (
     archive_table,
     execute_archival,
 )
-from tideline.hudi.services.archival.merge import MERGE_PLAN_NAME, recover_merge
+from tideline.hudi.services.archival.merge import recover_merge
 from tideline.hudi.services.savepoint.execute import create_savepoint
 from tideline.hudi.table.markers import Marker, MarkerKind, create_marker, has_markers
-from tideline.hudi.timeline.archived import ArchivedTimeline
+from tideline.hudi.timeline.archived import MERGE_PLAN_NAME, ArchivedTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
 from tideline.storage.object_store import ObjectStore

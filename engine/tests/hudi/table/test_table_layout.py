@@ -8,6 +8,7 @@ from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableErro
 from tideline.hudi.table.file_group import BaseFile, LogFile
 from tideline.hudi.table.layout.known_layouts import layout_of, layout_of_new
 from tideline.hudi.table.layout.table_layout import RollbackForm
+from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
 from tideline.hudi.table.table_config import MergeMode, TableConfig
 from tideline.hudi.timeline.archived import ArchivedTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -105,10 +106,14 @@ def test_version_9_keeps_settings_of_merging_under_a_name_of_its_own() -> None:
     assert TableConfig(properties("6", "1") | {name: "gone"}).merge_property(name) == "gone"
 
 
-def test_rows_that_fill_each_other_up_are_not_merged_here() -> None:
+def test_rows_that_fill_each_other_up_are_merged_where_they_are_read() -> None:
     given = properties("9", "2", hoodie__record__merge__mode="COMMIT_TIME_ORDERING")
     assert TableConfig(given).merge_mode is MergeMode.COMMIT_TIME_ORDERING
     filled = TableConfig(given | {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"})
     with pytest.raises(UnsupportedTableError, match="filled up"):
         _ = filled.merge_mode
-    assert filled.known_merge_mode is None
+    assert filled.known_merge_mode is MergeMode.COMMIT_TIME_ORDERING
+    assert filled.partial_updates == PartialUpdates(PartialUpdateMode.IGNORE_DEFAULTS)
+    unknown = TableConfig(given | {"hoodie.table.partial.update.mode": "LATER"})
+    with pytest.raises(UnsupportedTableError, match="unknown way"):
+        _ = unknown.partial_updates

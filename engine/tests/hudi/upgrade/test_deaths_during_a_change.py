@@ -43,13 +43,15 @@ class Case:
     params=[
         pytest.param((6, 9, TableType.COPY_ON_WRITE), id="up"),
         pytest.param((9, 6, TableType.MERGE_ON_READ), id="down", marks=pytest.mark.slow),
+        pytest.param((9, 6, None), id="down with an archive", marks=pytest.mark.slow),
         pytest.param((8, 9, TableType.MERGE_ON_READ), id="same timeline"),
     ],
 )
 def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     before, after, table_type = request.param
-    wanted = WITH_METADATA if before > 6 else {}
-    table = table_with_a_past(before, table_type, wanted)
+    # A metadata table that was not compacted yet needs every instant.
+    wanted = WITH_METADATA if before > 6 and table_type else {}
+    table = table_with_a_past(before, table_type or TableType.COPY_ON_WRITE, wanted)
     yield Case(table, before, after)
     table.forget()
 

@@ -137,6 +137,28 @@ def test_a_class_of_its_own_goes_on_merging() -> None:
     assert changed(nine, 6)["hoodie.compaction.payload.class"] == "com.example.Mine"
 
 
+def test_a_merger_of_its_own_goes_on_merging() -> None:
+    """Hudi names a payload class of such tables as well."""
+    merged = {
+        "hoodie.record.merge.mode": "CUSTOM",
+        "hoodie.record.merge.strategy.id": "1897ef5f-18bc-4557-939c-9d6a8afd1519",
+    }
+    eight = changed(with_payload("DefaultHoodieRecordPayload"), 8) | merged
+    nine = changed(eight, 9)
+    assert {key: nine[key] for key in merged} == merged
+    back = changed(nine, 8)
+    assert {key: back[key] for key in merged} == merged
+    assert back["hoodie.compaction.payload.class"] == f"{MODEL}DefaultHoodieRecordPayload"
+    with pytest.raises(UnsupportedTableError, match="a class of its own"):
+        changed(eight, 6)
+
+
+def test_no_property_names_the_former_version() -> None:
+    nine = changed({**SIX, "hoodie.write.table.version": "6"}, 9)
+    assert "hoodie.write.table.version" not in nine
+    assert "hoodie.metadata.enable" not in changed({**nine, "hoodie.metadata.enable": "TRUE"}, 6)
+
+
 def test_a_delete_marker_of_the_table_is_where_version_9_looks() -> None:
     marker = {"hoodie.payload.delete.field": "op", "hoodie.payload.delete.marker": "x"}
     nine = changed({**SIX, **marker}, 9)

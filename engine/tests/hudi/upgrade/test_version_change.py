@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tideline.errors import ConfigError, ConflictError
+from tideline.errors import ConfigError, ConflictError, UnsupportedTableError
 from tideline.hudi.services.archival.service import ARCHIVAL
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH, TableType
@@ -12,6 +12,8 @@ from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.upgrade.execute import change_version
 from tideline.hudi.upgrade.run import preview_version_change, run_version_change
+from tideline.storage.location import StoreLocation
+from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import read_rows
@@ -24,6 +26,8 @@ from tideline.testing.version_changes import (
     opened,
     table_with_a_past,
 )
+
+pytest_plugins = ["tideline.testing.minio_fixtures"]
 
 WAYS = [(6, 8), (6, 9), (8, 6), (8, 9), (9, 6), (9, 8)]
 
@@ -112,6 +116,50 @@ def test_an_open_table_goes_on_reading() -> None:
     table.forget()
 
 
+@pytest.mark.parametrize("way", [(6, 9), (9, 6)], ids="{0[0]} to {0[1]}".format)
+def test_a_table_that_was_open_reads_one_version_or_the_other(way: tuple[int, int]) -> None:
+    """Whatever of the former timeline is deleted by then."""
+    prepared = table_with_a_past(way[0], TableType.COPY_ON_WRITE, {})
+    rows = prepared.values()
+    copy = prepared.copy()
+    change(copy, way[1], rehearsal := FaultyStore(copy.store()))
+    for number in range(1, len(rehearsal.writes) + 1):
+        table = prepared.copy()
+        reader = opened(table)
+        with pytest.raises(SimulatedCrash):
+            change(table, way[1], FaultyStore(table.store(), FaultPlan(crash_after_write=number)))
+        found = sorted((row["id"], row["v"]) for row in read_rows(reader, reader.timeline()))
+        assert found == rows, rehearsal.writes[number - 1]
+        table.forget()
+
+
+@pytest.mark.parametrize("folder", ["timeline", "timeline/history", ".schema", "metadata"])
+def test_an_archive_in_the_way_stops_it(folder: str) -> None:
+    table = table_with_a_past(6, TableType.COPY_ON_WRITE, {})
+    opened(table).update_properties({"hoodie.archivelog.folder": folder})
+    rows = table.values()
+    with pytest.raises(UnsupportedTableError, match="folders of their own"):
+        change(table, 9)
+    assert table.values() == rows
+    table.forget()
+
+
+def test_an_archive_that_hudi_left_is_history_as_well() -> None:
+    table = table_with_a_past(9, TableType.COPY_ON_WRITE, {})
+    old = table_with_a_past(6, TableType.COPY_ON_WRITE, {})
+    (left,) = old.store().list(".hoodie/archived")
+    table.store().put(left.path, old.store().get(left.path))
+    known = set(instants_of(table)) | {
+        (entry.instant.time, entry.instant.action) for entry in opened(old).archived().commits()
+    }
+    rows = table.values()
+    change(table, 6)
+    assert known <= set(instants_of(table))
+    assert table.values() == rows
+    table.forget()
+    old.forget()
+
+
 def test_a_writer_that_opened_it_before_writes_the_other_version() -> None:
     table = table_with_a_past(6, TableType.COPY_ON_WRITE, {})
     lake = table.lake()
@@ -168,18 +216,24 @@ def test_logs_that_came_in_between_stop_it() -> None:
     table.forget()
 
 
-def test_a_savepoint_with_logs_stops_a_downgrade() -> None:
+@pytest.mark.parametrize(("before", "after"), [(6, 9), (9, 6)])
+def test_a_savepoint_with_logs_stops_it_before_anything_is_done(before: int, after: int) -> None:
+    """Restored to in version 9, logs of version 6 would show rows of later commits."""
     table = SmallTable.in_memory(
         {"hoodie.parquet.small.file.limit": "0"},
         table_type=TableType.MERGE_ON_READ,
-        table_version=9,
+        table_version=before,
     )
     table.write("insert", batch(range(4), 1))
     table.write("upsert", batch([1], 2))
-    table.lake().savepoint()
-    with pytest.raises(ConflictError, match="a savepoint keeps them"):
-        change(table, 6)
-    assert opened(table).config.version == 9
+    saved = table.lake().savepoint()
+    objects = objects_of(table)
+    for act in (preview_version_change, run_version_change):
+        with pytest.raises(ConflictError, match="a savepoint keeps logs"):
+            act(local_services(table, {}), after)
+    assert objects_of(table) == objects
+    table.lake().delete_savepoint(saved.instant)
+    change(table, after)
     assert_sound(table)
     table.forget()
 
@@ -194,6 +248,20 @@ def test_a_dry_run_changes_nothing() -> None:
     assert "write timeline and archive in the other layout" in planned.plan.steps
     assert objects_of(table) == before
     table.forget()
+
+
+@pytest.mark.minio
+def test_on_an_object_store(s3_location: StoreLocation) -> None:
+    table = SmallTable.create(s3_location, table_version=6, table_type=TableType.MERGE_ON_READ)
+    table.write("insert", batch(range(6), 1))
+    table.write("upsert", batch([1, 2], 2), options={"hoodie.parquet.small.file.limit": "0"})
+    rows = table.values()
+    for version in (9, 6, 8):
+        change(table, version)
+        assert table.values() == rows
+        assert_sound(table)
+    table.write("upsert", NEXT)
+    assert_sound(table)
 
 
 @pytest.mark.parametrize("version", [0, 5, 7, 10])

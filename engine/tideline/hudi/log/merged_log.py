@@ -7,7 +7,8 @@
    a delete in natural order (without an ordering value, or 0) always wins and always loses to what
    comes after it.
 4. A partial row that meets an older one leaves it the columns it lacks itself; what no row of the
-   log has comes from the base file.
+   log has comes from the base file. A row of a table with partial updates lacks what is missing in
+   the sense of its mode.
 
 Source: Hudi's KeyBasedFileGroupRecordBuffer, BufferedRecordMergerFactory, DeleteContext.
 """
@@ -28,6 +29,8 @@ from tideline.hudi.log.data_block import decode_data_block
 from tideline.hudi.log.delete_block import DeleteRecords, decode_delete_block
 from tideline.hudi.log.entry_fold import EntryFold, Flags, Positions
 from tideline.hudi.log.log_files import LogFiles
+from tideline.hudi.log.missing_values import missing_values
+from tideline.hudi.table.partial_updates import PartialUpdates
 from tideline.hudi.table.schema_history import SchemaHistory
 from tideline.hudi.table.stored_value import converted_array
 
@@ -44,7 +47,8 @@ class LogRules:
     their types, empty when the newer entry always wins; `keys_of` computes record keys from a batch
     that has the `key_columns`. `delete_field` and `delete_marker` name a column and the text in it
     that marks a row as a delete (Hudi: hoodie.payload.delete.field). `history` gives the names of
-    columns in blocks, where these differ.
+    columns in blocks, where these differ. `partial`: rows are filled up from those they win
+    against.
     """
 
     schema: pa.Schema
@@ -54,6 +58,7 @@ class LogRules:
     delete_field: str | None = None
     delete_marker: str | None = None
     history: SchemaHistory | None = None
+    partial: PartialUpdates | None = None
 
     @property
     def columns_read(self) -> tuple[str, ...]:
@@ -111,7 +116,9 @@ class _Entries:
         self._from_delete_block: list[Flags] = []
         # (first entry, columns) of every block of rows.
         self._columns: list[tuple[int, int, frozenset[str]]] = []
-        self._has_partial = False
+        # By column, which of the rows have a value.
+        self._valued: dict[str, list[Flags]] = {}
+        self._has_partial = rules.partial is not None
 
     def read(self, block: LogBlock, content: bytes) -> None:
         """Add the entries of a block."""
@@ -152,6 +159,10 @@ class _Entries:
         )
         self._tables.append(rows)
         self._rows += count
+        if rules.partial is not None:
+            for name, column in zip(rows.schema.names, rows.columns, strict=True):
+                flags = ~missing_values(column, rules.partial)
+                self._valued.setdefault(name, []).append(flags)
 
     def _add_deleted(self, deleted: DeleteRecords) -> None:
         count = len(deleted)
@@ -228,7 +239,9 @@ class _Entries:
             wanted = positions
             if sources:
                 source = sources[column.name]
-                wanted = pa.array(row_of[source], mask=deletes | (source < 0))
+                # Where no row has a value, the winner keeps its own.
+                own = np.where(source < 0, winners, source)
+                wanted = pa.array(row_of[own], mask=deletes)
             columns.append(values.take(wanted) if chunks else pa.nulls(len(winners), column.type))
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -258,6 +271,9 @@ class _Entries:
         for start, end, names in self._columns:
             if name in names:
                 has |= (entries >= start) & (entries < end)
+        if name in self._valued:
+            row_of = np.concatenate(self._row_of)[entries]
+            has &= np.concatenate(self._valued[name])[np.maximum(row_of, 0)] & (row_of >= 0)
         return has
 
 

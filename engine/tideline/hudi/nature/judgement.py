@@ -26,6 +26,7 @@ from tideline.hudi.table.table_config import (
     PROPERTIES_PATH,
     SLASH_SEPARATED_DATES,
     TIMEZONE,
+    MergeMode,
     TableConfig,
 )
 from tideline.hudi.timeline.known_zone import KnownZone
@@ -78,11 +79,18 @@ def _not_changed(permission: Permission, facts: Facts) -> Refusal | None:
 def _unmerged(permission: Permission, facts: Facts) -> Refusal | None:
     config = facts.config
     if permission.merges_rows:
-        refusal = _refused(lambda: config.merge_mode, remedy=_WITH_HUDI)
+        refusal = _refused(lambda: _merge_mode(permission, config), remedy=_WITH_HUDI)
         if refusal is not None:
             return refusal
     merges = permission.merges_rows and permission.changes_table
     return _endangered(config, Danger.MERGING) if merges else None
+
+
+def _merge_mode(permission: Permission, config: TableConfig) -> MergeMode:
+    if permission in (Permission.MERGE_LOGS, Permission.COMPACTION):
+        _ = config.partial_updates
+        return config.merge_mode_of_logs
+    return config.merge_mode
 
 
 def _unlogged(permission: Permission, facts: Facts) -> Refusal | None:

@@ -217,9 +217,10 @@ class HoodieTable:
         return self.config.declared_zone
 
     def timeline(self) -> ActiveTimeline:
-        """The active timeline as it is now; an empty one may be that of a former version."""
+        """The active timeline as it is now."""
         found = self.timelines.load()
-        if not len(found):
+        if found.is_moving or not len(found):
+            # Another process may have changed the table's version.
             self.reload_config()
             found = self.timelines.load()
         return found

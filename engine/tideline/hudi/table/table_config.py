@@ -20,6 +20,7 @@ from tideline.hudi.table.layout.known_layouts import (
     timeline_layout_in,
 )
 from tideline.hudi.table.layout.table_layout import TableLayout
+from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
 from tideline.hudi.timeline.zone import UTC_ZONE, TimelineZone
 
 PROPERTIES_PATH = ".hoodie/hoodie.properties"
@@ -45,6 +46,7 @@ PAYLOAD_CLASS = "hoodie.compaction.payload.class"
 MERGE_MODE = "hoodie.record.merge.mode"
 MERGE_STRATEGY_ID = "hoodie.record.merge.strategy.id"
 PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
+UNAVAILABLE_VALUE = "hoodie.write.partial.update.unavailable.value"
 HIVE_STYLE = "hoodie.datasource.write.hive_style_partitioning"
 URL_ENCODE = "hoodie.datasource.write.partitionpath.urlencode"
 DROP_PARTITION_COLUMNS = "hoodie.datasource.write.drop.partition.columns"
@@ -267,14 +269,20 @@ class TableConfig:
         Raises UnsupportedTableError for a custom mode, payload or strategy, and where rows fill
         each other up: such a table can be read where nothing has to be merged, but not written.
         """
+        if self.partial_updates is not None:
+            raise self._unsupported(
+                "rows are filled up from the rows they replace: such tables are read, compacted, "
+                "cleaned and clustered, but not written",
+                f"{PARTIAL_UPDATE_MODE}={self.partial_updates.mode}",
+            )
+        return self.merge_mode_of_logs
+
+    @property
+    def merge_mode_of_logs(self) -> MergeMode:
+        """The same for who merges what is in files already, `partial_updates` included."""
         mode = self.properties.get(MERGE_MODE, "")
         payload = self.properties.get(PAYLOAD_CLASS, "")
         strategy = self.properties.get(MERGE_STRATEGY_ID, "")
-        if partial := self.properties.get(PARTIAL_UPDATE_MODE):
-            raise self._unsupported(
-                "rows are filled up from the rows they replace, which is not supported",
-                f"{PARTIAL_UPDATE_MODE}={partial}",
-            )
         if payload and payload not in _MODE_OF_PAYLOAD:
             raise self._unsupported("records are merged in a custom way", payload)
         if mode:
@@ -295,9 +303,26 @@ class TableConfig:
     def known_merge_mode(self) -> MergeMode | None:
         """The same; None where records are merged by custom code."""
         try:
-            return self.merge_mode
+            return self.merge_mode_of_logs
         except UnsupportedTableError:
             return None
+
+    @property
+    def partial_updates(self) -> PartialUpdates | None:
+        """How rows are filled up from those they win against; None where they are not.
+
+        Raises UnsupportedTableError for a mode that is not known.
+        """
+        name = self.properties.get(PARTIAL_UPDATE_MODE, "").strip()
+        if not name:
+            return None
+        mode = PartialUpdateMode.__members__.get(name.upper())
+        if mode is None:
+            raise self._unsupported(
+                "rows are filled up from the rows they replace in an unknown way",
+                f"{PARTIAL_UPDATE_MODE}={name}",
+            )
+        return PartialUpdates(mode, self.merge_property(UNAVAILABLE_VALUE))
 
     def merge_property(self, name: str) -> str | None:
         """A setting that says how rows are merged, such as `hoodie.payload.delete.field`."""

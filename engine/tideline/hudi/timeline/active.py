@@ -32,6 +32,9 @@ LISTING_MARGIN_MS = 10_000
 """How far the store's clock may be behind ours when it stamps an object."""
 SCHEMA_DIRECTORY = ".hoodie/.schema"
 """Where versions of the schema lie in every layout, a file for each instant that made one."""
+MOVED = "timeline.moved"
+"""An object of this name in a timeline's folder: the table's version changed, its timeline is
+elsewhere, and what is here is being deleted."""
 _LISTINGS_MAX = 10
 
 
@@ -43,7 +46,7 @@ class ActiveTimeline:
     `is_committed` does not take a removed instant for an archived one. `has_archive` is whether
     instants may have been archived from it, `has_schemas` whether its folder may hold versions of
     the schema. `made_ms` has, where the timeline is of a listing, every state of every instant with
-    the time of its object.
+    the time of its object. `is_moving`: it is the former one of a table whose version changed.
     """
 
     instants: tuple[Instant, ...] = ()
@@ -51,6 +54,7 @@ class ActiveTimeline:
     has_archive: bool = field(default=True, repr=False, compare=False)
     has_schemas: bool = field(default=True, repr=False, compare=False)
     made_ms: Mapping[Instant, int] = field(default_factory=dict, repr=False, compare=False)
+    is_moving: bool = field(default=False, repr=False, compare=False)
     start: InstantTime | None = field(init=False, compare=False)
     _committed: frozenset[InstantTime] = field(init=False, repr=False, compare=False)
 
@@ -191,6 +195,7 @@ class TimelineStore:
             has_archive=has_archive,
             has_schemas=not schemas_are_listed or SCHEMA_DIRECTORY in listing.directories,
             made_ms=made_ms,
+            is_moving=any(item.path.endswith(f"/{MOVED}") for item in listing.objects),
         )
 
     def listing(self) -> Listing:

@@ -26,6 +26,7 @@ from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.storage.object_store import ObjectStore
 
 ARCHIVE_WRITE_TOKEN = "1-0-1"
+MERGE_PLAN_NAME = "mergeArchivePlan"
 
 _FILE_NAME = re.compile(r"\.commits_\.archive\.([0-9]+)(?:_[0-9]+-[0-9]+-[0-9]+)?")
 _ROLLING_STATS = "ROLLING_STAT"
@@ -139,6 +140,10 @@ class ArchivedTimeline:
                 reverse=True,
             )
         )
+
+    def owns(self, name: str) -> bool:
+        """Whether a file of this name in its folder is the archive's."""
+        return _FILE_NAME.fullmatch(name) is not None or name == MERGE_PLAN_NAME
 
     def position(self, files: Sequence[ArchiveFile]) -> ArchivePosition:
         """Of a reader that has read these files, newest first."""

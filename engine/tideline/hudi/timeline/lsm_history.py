@@ -75,6 +75,11 @@ class LsmHistory(ArchivedTimeline):
         """
         return tuple(sorted(self.manifest().files, reverse=True))
 
+    def owns(self, name: str) -> bool:
+        """Whether a file of this name in its folder is the history's."""
+        is_data = _FILE_NAME.fullmatch(name) is not None
+        return is_data or manifest_number(name) is not None or name == VERSION_FILE
+
     def manifest(self, number: int | None = None) -> Manifest:
         """The manifest of this number, else the newest; one without files where there is none.
 

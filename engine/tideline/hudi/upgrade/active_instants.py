@@ -17,7 +17,7 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.layout import TimelineLayout
-from tideline.hudi.upgrade.completion_times import Named, StateTimes, completion_times
+from tideline.hudi.upgrade.completion_times import Named, completion_times
 
 CLUSTER = "CLUSTER"
 
@@ -41,7 +41,8 @@ def converted_instants(
     """
     old = table.timelines.layout
     clusterings = _clusterings(table, timeline)
-    completed = {} if old.has_completion_times else _completed_at(table, timeline)
+    done = [] if old.has_completion_times else map(_name, timeline.completed())
+    completed = completion_times(done, table.zone)
     for instant in sorted(timeline.made_ms):
         body = converted_body(table.store.get(old.path(instant)), instant, old, layout)
         action = instant.action
@@ -96,19 +97,6 @@ def _clusterings(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[Inst
     replaced = timeline.of(Action.REPLACECOMMIT).completed()
     did = {one.time for one in replaced if table.read_commit(one).operation_type == CLUSTER}
     return frozenset(named | did)
-
-
-def _completed_at(table: HoodieTable, timeline: ActiveTimeline) -> dict[Named, InstantTime]:
-    begun: dict[Named, int] = {}
-    done: dict[Named, int] = {}
-    for instant, made_ms in timeline.made_ms.items():
-        name = _name(instant)
-        if instant.is_completed:
-            done[name] = made_ms
-        else:
-            begun[name] = min(made_ms, begun.get(name, made_ms))
-    times = {name: StateTimes(begun.get(name), at) for name, at in done.items()}
-    return completion_times(times, table.zone)
 
 
 def _name(instant: Instant) -> Named:

@@ -9,6 +9,7 @@ Source: Hudi's SevenToEightUpgradeHandler.upgradeToLSMTimeline, EightToSevenDown
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import uuid4
@@ -21,12 +22,12 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.layout.table_layout import TableLayout
 from tideline.hudi.timeline.archived import ArchivedEntry, ArchivedTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
-from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.hudi.timeline.layout import TimelineLayout
 from tideline.hudi.timeline.lsm_history import LsmHistory
 from tideline.hudi.timeline.lsm_writer import append_to_history
 from tideline.hudi.upgrade.active_instants import converted_body
-from tideline.hudi.upgrade.completion_times import Named, StateTimes, completion_times
+from tideline.hudi.upgrade.completion_times import Named, completion_times
+from tideline.storage.lock import Guard, unguarded
 from tideline.storage.object_store import AlreadyExists
 
 ENTRIES_PER_BLOCK = 10
@@ -46,17 +47,20 @@ _PLAN_OF = {Action.COMMIT: Action.COMPACTION, Action.DELTACOMMIT: Action.LOGCOMP
 """The action of the plan behind a completed instant, where it has another name."""
 
 
-def convert_archive(table: HoodieTable, layout: TableLayout) -> int:
-    """Write the table's archive once more, as that of `layout`; how many instants it holds.
+def convert_archive(table: HoodieTable, layout: TableLayout, guard: Guard = unguarded) -> int:
+    """Write the table's archive once more, behind what that of `layout` holds; how many instants.
 
-    Call under the table lock; there is nothing yet where the new archive will be. Raises
-    CorruptTableError for a file that cannot be read as a whole.
+    Call under the table lock. Hudi leaves the former archive when it changes a version: what is
+    there is history as well, and counted once. Raises CorruptTableError for a file that cannot be
+    read as a whole.
     """
     old = table.archived()
     new = layout.archive.opens(table.store, layout.archive.folder)
     count = 0
-    for number, file in enumerate(reversed(old.files()), start=1):
+    numbers = itertools.count(1 + max((file.number for file in new.files()), default=0))
+    for file in reversed(old.files()):
         content = old.read_with_plans(file) if isinstance(old, LsmHistory) else old.read(file)
+        guard()
         if content.damaged:
             raise CorruptTableError(
                 "the archive has a damaged block, and what it held would be lost; "
@@ -67,7 +71,7 @@ def convert_archive(table: HoodieTable, layout: TableLayout) -> int:
         if isinstance(new, LsmHistory):
             count += _to_history(table, content.entries, new, layout.timeline)
         else:
-            count += _to_log(table, content.entries, new, number, layout.timeline)
+            count += _to_log(table, content.entries, new, next(numbers), layout.timeline)
     return count
 
 
@@ -82,11 +86,7 @@ def _to_history(
         name = entry.instant.time, entry.instant.action.when_completed
         states.setdefault(name, {})[entry.instant.state] = entry
     done = {name: found for name, found in states.items() if State.COMPLETED in found}
-    moved = {
-        name: StateTimes(_moved_ms(table, found, pending=True), _moved_ms(table, found))
-        for name, found in done.items()
-    }
-    completed = completion_times(moved, table.zone)
+    completed = completion_times(done, table.zone)
     rows = [
         {
             "instantTime": str(time),
@@ -104,16 +104,6 @@ def _to_history(
 
 def _by_name(item: tuple[Named, object]) -> Named:
     return item[0]
-
-
-def _moved_ms(
-    table: HoodieTable, found: Mapping[State, ArchivedEntry], *, pending: bool = False
-) -> int | None:
-    """When the instant came into its first or its last state; None where the entry is too old to
-    say so."""
-    states = [state for state in found if state.is_pending is pending]
-    text = str(found[min(states)].record.get("stateTransitionTime") or "") if states else ""
-    return table.zone.epoch_ms(InstantTime(text)) if is_instant_time(text) else None
 
 
 def _completed_body(entry: ArchivedEntry, layout: TimelineLayout) -> bytes | None:

@@ -1,45 +1,32 @@
 """When the instants of layout 1, whose names do not say it, completed. Pure.
 
-Their objects say when they were written, but a copied table has objects as old as its copy: all of
-its instants would have completed after all of them were requested, and logs would go to the wrong
-slices. So an object's time is believed where the requested object of the same instant is as old as
-its name says; any other instant completed just after it was requested, which orders instants as
-layout 1 does.
+Layout 1 orders commits by when they were requested, and slices of its logs by the instants in their
+names. So each counts as completed just after it was requested: before anything that came later, so
+that its logs stay in their slices. The times of its objects would say more, where they are its own:
+after a copy they are those of the copy, by a store with another clock they are off, and a log would
+then be merged into a later slice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from tideline.hudi.timeline.instant import Action
-from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.instant_time import SECONDS_DIGITS, InstantTime
 from tideline.hudi.timeline.zone import TimelineZone
-
-BEGUN_WITHIN_MS = 600_000
-"""How much later than its name says a requested object may be."""
 
 Named = tuple[InstantTime, Action]
 """An instant by its time and its action when completed."""
 
-
-@dataclass(frozen=True, slots=True)
-class StateTimes:
-    """When the first object of an instant was made, and that which completed it."""
-
-    begun_ms: int | None
-    completed_ms: int | None
+_JUST_AFTER = "001"
 
 
-def completion_times(
-    times: Mapping[Named, StateTimes], zone: TimelineZone, taken: Iterable[InstantTime] = ()
-) -> dict[Named, InstantTime]:
-    """A completion time for each instant, later than its request; no two are the same, and none is
-    among those `taken`."""
-    used = set(taken)
+def completion_times(names: Iterable[Named], zone: TimelineZone) -> dict[Named, InstantTime]:
+    """A completion time for each instant, later than its request; no two are the same."""
+    used: set[InstantTime] = set()
     found: dict[Named, InstantTime] = {}
-    for name in sorted(times):
-        at = _completed(name[0], times[name], zone)
+    for name in sorted(names):
+        at = just_after(name[0], zone)
         while at in used:
             at = zone.next_time(0, at)
         used.add(at)
@@ -47,11 +34,8 @@ def completion_times(
     return found
 
 
-def _completed(time: InstantTime, of: StateTimes, zone: TimelineZone) -> InstantTime:
-    earliest = zone.next_time(0, time)
-    if of.begun_ms is None or of.completed_ms is None:
-        return earliest
-    late_ms = of.begun_ms - zone.epoch_ms(time)
-    if not -1000 <= late_ms <= BEGUN_WITHIN_MS or of.completed_ms < of.begun_ms:
-        return earliest
-    return max(earliest, zone.instant_at(of.completed_ms))
+def just_after(time: InstantTime, zone: TimelineZone) -> InstantTime:
+    """The next time after this one, and before the next second where it has seconds alone."""
+    if len(time.value) == SECONDS_DIGITS:
+        return InstantTime(f"{time}{_JUST_AFTER}")
+    return zone.next_time(0, time)

@@ -4,16 +4,16 @@ The timeline is written anew next to the old one, where no reader of the old ver
 update of the properties makes it the table's:
 
 1. Nothing is pending, and no logs are left that the other version would not understand.
-2. The metadata table is switched off: the property first, then its folder. Died after: the table
-   has none.
-3. A property says that the version changes, from which to which. Died after: nothing else changed.
-4. Archive and active timeline are written in the other layout. Died in between: readers see the old
+2. A property says that the version changes, from which to which. Died after: nothing else changed.
+3. Archive and active timeline are written in the other layout. Died in between: readers see the old
    version; the next writer deletes what was written, then the property (`finish_version_change`).
+4. The metadata table is switched off: the property first, then its folder. Died after: as 3, and
+   the table has none.
 5. One update sets the version with all that belongs to it. Died before: as 4. Died after: readers
-   see the new version; the next writer deletes the old timeline, then the property of 3.
-6. The old timeline is deleted, then the property of 3; the metadata table is made anew.
+   see the new version; the next writer deletes the old timeline, then the property of 2.
+6. The old timeline is deleted, then the property of 2; the metadata table is made anew.
 
-Where the layout of the timeline stays, 3, 4 and 6 have nothing to do but the metadata table.
+Where the layout of the timeline stays, 2, 3 and 6 have nothing to do but the metadata table.
 
 Hudi renames the instants in place and sets the version last: died in between, neither version
 reads the table. Source: Hudi's UpgradeDowngrade.
@@ -21,7 +21,6 @@ reads the table. Source: Hudi's UpgradeDowngrade.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -35,9 +34,9 @@ from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.version_change import (
     VERSION_CHANGE,
     change_text,
+    delete_instants,
     finish_version_change,
 )
-from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import update_table_properties
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -52,7 +51,9 @@ from tideline.storage.lock import Guard
 from tideline.storage.object_store import AlreadyExists
 
 _FORMER_DEFAULT = "default"
-"""The partition of rows without a value, until version 5."""
+"""The partition of rows without a value, before version 5."""
+_LAST_WITH_FORMER_DEFAULT = 4
+_FINISHED_BY_OTHERS = (Action.RESTORE, Action.INDEXING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +100,8 @@ def change_version(
         if not plan.before.is_written:
             return _raise_to_written(table, timeline, plan, guard)
         require_nothing_pending(table, timeline)
+        require_possible(table, timeline, plan)
         _require_no_logs(table, timeline, plan)
-        disable_metadata_table(table, guard)
-        adapt_index_definitions(table, version)
         done = _move(table, timeline, plan, guard)
         if plan.remakes_metadata_table:
             bootstrap_metadata_table(table, table.timeline(), guard)
@@ -132,7 +132,8 @@ def _raise_to_written(
     Their metadata table goes after the update that unlists it. Died in between: its folder is left,
     which no property names, and goes with the next write.
     """
-    _refuse_former_default(table, timeline)
+    if plan.before.table_version <= _LAST_WITH_FORMER_DEFAULT:
+        _refuse_former_default(table, timeline)
     update_table_properties(
         table.store, plan.changes, clock=table.clock, guard=guard, raises_version=True
     )
@@ -145,13 +146,14 @@ def _move(
 ) -> VersionChanged:
     version = plan.after.table_version
     if not plan.moves_timeline:
-        guard()
-        table.update_properties(plan.changes, guard)
-        table.reload_config()
+        _switch(table, plan, guard)
         return VersionChanged(plan, version)
-    mark = {VERSION_CHANGE: change_text(plan.before.table_version, version)}
-    table.update_properties(mark, guard)
-    archived = convert_archive(table, plan.after)
+    before = table.config.properties
+    after = {name: text for name, text in {**before, **plan.changes}.items() if text is not None}
+    said = change_text(before, after, (plan.before.table_version, version))
+    table.update_properties({VERSION_CHANGE: said}, guard)
+    delete_instants(table, plan.after, guard)
+    archived = convert_archive(table, plan.after, guard)
     written = 0
     for made in converted_instants(table, timeline, plan.after.timeline):
         guard()
@@ -165,35 +167,65 @@ def _move(
         if not plan.after.timeline.has_completion_times:
             date_object(table, made)
         written += 1
-    table.update_properties(plan.changes, guard)
-    table.reload_config()
+    _switch(table, plan, guard)
     finish_version_change(table, guard)
     return VersionChanged(plan, version, written, archived)
 
 
-def _require_no_logs(table: HoodieTable, timeline: ActiveTimeline, plan: VersionPlan) -> None:
-    if not plan.compacts:
+def _switch(table: HoodieTable, plan: VersionPlan, guard: Guard) -> None:
+    """From here on the table has the other version."""
+    disable_metadata_table(table, guard)
+    guard()
+    adapt_index_definitions(table, plan.after.table_version)
+    table.update_properties(plan.changes, guard)
+    table.reload_config()
+
+
+def require_possible(table: HoodieTable, timeline: ActiveTimeline, plan: VersionPlan) -> None:
+    """Raise ConflictError for what stands in the way of a change and goes away by no service.
+
+    A savepoint whose slices have logs: in the other version a restore to it would find rows of
+    later commits in them, or take each log for a slice.
+    """
+    for action in _FINISHED_BY_OTHERS:
+        require_nothing_pending(table, timeline.of(action))
+    if not plan.moves_timeline or not plan.compacts:
         return
-    for piece in _slices(table, timeline, whole=plan.forgets):
-        if piece.log_files:
-            raise ConflictError(
-                "a file group has logs that the other version would not understand: they are "
-                "compacted, and older ones cleaned, first; if it was, another writer came in "
-                "between, or a savepoint keeps them",
-                table=table.uri,
-                path=piece.log_files[0].path,
-            )
+    view = table.view_of(table.list_files(), timeline)
+    for time in sorted(timeline.savepointed_times()):
+        for partition in view.partitions:
+            for piece in view.latest_slices(partition, time):
+                if piece.log_files:
+                    raise ConflictError(
+                        "a savepoint keeps logs, which the other version would not understand; "
+                        "delete it first, or restore it",
+                        table=table.uri,
+                        instant=time,
+                        path=piece.log_files[0].path,
+                    )
 
 
-def _slices(table: HoodieTable, timeline: ActiveTimeline, *, whole: bool) -> Iterator[FileSlice]:
-    """The newest slices of all file groups, or all there are."""
+def first_log(table: HoodieTable, timeline: ActiveTimeline, plan: VersionPlan) -> str | None:
+    """A log that stands in the way: of the newest slices, or, where the past is cleaned, of any."""
     view = table.view_of(table.list_files(), timeline)
     for partition in view.partitions:
-        if whole:
-            for group in view.all_file_groups(partition):
-                yield from group.slices
-        else:
-            yield from view.latest_slices(partition)
+        whole = (one for group in view.all_file_groups(partition) for one in group.slices)
+        pieces = whole if plan.forgets else iter(view.latest_slices(partition))
+        for piece in pieces:
+            if piece.log_files:
+                return piece.log_files[0].path
+    return None
+
+
+def _require_no_logs(table: HoodieTable, timeline: ActiveTimeline, plan: VersionPlan) -> None:
+    found = first_log(table, timeline, plan) if plan.compacts else None
+    if found is not None:
+        raise ConflictError(
+            "a file group has logs that the other version would not understand: compact it, and "
+            "clean older ones, first; if that was done, another writer came in between",
+            table=table.uri,
+            path=found,
+        )
 
 
 def _refuse_former_default(table: HoodieTable, timeline: ActiveTimeline) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSIONS, layout_of_version
 from tideline.hudi.table.layout.table_layout import TableLayout
-from tideline.hudi.table.table_config import TableConfig, TableType
+from tideline.hudi.table.table_config import MERGE_MODE, TableConfig, TableType
 from tideline.hudi.upgrade.property_changes import Changes, changed_properties
 
 
@@ -87,7 +87,7 @@ def plan_version_change(config: TableConfig, version: int) -> VersionPlan | None
         before,
         after,
         changes,
-        compacts=has_logs and plan.moves_timeline,
+        compacts=has_logs and (plan.moves_timeline or MERGE_MODE in changes),
         forgets=has_logs and plan.moves_timeline and after.names.logs_name_slice,
         dropped=dropped,
         remakes_metadata_table=bool(dropped) and after.keeps_metadata_table,
@@ -95,14 +95,21 @@ def plan_version_change(config: TableConfig, version: int) -> VersionPlan | None
 
 
 def _require_apart(config: TableConfig, plan: VersionPlan) -> None:
-    """Both timelines are there for a while, in folders of their own."""
+    """Both timelines are there for a while, in folders of their own.
+
+    In layout 1 the instants lie in `.hoodie` itself, in layout 2 the history in their folder.
+    """
     if not plan.moves_timeline:
         return
-    archives = [f".hoodie/{layout.archive.folder}" for layout in (plan.before, plan.after)]
-    ours = [plan.before.timeline.directory, plan.after.timeline.directory]
-    if archives[0] == archives[1] or ours[0] == ours[1]:
+    first, second = sorted((plan.before, plan.after), key=lambda one: one.timeline.version)
+    archive = first.archive.folder.strip("/")
+    timeline = second.timeline.directory.removeprefix(".hoodie").strip("/")
+    inner = second.archive.folder.strip("/").removeprefix(timeline).strip("/")
+    folders = (archive, timeline, inner)
+    apart = archive.partition("/")[0] != timeline.partition("/")[0]
+    if not apart or any(one in ("", "metadata") or one.startswith(".") for one in folders):
         raise UnsupportedTableError(
-            "both layouts would have their timeline, or its archive, in the same folder",
+            "timeline and archive of both layouts need folders of their own in .hoodie",
             table=config.table_uri or None,
-            value=archives[0] if archives[0] == archives[1] else ours[0],
+            value=f"{archive}, {timeline}, {inner}",
         )

@@ -42,6 +42,9 @@ CUSTOM = "CUSTOM"
 MERGED_BY_PAYLOAD = "00000000-0000-0000-0000-000000000000"
 """The merge strategy of tables whose payload class merges."""
 
+WRITTEN_AS = "hoodie.write.table.version"
+FORMER_STRATEGY_ID = "hoodie.compaction.record.merger.strategy"
+"""Another name of the merge strategy, which Hudi reads where the first is not there."""
 METADATA_WANTED = "hoodie.metadata.enable"
 """No metadata table is kept in version 6, where a wish for one is refused."""
 
@@ -91,7 +94,7 @@ _TRANSLATIONS = {
         _EVENT, _DEBEZIUM_DELETES, ordering="_event_bin_file,_event_pos", former="_event_seq"
     ),
 }
-_PLAIN = frozenset(
+PLAIN_PAYLOADS = frozenset(
     payload for payload, one in _TRANSLATIONS.items() if not one.extras and not one.ordering
 )
 """Payload classes that merge by the mode alone."""
@@ -104,6 +107,8 @@ def changed_properties(config: TableConfig, version: int) -> Changes:
     """
     properties = dict(config.properties)
     at = config.version
+    # Writers of Hudi take it for theirs, and would change the version back.
+    properties.pop(WRITTEN_AS, None)
     while at != version:
         following = _following(at, version)
         step = _STEPS[at, following]
@@ -144,6 +149,7 @@ def _six_to_eight(config: TableConfig) -> Changes:
         TIMELINE_PATH: TIMELINE_FOLDER,
         HISTORY_PATH: HISTORY_FOLDER,
         INITIAL_VERSION: str(config.version),
+        FORMER_STRATEGY_ID: None,
         **_key_generator_by_kind(config),
         **_merging_of_8(config),
     }
@@ -192,14 +198,12 @@ def _eight_to_nine(config: TableConfig) -> Changes:
     if translated is None:
         is_custom = config.properties.get(keys.MERGE_MODE) == CUSTOM
         return changes if is_custom else {**changes, keys.MERGE_STRATEGY_ID: None}
-    return {
-        **changes,
-        **translated.extras,
-        keys.MERGE_MODE: translated.mode.value if payload not in _PLAIN else _mode(config),
-        keys.MERGE_STRATEGY_ID: None,
-        keys.PAYLOAD_CLASS: None,
-        LEGACY_PAYLOAD: payload,
-    }
+    changes |= {**translated.extras, keys.PAYLOAD_CLASS: None, LEGACY_PAYLOAD: payload}
+    if payload in PLAIN_PAYLOADS and config.properties.get(keys.MERGE_MODE) == CUSTOM:
+        # A merger of its own; Hudi names a payload class all the same.
+        return changes
+    mode = _mode(config) if payload in PLAIN_PAYLOADS else translated.mode.value
+    return {**changes, keys.MERGE_MODE: mode, keys.MERGE_STRATEGY_ID: None}
 
 
 def _mode(config: TableConfig) -> str:
@@ -215,14 +219,14 @@ def _nine_to_eight(config: TableConfig) -> Changes:
     changes: dict[str, str | None] = dict.fromkeys(gone)
     if ordering:
         changes[keys.PRECOMBINE_FIELD] = ordering
-    if translated is None or payload in _PLAIN:
+    if translated is None or payload in PLAIN_PAYLOADS:
         _require_no_partial_updates(config)
         given = {name: config.properties.get(f"{_PROPERTY}{name}") for name in _DELETES}
         for name, text in given.items():
             changes |= {name: text, f"{_PROPERTY}{name}": None} if text else {}
         mode = config.known_merge_mode
         if mode is None:
-            return changes
+            return {**changes, keys.PAYLOAD_CLASS: payload} if payload else changes
         by_class = {keys.PAYLOAD_CLASS: payload or PAYLOAD_OF_MODE[mode]}
         return {**changes, **by_class, keys.MERGE_STRATEGY_ID: STRATEGY_OF_MODE[mode]}
     return {
@@ -248,7 +252,10 @@ def _require_no_partial_updates(config: TableConfig) -> None:
 def _eight_to_six(config: TableConfig) -> Changes:
     mode = config.known_merge_mode
     payload = config.properties.get(keys.PAYLOAD_CLASS) or (mode and PAYLOAD_OF_MODE[mode])
-    if not payload:
+    by_merger = config.properties.get(keys.MERGE_MODE) == CUSTOM and (
+        config.properties.get(keys.MERGE_STRATEGY_ID) != MERGED_BY_PAYLOAD
+    )
+    if by_merger or not payload:
         raise UnsupportedTableError(
             "version 6 has no words for a table whose rows a class of its own merges",
             table=config.table_uri or None,
@@ -262,7 +269,7 @@ def _eight_to_six(config: TableConfig) -> Changes:
         keys.MERGE_STRATEGY_ID: None,
         keys.PAYLOAD_CLASS: payload,
     }
-    if config.properties.get(METADATA_WANTED) == "true":
+    if config.properties.get(METADATA_WANTED, "").strip().lower() == "true":
         changes[METADATA_WANTED] = None
     if config.ordering_fields:
         ordering = ",".join(config.ordering_fields)

@@ -1,7 +1,8 @@
 """A change of version from beginning to end: what has to go before it, then the change.
 
 1. Tables of versions that are only read are brought to version 6 first.
-2. Dead writes are rolled back, and what services have planned is run to its end.
+2. What stands in the way and goes by no service is refused, before anything is done. Dead writes
+   are rolled back, and what services have planned is run to its end.
 3. Where logs would not be understood any more, everything is compacted; before they would be
    misunderstood in older slices, these are cleaned.
 4. The version changes, under the lock (`change_version`).
@@ -20,7 +21,12 @@ from tideline.hudi.services.registry import all_services
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.service import TableService
 from tideline.hudi.table.layout.version_6 import OLDEST_WRITTEN
-from tideline.hudi.upgrade.execute import VersionChanged, change_version
+from tideline.hudi.upgrade.execute import (
+    VersionChanged,
+    change_version,
+    first_log,
+    require_possible,
+)
 from tideline.hudi.upgrade.plan import plan_version_change
 
 _EVERYTHING = {
@@ -38,6 +44,8 @@ _NEWEST_ALONE = {
 def preview_version_change(services: TableServices, version: int) -> VersionChanged:
     """What `run_version_change` would do; changes nothing. Raises as that does."""
     plan = plan_version_change(services.table.reload_config(), version)
+    if plan is not None:
+        require_possible(services.table, services.table.timeline(), plan)
     return VersionChanged(plan, version, is_done=plan is None)
 
 
@@ -55,10 +63,11 @@ def run_version_change(services: TableServices, version: int) -> VersionChanged:
         done = change_version(table, OLDEST_WRITTEN, timing)
         services.context.writer.recover(())
         return done if version == OLDEST_WRITTEN else run_version_change(services, version)
+    require_possible(table, table.timeline(), plan)
     services.context.writer.recover(())
     _finish_pending(services)
     compactions = 0
-    if plan.compacts:
+    if plan.compacts and first_log(table, table.timeline(), plan):
         compactions = len(_run(services, COMPACTION, _EVERYTHING))
     if plan.forgets:
         _run(services, CLEANING, _NEWEST_ALONE)

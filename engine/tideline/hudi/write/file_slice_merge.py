@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,10 +26,12 @@ from tideline.formats.column_encoding import decoded
 from tideline.hudi.log.block_scan import SelectedBlocks
 from tideline.hudi.log.log_files import LogFiles
 from tideline.hudi.log.merged_log import LogRules, MergedLog, merge_log
+from tideline.hudi.log.missing_values import missing_values
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import META_COLUMNS, RECORD_KEY, without_meta_fields
 from tideline.hudi.table.ordering_value import is_lower
+from tideline.hudi.table.partial_updates import PartialUpdates
 from tideline.hudi.table.properties import KeyGeneratorKind, MergeMode
 from tideline.hudi.table.schema_history import SchemaHistory
 from tideline.hudi.table.schema_history_reader import schema_history
@@ -37,7 +40,7 @@ from tideline.hudi.timeline.committed import CommittedInstants
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.base_file_reader import StoredFile, open_stored_file
 from tideline.hudi.write.handle_context import HandleContext
-from tideline.hudi.write.record_merge import Matches, Replacement, find_matches
+from tideline.hudi.write.record_merge import NO_MATCHES, Matches, Replacement, find_matches
 from tideline.hudi.write.virtual_key import column_at, virtual_keys
 from tideline.storage.object_store import ObjectStore
 
@@ -52,7 +55,8 @@ class SliceContext:
     contain are left out. In a table without meta columns record keys are computed from
     `key_fields`, and name them where `keys_qualified`. The `delete_*` settings are LogRules'.
     Without a `merge_mode` only slices that have no logs are read.
-    `history` gives the names of columns in files, where these differ.
+    `partial`: rows are filled up from those they win against. `history` gives the names of columns
+    in files, where these differ.
     """
 
     table: str
@@ -66,6 +70,7 @@ class SliceContext:
     delete_field: str | None = None
     delete_marker: str | None = None
     history: SchemaHistory | None = None
+    partial: PartialUpdates | None = None
 
     @classmethod
     def of(
@@ -102,6 +107,7 @@ class SliceContext:
             delete_field=config.merge_property("hoodie.payload.delete.field"),
             delete_marker=config.merge_property("hoodie.payload.delete.marker"),
             history=known and known.reading(columns),
+            partial=config.partial_updates,
         )
 
     @property
@@ -247,6 +253,7 @@ class FileSliceMerge:
             delete_field=ctx.delete_field,
             delete_marker=ctx.delete_marker,
             history=ctx.history,
+            partial=ctx.partial,
         )
 
     def _keys_of(self, rows: pa.RecordBatch) -> pa.Array:
@@ -311,15 +318,22 @@ class _BaseMerge:
         """A batch of stored rows with the log's entries applied."""
         matches = self._first_meetings(find_matches(stored.keys(rows), self._log.keys))
         self.met[matches.incoming] = True
-        won = matches.where(self._log_wins(rows, matches))
+        wins = self._log_wins(rows, matches)
+        won = matches.where(wins)
         deletes = self._log.deletes[won.incoming]
         updates = won.where(~deletes)
         self._counters.updated += len(updates)
         self._counters.deleted += int(deletes.sum())
-        if not len(won):
+        filled = self._filled(rows, matches, wins)
+        if not len(won) and not len(filled):
             return rows
         winners = self._winners(rows, updates)
-        replacement = Replacement(rows.num_rows, updates.stored, won.stored[deletes])
+        replaced = updates.stored
+        if len(filled):
+            kept = self._stored_filled_up(rows, filled)
+            winners = pa.concat_batches([winners, kept])
+            replaced = np.concatenate([replaced, filled.stored])
+        replacement = Replacement(rows.num_rows, replaced, won.stored[deletes])
         # What was only read to merge by goes no further.
         return replacement.merge(rows.select(winners.schema.names), winners)
 
@@ -344,6 +358,35 @@ class _BaseMerge:
             len(matches),
         )
         return ~lower | log.natural[matches.incoming]
+
+    def _filled(
+        self, rows: pa.RecordBatch, matches: Matches, wins: npt.NDArray[np.bool_]
+    ) -> Matches:
+        """The pairs whose stored row stays and lacks a value that the log has."""
+        partial = self._ctx.partial
+        lost = matches.where(~wins & ~self._log.deletes[matches.incoming])
+        if partial is None or not len(lost):
+            return NO_MATCHES
+        lacks = np.zeros(len(lost), dtype=np.bool_)
+        for name in self._log.rows.schema.names:
+            missing = missing_values(rows.column(name), partial)[lost.stored]
+            lacks |= missing & self._log.present[name][lost.incoming]
+        return lost.where(lacks)
+
+    def _stored_filled_up(self, rows: pa.RecordBatch, filled: Matches) -> pa.RecordBatch:
+        """Stored rows with the log's values where they have none."""
+        partial = self._ctx.partial
+        assert partial is not None, "only partial updates fill stored rows up"
+        schema = self._log.rows.schema
+        columns = []
+        for name, column in zip(schema.names, self._log.rows.columns, strict=True):
+            stored = decoded(rows.column(name))
+            missing = missing_values(stored, partial)[filled.stored]
+            missing &= self._log.present[name][filled.incoming]
+            kept = stored.take(pa.array(filled.stored))
+            values = column.take(pa.array(filled.incoming))
+            columns.append(pc.if_else(pa.array(missing), values, kept))
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _winners(self, rows: pa.RecordBatch, updates: Matches) -> pa.RecordBatch:
         """The rows that take the place of stored ones, filled up from these where partial."""

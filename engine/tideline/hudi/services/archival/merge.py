@@ -28,12 +28,10 @@ from tideline.formats.avro import decode_container, encode_container
 from tideline.formats.log_block import BlockKind
 from tideline.hudi.services.archival.config import MergeConfig
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.timeline.archived import ArchivedTimeline, ArchiveFile
+from tideline.hudi.timeline.archived import MERGE_PLAN_NAME, ArchivedTimeline, ArchiveFile
 from tideline.hudi.timeline.instant import Instant
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.object_store import AlreadyExists
-
-MERGE_PLAN_NAME = "mergeArchivePlan"
 
 _PLAN_SCHEMA = "HoodieMergeArchiveFilePlan"
 _log = logging.getLogger(__name__)

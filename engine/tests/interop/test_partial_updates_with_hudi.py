@@ -1,0 +1,110 @@
+"""Tables of version 9 whose rows are filled up from those they win against, as Hudi merges them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tideline.errors import UnsupportedTableError
+from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.storage.location import StoreLocation
+from tideline.testing.hudi_peer import HudiPeer, version_options
+from tideline.testing.service_process import local_services
+from tideline.testing.small_table import SmallTable
+from tideline.testing.table_audit import merged_rows
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+MODEL = "org.apache.hudi.common.model."
+UNAVAILABLE = "__debezium_unavailable_value"
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("part", pa.string()),
+        ("ts", pa.int64()),
+        ("n", pa.int64()),
+        ("text", pa.string()),
+        ("list", pa.list_(pa.int64())),
+    ]
+)
+COLUMNS = [name for name in SCHEMA.names if name != "part"]
+
+
+def rows(*values: tuple[Any, ...]) -> pa.Table:
+    """Rows of id, ts, n, text, list."""
+    columns = zip(*((one[0], "p", *one[1:]) for one in values), strict=True)
+    kinds = zip(columns, SCHEMA.types, strict=True)
+    return pa.table([pa.array(column, kind) for column, kind in kinds], schema=SCHEMA)
+
+
+BATCHES = (
+    rows(("a", 5, 1, "one", [1]), ("b", 5, 1, None, None), ("c", 5, 1, "one", [1]),
+         ("d", 9, None, "late", None), ("e", 5, 1, UNAVAILABLE, [1])),
+    rows(("a", 6, None, "two", None), ("b", 6, 2, None, [2]), ("d", 3, 7, "early", [7]),
+         ("e", 6, None, UNAVAILABLE, None)),
+    rows(("a", 7, 3, None, None), ("b", 4, None, "older", None), ("d", 4, 8, "second", None),
+         ("e", 7, 3, "there", None), ("f", 1, None, UNAVAILABLE, None)),
+    rows(("a", 7, None, UNAVAILABLE, [9]), ("f", 2, 5, UNAVAILABLE, [5])),
+)  # fmt: skip
+"""Newer and older rows of the same keys, with nulls and the marker in several places."""
+
+FROM_DEBEZIUM = "debezium.PostgresDebeziumAvroPayload"
+PAYLOADS = (
+    "PartialUpdateAvroPayload",
+    "OverwriteNonDefaultsWithLatestAvroPayload",
+    FROM_DEBEZIUM,
+)
+
+
+@pytest.fixture(params=PAYLOADS)
+def made_by_hudi(request: pytest.FixtureRequest, tmp_path: Path, hudi_peer: HudiPeer) -> Path:
+    path = tmp_path / "filled"
+    is_debezium = request.param == FROM_DEBEZIUM
+    options = {
+        "hoodie.table.name": "filled",
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "part",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.payload.class": MODEL + request.param,
+        "hoodie.index.type": "SIMPLE",
+        "hoodie.parquet.small.file.limit": "0",
+        "hoodie.compact.inline": "false",
+        **version_options(9),
+    }
+    for batch in BATCHES:
+        if is_debezium:
+            batch = batch.rename_columns(
+                ["_event_lsn" if name == "ts" else name for name in batch.schema.names]
+            ).append_column("_change_operation_type", pa.array(["u"] * batch.num_rows))
+            options["hoodie.datasource.write.precombine.field"] = "_event_lsn"
+        hudi_peer.write(str(path), batch, operation="upsert", options=options)
+    return path
+
+
+def user_rows(table: pa.Table) -> list[dict[str, Any]]:
+    names = [name for name in table.schema.names if not name.startswith("_hoodie_")]
+    return sorted(table.select(sorted(names)).to_pylist(), key=lambda row: str(row["id"]))
+
+
+def test_rows_are_filled_up_as_by_hudi(made_by_hudi: Path, hudi_peer: HudiPeer) -> None:
+    location = StoreLocation.of(made_by_hudi)
+    table = HoodieTable.open(location)
+    assert table.config.partial_updates is not None
+    expected = user_rows(hudi_peer.read(str(made_by_hudi)))
+    assert len(expected) == 6
+    assert user_rows(merged_rows(table)) == expected
+    services = local_services(SmallTable(location), dict(COMPACTION.whenever_asked))
+    if "_event_lsn" in table.config.ordering_fields:
+        # What marks a delete there is a setting of its own, which only readers know.
+        with pytest.raises(UnsupportedTableError, match="is not supported"):
+            services.run(COMPACTION)
+        return
+    services.run(COMPACTION)
+    assert user_rows(merged_rows(HoodieTable.open(location))) == expected
+    assert user_rows(hudi_peer.read(str(made_by_hudi))) == expected
+    assert user_rows(hudi_peer.read_with_hudi_rs(str(made_by_hudi))) == expected
