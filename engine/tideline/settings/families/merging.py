@@ -10,8 +10,8 @@ _RULES = "rows are merged by event time or by commit time, as the table's merge 
 SETTINGS = (
     stored(
         "hoodie.table.partial.update.mode",
-        "rows are filled up from the rows they replace; where it is set no logs are merged and "
-        "nothing is written",
+        "rows are filled up from the rows they replace; where it is set tables are read and "
+        "compacted, and not written",
     ),
     *refused(
         _RULES + "leave it out, and write tables that need it with Hudi",
