@@ -28,7 +28,14 @@ class BenchOperations:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def create(self, table: str, source: str, table_type: str) -> None:
+    def create(
+        self,
+        table: str,
+        source: str,
+        table_type: str,
+        table_version: int,
+        properties: Mapping[str, str],
+    ) -> None:
         """Create an empty table for rows like those of a parquet file."""
         LakeTable.create(
             table,
@@ -37,6 +44,8 @@ class BenchOperations:
             partition_by=[PARTITION_BY],
             ordering=[ORDERING],
             table_type=table_type,
+            table_version=table_version,
+            properties=properties,
         )
 
     def load(self, table: str, source: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from tideline.hudi.table.table_config import TABLE_VERSION
 from tideline.testing.json_line_process import JsonLineProcess
 
 SPARK_SETTINGS = {
@@ -41,13 +42,42 @@ class TidelineSide:
         """The driver's process; Spark's Java and the Python workers are below it."""
         return self._process.pid
 
-    def create(self, table: Path, source: Path, *, table_type: str = "COPY_ON_WRITE") -> None:
+    def create(
+        self,
+        table: Path,
+        source: Path,
+        *,
+        table_type: str = "COPY_ON_WRITE",
+        table_version: int = TABLE_VERSION,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         """Create an empty table."""
-        self._process.request("create", table=str(table), source=str(source), table_type=table_type)
+        self._process.request(
+            "create",
+            table=str(table),
+            source=str(source),
+            table_type=table_type,
+            table_version=table_version,
+            properties=dict(properties or {}),
+        )
 
-    def load(self, table: Path, source: Path, *, table_type: str = "COPY_ON_WRITE") -> None:
+    def load(
+        self,
+        table: Path,
+        source: Path,
+        *,
+        table_type: str = "COPY_ON_WRITE",
+        table_version: int = TABLE_VERSION,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         """Create a table and fill it with one file per partition."""
-        self.create(table, source, table_type=table_type)
+        self.create(
+            table,
+            source,
+            table_type=table_type,
+            table_version=table_version,
+            properties=properties,
+        )
         self._process.request("load", table=str(table), source=str(source))
 
     def write(

@@ -43,8 +43,8 @@ class VersionPlan:
             for wanted, text in (
                 (self.compacts, "compact all file groups that have logs"),
                 (self.forgets, "clean older versions of all files: time travel begins anew"),
-                (self.dropped, "switch the metadata table off"),
                 (self.moves_timeline, "write timeline and archive in the other layout"),
+                (self.dropped, "switch the metadata table off"),
                 (True, "change the properties, from where on the table has the other version"),
                 (self.moves_timeline, "delete the timeline in the former layout"),
                 (self.remakes_metadata_table, "make the metadata table anew, with `files`"),

@@ -176,8 +176,8 @@ def _merging_of_8(config: TableConfig) -> Changes:
     payload = config.properties.get(keys.PAYLOAD_CLASS)
     mode = config.known_merge_mode
     if mode is None:
-        strategy = config.properties.get(keys.MERGE_STRATEGY_ID)
-        by = MERGED_BY_PAYLOAD if payload else strategy
+        named = map(config.properties.get, (keys.MERGE_STRATEGY_ID, FORMER_STRATEGY_ID))
+        by = MERGED_BY_PAYLOAD if payload else next(filter(None, named), None)
         return {keys.MERGE_MODE: CUSTOM, keys.MERGE_STRATEGY_ID: by}
     return {
         keys.MERGE_MODE: mode.value,
