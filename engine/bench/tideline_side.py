@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from tideline.hudi.table.table_config import TABLE_VERSION
 from tideline.testing.json_line_process import JsonLineProcess
@@ -17,6 +17,14 @@ SPARK_SETTINGS = {
     "spark.driver.memory": "4g",
     "spark.sql.shuffle.partitions": "8",
 }
+
+
+class Created(TypedDict, total=False):
+    """What a table is created as, unless by default."""
+
+    table_type: str
+    table_version: int
+    properties: Mapping[str, str]
 
 
 class TidelineSide:
@@ -42,42 +50,20 @@ class TidelineSide:
         """The driver's process; Spark's Java and the Python workers are below it."""
         return self._process.pid
 
-    def create(
-        self,
-        table: Path,
-        source: Path,
-        *,
-        table_type: str = "COPY_ON_WRITE",
-        table_version: int = TABLE_VERSION,
-        properties: Mapping[str, str] | None = None,
-    ) -> None:
+    def create(self, table: Path, source: Path, **created: Unpack[Created]) -> None:
         """Create an empty table."""
+        as_by_default: dict[str, Any] = {
+            "table_type": "COPY_ON_WRITE",
+            "table_version": TABLE_VERSION,
+            "properties": {},
+        }
         self._process.request(
-            "create",
-            table=str(table),
-            source=str(source),
-            table_type=table_type,
-            table_version=table_version,
-            properties=dict(properties or {}),
+            "create", table=str(table), source=str(source), **{**as_by_default, **created}
         )
 
-    def load(
-        self,
-        table: Path,
-        source: Path,
-        *,
-        table_type: str = "COPY_ON_WRITE",
-        table_version: int = TABLE_VERSION,
-        properties: Mapping[str, str] | None = None,
-    ) -> None:
+    def load(self, table: Path, source: Path, **created: Unpack[Created]) -> None:
         """Create a table and fill it with one file per partition."""
-        self.create(
-            table,
-            source,
-            table_type=table_type,
-            table_version=table_version,
-            properties=properties,
-        )
+        self.create(table, source, **created)
         self._process.request("load", table=str(table), source=str(source))
 
     def write(

@@ -116,8 +116,9 @@ class _Entries:
         self._from_delete_block: list[Flags] = []
         # (first entry, columns) of every block of rows.
         self._columns: list[tuple[int, int, frozenset[str]]] = []
-        # By column, which of the rows have a value.
+        # By column, which of the rows have a value, and then which of the entries.
         self._valued: dict[str, list[Flags]] = {}
+        self._has_value: dict[str, Flags] = {}
         self._has_partial = rules.partial is not None
 
     def read(self, block: LogBlock, content: bytes) -> None:
@@ -207,6 +208,9 @@ class _Entries:
             from_delete_block=np.concatenate(self._from_delete_block),
         )
         sources: dict[str, Positions] = {}
+        row_of = np.concatenate(self._row_of)
+        for name, flags in self._valued.items():
+            self._has_value[name] = np.concatenate(flags)[np.maximum(row_of, 0)] & (row_of >= 0)
         if self._has_partial:
             sources = {name: np.full(fold.keys, -1) for name in rules.schema.names}
             winners = fold.winners(lambda *pair: self._overlay(sources, *pair))
@@ -217,7 +221,7 @@ class _Entries:
         deletes = fold.deletes[winners]
         return MergedLog(
             keys=codes.dictionary,
-            rows=self._take(winners, deletes, sources),
+            rows=self._take(row_of, winners, deletes, sources),
             deletes=deletes,
             natural=deletes & fold.natural[winners],
             ordering=tuple(values.take(pa.array(winners)) for values in fold.ordering),
@@ -226,11 +230,10 @@ class _Entries:
         )
 
     def _take(
-        self, winners: Positions, deletes: Flags, sources: dict[str, Positions]
+        self, row_of: Positions, winners: Positions, deletes: Flags, sources: dict[str, Positions]
     ) -> pa.RecordBatch:
         """The winners' rows, null where a delete won; with `sources` column by column."""
         schema = self._rules.schema
-        row_of = np.concatenate(self._row_of)
         columns = []
         positions = pa.array(row_of[winners], mask=deletes)
         for place, column in enumerate(schema):
@@ -271,9 +274,8 @@ class _Entries:
         for start, end, names in self._columns:
             if name in names:
                 has |= (entries >= start) & (entries < end)
-        if name in self._valued:
-            row_of = np.concatenate(self._row_of)[entries]
-            has &= np.concatenate(self._valued[name])[np.maximum(row_of, 0)] & (row_of >= 0)
+        if name in self._has_value:
+            has &= self._has_value[name][entries]
         return has
 
 

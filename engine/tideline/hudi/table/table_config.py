@@ -164,6 +164,10 @@ STRATEGY_OF_MODE = {
     MergeMode.EVENT_TIME_ORDERING: "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
     MergeMode.COMMIT_TIME_ORDERING: "ce9acb64-bde0-424c-9b91-f6ebba25356d",
 }
+CUSTOM_MODE = "CUSTOM"
+"""The merge mode of tables whose rows custom code merges."""
+MERGED_BY_PAYLOAD = "00000000-0000-0000-0000-000000000000"
+"""The merge strategy of those whose payload class does."""
 _MODE_OF_STRATEGY = {strategy: mode for mode, strategy in STRATEGY_OF_MODE.items()}
 
 

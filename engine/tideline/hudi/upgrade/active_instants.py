@@ -19,8 +19,6 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.layout import TimelineLayout
 from tideline.hudi.upgrade.completion_times import Named, completion_times
 
-CLUSTER = "CLUSTER"
-
 
 @dataclass(frozen=True, slots=True)
 class ConvertedObject:
@@ -95,7 +93,7 @@ def _clusterings(table: HoodieTable, timeline: ActiveTimeline) -> frozenset[Inst
     """The completed replacecommits that are clusterings, and those that are pending by name."""
     named = {one.time for one in timeline.made_ms if one.action is Action.CLUSTERING}
     replaced = timeline.of(Action.REPLACECOMMIT).completed()
-    did = {one.time for one in replaced if table.read_commit(one).operation_type == CLUSTER}
+    did = {one.time for one in replaced if table.commit_note(one).is_clustering}
     return frozenset(named | did)
 
 

@@ -9,15 +9,14 @@ Source: Hudi's SevenToEightUpgradeHandler.upgradeToLSMTimeline, EightToSevenDown
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
-from uuid import uuid4
 
-from tideline.errors import ConflictError, CorruptTableError
-from tideline.formats.archive_block import encode_archive_block
+from tideline.errors import CorruptTableError
 from tideline.formats.avro import encode_container
+from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.entry import archive_entry
+from tideline.hudi.services.archival.log_archive import append_to_archive
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.layout.table_layout import TableLayout
 from tideline.hudi.timeline.archived import ArchivedEntry, ArchivedTimeline
@@ -28,9 +27,6 @@ from tideline.hudi.timeline.lsm_writer import append_to_history
 from tideline.hudi.upgrade.active_instants import converted_body
 from tideline.hudi.upgrade.completion_times import Named, completion_times
 from tideline.storage.lock import Guard, unguarded
-from tideline.storage.object_store import AlreadyExists
-
-ENTRIES_PER_BLOCK = 10
 
 _BODIES = {
     Action.CLEAN: ("hoodieCleanMetadata", "HoodieCleanMetadata"),
@@ -57,7 +53,6 @@ def convert_archive(table: HoodieTable, layout: TableLayout, guard: Guard = ungu
     old = table.archived()
     new = layout.archive.opens(table.store, layout.archive.folder)
     count = 0
-    numbers = itertools.count(1 + max((file.number for file in new.files()), default=0))
     for file in reversed(old.files()):
         content = old.read_with_plans(file) if isinstance(old, LsmHistory) else old.read(file)
         guard()
@@ -71,7 +66,7 @@ def convert_archive(table: HoodieTable, layout: TableLayout, guard: Guard = ungu
         if isinstance(new, LsmHistory):
             count += _to_history(table, content.entries, new, layout.timeline)
         else:
-            count += _to_log(table, content.entries, new, next(numbers), layout.timeline)
+            count += _to_log(table, content.entries, new, layout.timeline)
     return count
 
 
@@ -132,7 +127,6 @@ def _to_log(
     table: HoodieTable,
     entries: Iterable[ArchivedEntry],
     archive: ArchivedTimeline,
-    number: int,
     layout: TimelineLayout,
 ) -> int:
     old = table.timelines.layout
@@ -150,12 +144,5 @@ def _to_log(
         moved_at = instant.completed_at or instant.time
         written.append(archive_entry(instant, body, moved_at=moved_at, path=path))
         count += 1
-    blocks = (
-        encode_archive_block(written[start : start + ENTRIES_PER_BLOCK])
-        for start in range(0, len(written), ENTRIES_PER_BLOCK)
-    )
-    path = archive.path(number)
-    outcome = table.store.put_if_absent(path, b"".join(blocks), token=uuid4().hex)
-    if isinstance(outcome, AlreadyExists):
-        raise ConflictError("another engine is archiving this table", table=table.uri, path=path)
+    append_to_archive(archive, written, ArchivalConfig().entries_per_block)
     return count

@@ -98,7 +98,7 @@ def change_version(
         if plan is None:
             return VersionChanged(None, version)
         if not plan.before.is_written:
-            return _raise_to_written(table, timeline, plan, guard)
+            return _raise_to_written(table, plan, guard)
         require_nothing_pending(table, timeline)
         require_possible(table, timeline, plan)
         _require_no_logs(table, timeline, plan)
@@ -124,16 +124,14 @@ def require_nothing_pending(table: HoodieTable, timeline: ActiveTimeline) -> Non
     )
 
 
-def _raise_to_written(
-    table: HoodieTable, timeline: ActiveTimeline, plan: VersionPlan, guard: Guard
-) -> VersionChanged:
+def _raise_to_written(table: HoodieTable, plan: VersionPlan, guard: Guard) -> VersionChanged:
     """Versions before 6 lie on disk as that does: what is pending is rolled back afterwards.
 
     Their metadata table goes after the update that unlists it. Died in between: its folder is left,
     which no property names, and goes with the next write.
     """
     if plan.before.table_version <= _LAST_WITH_FORMER_DEFAULT:
-        _refuse_former_default(table, timeline)
+        _refuse_former_default(table)
     update_table_properties(
         table.store, plan.changes, clock=table.clock, guard=guard, raises_version=True
     )
@@ -189,10 +187,11 @@ def require_possible(table: HoodieTable, timeline: ActiveTimeline, plan: Version
     """
     for action in _FINISHED_BY_OTHERS:
         require_nothing_pending(table, timeline.of(action))
-    if not plan.moves_timeline or not plan.compacts:
+    saved = sorted(timeline.savepointed_times()) if plan.moves_timeline and plan.compacts else []
+    if not saved:
         return
     view = table.view_of(table.list_files(), timeline)
-    for time in sorted(timeline.savepointed_times()):
+    for time in saved:
         for partition in view.partitions:
             for piece in view.latest_slices(partition, time):
                 if piece.log_files:
@@ -228,14 +227,13 @@ def _require_no_logs(table: HoodieTable, timeline: ActiveTimeline, plan: Version
         )
 
 
-def _refuse_former_default(table: HoodieTable, timeline: ActiveTimeline) -> None:
+def _refuse_former_default(table: HoodieTable) -> None:
     """Rows without a value in the partition column would be in two partitions from then on."""
     columns = table.config.partition_fields
     if not columns:
         return
     first = f"{columns[0]}={_FORMER_DEFAULT}" if table.config.hive_style else _FORMER_DEFAULT
-    view = table.view_of(table.list_files(), timeline)
-    if any(partition.partition("/")[0] == first for partition in view.partitions):
+    if any(partition.partition("/")[0] == first for partition in table.partitions()):
         raise UnsupportedTableError(
             "rows without a value are in the partition `default`, which later versions call "
             "__HIVE_DEFAULT_PARTITION__: write them there with the Hudi that wrote the table first",

@@ -29,6 +29,8 @@ from tideline.hudi.table.layout.version_8 import (
     TIMELINE_PATH,
 )
 from tideline.hudi.table.table_config import (
+    CUSTOM_MODE,
+    MERGED_BY_PAYLOAD,
     PAYLOAD_OF_MODE,
     STRATEGY_OF_MODE,
     KeyGeneratorKind,
@@ -38,10 +40,6 @@ from tideline.hudi.table.table_config import (
 
 INITIAL_VERSION = "hoodie.table.initial.version"
 LEGACY_PAYLOAD = "hoodie.table.legacy.payload.class"
-CUSTOM = "CUSTOM"
-MERGED_BY_PAYLOAD = "00000000-0000-0000-0000-000000000000"
-"""The merge strategy of tables whose payload class merges."""
-
 WRITTEN_AS = "hoodie.write.table.version"
 FORMER_STRATEGY_ID = "hoodie.compaction.record.merger.strategy"
 """Another name of the merge strategy, which Hudi reads where the first is not there."""
@@ -178,7 +176,7 @@ def _merging_of_8(config: TableConfig) -> Changes:
     if mode is None:
         named = map(config.properties.get, (keys.MERGE_STRATEGY_ID, FORMER_STRATEGY_ID))
         by = MERGED_BY_PAYLOAD if payload else next(filter(None, named), None)
-        return {keys.MERGE_MODE: CUSTOM, keys.MERGE_STRATEGY_ID: by}
+        return {keys.MERGE_MODE: CUSTOM_MODE, keys.MERGE_STRATEGY_ID: by}
     return {
         keys.MERGE_MODE: mode.value,
         keys.PAYLOAD_CLASS: payload or PAYLOAD_OF_MODE[mode],
@@ -196,10 +194,10 @@ def _eight_to_nine(config: TableConfig) -> Changes:
     given = {name: config.properties[name] for name in _DELETES if name in config.properties}
     changes |= {f"{_PROPERTY}{name}": text for name, text in given.items()}
     if translated is None:
-        is_custom = config.properties.get(keys.MERGE_MODE) == CUSTOM
+        is_custom = config.properties.get(keys.MERGE_MODE) == CUSTOM_MODE
         return changes if is_custom else {**changes, keys.MERGE_STRATEGY_ID: None}
     changes |= {**translated.extras, keys.PAYLOAD_CLASS: None, LEGACY_PAYLOAD: payload}
-    if payload in PLAIN_PAYLOADS and config.properties.get(keys.MERGE_MODE) == CUSTOM:
+    if payload in PLAIN_PAYLOADS and config.properties.get(keys.MERGE_MODE) == CUSTOM_MODE:
         # A merger of its own; Hudi names a payload class all the same.
         return changes
     mode = _mode(config) if payload in PLAIN_PAYLOADS else translated.mode.value
@@ -232,7 +230,7 @@ def _nine_to_eight(config: TableConfig) -> Changes:
     return {
         **changes,
         **dict.fromkeys(translated.extras),
-        keys.MERGE_MODE: CUSTOM,
+        keys.MERGE_MODE: CUSTOM_MODE,
         keys.MERGE_STRATEGY_ID: MERGED_BY_PAYLOAD,
         keys.PAYLOAD_CLASS: payload,
     }
@@ -252,7 +250,7 @@ def _require_no_partial_updates(config: TableConfig) -> None:
 def _eight_to_six(config: TableConfig) -> Changes:
     mode = config.known_merge_mode
     payload = config.properties.get(keys.PAYLOAD_CLASS) or (mode and PAYLOAD_OF_MODE[mode])
-    by_merger = config.properties.get(keys.MERGE_MODE) == CUSTOM and (
+    by_merger = config.properties.get(keys.MERGE_MODE) == CUSTOM_MODE and (
         config.properties.get(keys.MERGE_STRATEGY_ID) != MERGED_BY_PAYLOAD
     )
     if by_merger or not payload:

@@ -19,6 +19,7 @@ from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.entry import archive_entry
 from tideline.hudi.services.archival.merge import MergedArchives, execute_merge, recover_merge
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.archived import ArchivedTimeline
 from tideline.hudi.timeline.instant import Instant
 from tideline.storage.object_store import AlreadyExists
 
@@ -54,25 +55,34 @@ class LogArchiveWriter:
                 entries.append(
                     archive_entry(state.instant, body, moved_at=moved_at, path=state.info.path)
                 )
-        body = b"".join(
-            encode_archive_block(block)
-            for block in _chunks(tuple(entries), config.entries_per_block)
-        )
-        files = archived.files()
-        path = archived.path(files[0].number + 1 if files else 1)
-        outcome = table.store.put_if_absent(path, body, token=uuid4().hex)
-        if isinstance(outcome, AlreadyExists):
-            raise ConflictError(
-                "another engine is archiving this table; run archival again",
-                table=table.uri,
-                path=path,
-            )
-        return WrittenArchive(path, len(body), tuple(states))
+        path, size_bytes = append_to_archive(archived, entries, config.entries_per_block)
+        return WrittenArchive(path, size_bytes, tuple(states))
 
     def merge(self, config: ArchivalConfig) -> MergedArchives | None:
         if not config.merge.is_enabled:
             return None
         return execute_merge(self.table, self.table.archived(), config.merge)
+
+
+def append_to_archive(
+    archived: ArchivedTimeline, entries: Sequence[Mapping[str, Any]], per_block: int
+) -> tuple[str, int]:
+    """Write entries as the newest file of an archive; its path and its size in bytes.
+
+    Call under the table lock. Raises ConflictError when another engine was faster.
+    """
+    blocks = _chunks(tuple(entries), per_block)
+    body = b"".join(map(encode_archive_block, blocks))
+    files = archived.files()
+    path = archived.path(files[0].number + 1 if files else 1)
+    outcome = archived.store.put_if_absent(path, body, token=uuid4().hex)
+    if isinstance(outcome, AlreadyExists):
+        raise ConflictError(
+            "another engine is archiving this table; run archival again",
+            table=archived.store.uri,
+            path=path,
+        )
+    return path, len(body)
 
 
 def _chunks(items: tuple[Any, ...], size: int) -> Iterator[tuple[Any, ...]]:
