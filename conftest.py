@@ -28,6 +28,16 @@ settings.register_profile("tideline", deadline=None)
 settings.load_profile("tideline")
 
 
+@pytest.fixture(scope="module")
+def version_6() -> Iterator[None]:
+    """For tests of the bytes of table version 6: the version of small tables unless given."""
+    from tideline.testing.small_table import NEW_TABLES
+
+    before, NEW_TABLES.version = NEW_TABLES.version, 6
+    yield
+    NEW_TABLES.version = before
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one warm session of the run: local[2], nothing left in the working folder."""

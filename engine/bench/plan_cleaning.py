@@ -59,7 +59,7 @@ def main() -> None:
 def make_table(folder: Path, instants: int, files: int, partitions: int) -> HoodieTable:
     """A table of empty files. The commits go round the partitions one after the other."""
     location = StoreLocation.of(folder)
-    definition = TableDefinition("t", ("id",), partition_by=("p",))
+    definition = TableDefinition("t", ("id",), partition_by=("p",), table_version=6)
     create_table(location.open(), definition, SystemClock())
     per_commit = max(files // instants, 1)
     hoodie = folder / ".hoodie"

@@ -28,7 +28,7 @@ TEST_FUNCTION_LINES_MAX = 80
 BANNED_MODULE_NAMES = re.compile("utils?|helpers?|common|base|manager|misc|core|impl")
 SDK_HOMES = {
     "obstore": ("engine/tideline/storage/",),
-    "fastavro": ("engine/tideline/formats/avro",),
+    "fastavro": ("engine/tideline/formats/avro", "engine/tideline/testing/plain_reader.py"),
     "pyspark": ("engine/tideline/spark/", "engine/tideline/testing/"),
     "py4j": ("engine/tideline/spark/", "engine/tideline/testing/"),
     "pyiceberg": (

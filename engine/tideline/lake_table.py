@@ -87,7 +87,7 @@ class LakeTable:
         """Create an empty table at `uri`.
 
         Columns are names, or one text with commas between them: `"id"` is `["id"]`.
-        `table_version` is 6 (read by Hudi 0.14 and later), 8 (1.0) or 9 (1.1).
+        `table_version` is 6 (read by Hudi 0.14 and later), 8 (1.0 and later) or 9 (1.1 and later).
         `schema` is a pyarrow schema of the user columns, or None to take that of the first write.
         `key_generator` (SIMPLE, COMPLEX, NON_PARTITION, TIMESTAMP, CUSTOM) and `merge_mode`
         (EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING) follow from the columns when left out.
@@ -218,7 +218,11 @@ class LakeTable:
         return read_optimized(spark, self.hoodie_table)
 
     def incremental(self, spark: SparkSession, after: Any, until: Any = None) -> DataFrame:
-        """Rows that commits in (after, until] wrote; versions 8, 9: by times of completion."""
+        """Rows that commits in (after, until] wrote.
+
+        Either is the time of a commit, or any other; in tables of versions 8 and 9 commits count by
+        the times at which they completed.
+        """
         from tideline.spark.read.incremental import incremental
 
         return incremental(spark, self.hoodie_table, after, until)

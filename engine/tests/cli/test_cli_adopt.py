@@ -93,7 +93,7 @@ def test_it_reports_what_the_table_is_and_what_lies_in_it(
     (tmp_path / "orders/below/.hoodie").mkdir(parents=True)
     (tmp_path / "orders/below/.hoodie/hoodie.properties").write_text("hoodie.table.name=below\n")
     report = adopt(table.location.uri, capsys)
-    assert (report["version"], report["type"], report["record_key"]) == (6, "MERGE_ON_READ", ["id"])
+    assert (report["version"], report["type"], report["record_key"]) == (9, "MERGE_ON_READ", ["id"])
     assert report["timezone"]["basis"] == "stated"
     assert report["merging"]["mode"] == "COMMIT_TIME_ORDERING"
     assert not report["refused"]
@@ -162,11 +162,11 @@ def test_a_zone_that_has_to_be_declared_is_declared_as_printed(capsys: Captured)
     assert all(one["may"] for one in adopt(uri, capsys)["operations"])
 
 
-@pytest.mark.parametrize("version", ["2", "8", "9", "10"])
+@pytest.mark.parametrize("version", ["2", "3", "6", "10"])
 def test_a_table_that_is_refused_altogether_says_what_it_is(
     table: SmallTable, capsys: Captured, version: str
 ) -> None:
-    body = table.store().get(PROPERTIES_PATH).decode().replace("version=6", f"version={version}")
+    body = table.store().get(PROPERTIES_PATH).decode().replace("version=9", f"version={version}")
     table.store().put(PROPERTIES_PATH, body.encode())
     report = adopt(table.location.uri, capsys, code=1)
     assert (report["version"], report["refused"], report["state"]) == (int(version), True, None)

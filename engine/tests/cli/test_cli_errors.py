@@ -46,10 +46,10 @@ def test_a_table_version_we_do_not_know_is_refused_by_number(
     uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     properties = Path(uri, ".hoodie/hoodie.properties")
-    text = properties.read_text().replace("hoodie.table.version=6", "hoodie.table.version=9")
+    text = properties.read_text().replace("hoodie.table.version=9", "hoodie.table.version=10")
     properties.write_text(text)
     assert run(["show", uri]) == 1
-    assert "9" in capsys.readouterr().err
+    assert "10" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

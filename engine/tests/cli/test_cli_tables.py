@@ -73,7 +73,7 @@ def test_a_created_table_is_shown_as_it_was_defined(
     assert shown["index"] == "SIMPLE"
     assert shown["columns"] is None
     assert shown["commits"] == 0
-    assert shown["properties"]["hoodie.table.version"] == "6"
+    assert shown["properties"]["hoodie.table.version"] == "9"
 
 
 def test_a_table_is_created_with_the_version_that_is_asked_for(
@@ -209,7 +209,8 @@ def test_show_names_the_zone_of_the_instants(uri: str, capsys: pytest.CaptureFix
     assert zone() == "UTC: nothing shows the time zone of its instants"
     table.declare_zone("Asia/Kolkata")
     instant = table.timelines.create_requested(table.next_time(), Action.COMMIT)
-    table.timelines.complete(table.timelines.to_inflight(instant), CommitMetadata({}).encode())
+    completed = table.completed_now(table.timelines.to_inflight(instant))
+    table.timelines.publish(completed, table.layout.timeline.encode_commit(CommitMetadata({})))
     assert zone() == "+05:30 from UTC, not declared: nothing is written"
     table.update_properties({"tideline.timezone": "Asia/Kolkata"})
     assert zone() == "Asia/Kolkata: declared"
@@ -247,7 +248,7 @@ def test_timeline_pending_lists_only_what_has_not_completed(
     write(uri, [{"id": "a", "day": "mon", "n": 1}])
     assert run(["list-instants", uri, "--pending"]) == 0
     assert "Nothing pending." in capsys.readouterr().out
-    Path(uri, ".hoodie/20990101000000000.commit.requested").touch()
+    Path(uri, ".hoodie/timeline/20990101000000000.commit.requested").touch()
     assert run(["list-instants", uri, "--pending", "--json"]) == 0
     assert printed_json(capsys)["instants"] == [
         {"instant": "20990101000000000", "action": "commit", "state": "REQUESTED"}

@@ -16,6 +16,8 @@ from tideline.testing.fixtures import fixture_table
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:

@@ -13,6 +13,8 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.small_table import SmallTable, batch
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 Captured = pytest.CaptureFixture[str]
 
 

@@ -228,7 +228,8 @@ def test_a_table_that_fits_stays_within_80_columns(
 
 
 def test_a_limit_of_0_is_0_and_all_is_all(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Path(uri, ".hoodie/20990101000000000.commit.requested").touch()
+    Path(uri, ".hoodie/timeline").mkdir()
+    Path(uri, ".hoodie/timeline/20990101000000000.commit.requested").touch()
     counts = {}
     for limit in ("0", "1", "all"):
         assert run(["list-instants", uri, "--limit", limit, "--json"]) == 0

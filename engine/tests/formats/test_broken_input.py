@@ -61,6 +61,8 @@ from tideline.read_limits import SETTING
 from tideline.testing.iceberg_model import IcebergModel
 from tideline.testing.small_table import SmallTable, batch
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 Parse = Callable[[bytes], object]
 
 ROUNDS = 150

@@ -48,7 +48,11 @@ class Table:
 
     def create(self, *commits: InstantTime) -> None:
         location = StoreLocation.of(self.uri)
-        create_table(location.open(), TableDefinition(name="people", record_key=("id",)), CLOCK)
+        create_table(
+            location.open(),
+            TableDefinition(name="people", record_key=("id",), table_version=6),
+            CLOCK,
+        )
         for time in commits:
             self.commit(time)
 

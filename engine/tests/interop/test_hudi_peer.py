@@ -17,7 +17,7 @@ pytestmark = pytest.mark.interop
 LAYOUT = InteropLayout("peer")
 
 
-def test_hudi_and_hudi_rs_read_back_every_type_at_version_6(
+def test_hudi_and_hudi_rs_read_back_every_type_at_version_9(
     tmp_path: Path, hudi_peer: HudiPeer
 ) -> None:
     uri = str(tmp_path / "table")
@@ -33,7 +33,7 @@ def test_hudi_and_hudi_rs_read_back_every_type_at_version_6(
     assert model.canonical(bundle) == model.rows()
     assert canonical_with_meta(bundle) == canonical_with_meta(rust)
     properties = (tmp_path / "table/.hoodie/hoodie.properties").read_text()
-    assert "hoodie.table.version=6" in properties.splitlines()
+    assert "hoodie.table.version=9" in properties.splitlines()
     timeline = hudi_peer.timeline(uri)
     assert [(item.action, item.state) for item in timeline] == [("commit", "COMPLETED")] * 3
 

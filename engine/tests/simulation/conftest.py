@@ -1,6 +1,5 @@
-"""The simulations run with tables of the version that new ones have, and of version 9 in slow.
-
-Those of version 9 have a metadata table, which is to be kept, never given up.
+"""The simulations run with tables of version 9 that have a metadata table, which is to be kept,
+never given up; in slow also with tables of version 9 without one, and of version 6.
 """
 
 from __future__ import annotations
@@ -12,22 +11,25 @@ import pytest
 from tideline.hudi.metadata import keep
 from tideline.hudi.metadata.disable import disable_metadata_table
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.storage.lock import Guard, unguarded
 from tideline.testing.small_table import NEW_TABLES
 
-VERSIONS = (TABLE_VERSION, pytest.param(9, marks=pytest.mark.slow))
+TABLES = (
+    pytest.param((9, True), id="v9-listed"),
+    pytest.param((9, False), id="v9", marks=pytest.mark.slow),
+    pytest.param((6, False), id="v6", marks=pytest.mark.slow),
+)
 
 
-@pytest.fixture(scope="module", autouse=True, params=VERSIONS, ids="v{}".format)
+@pytest.fixture(scope="module", autouse=True, params=TABLES)
 def table_version(request: pytest.FixtureRequest) -> Iterator[int]:
     """The version of the tables that a test makes."""
     before = NEW_TABLES.version, NEW_TABLES.keeps_metadata_table
-    NEW_TABLES.version, NEW_TABLES.keeps_metadata_table = request.param, request.param == 9
+    NEW_TABLES.version, NEW_TABLES.keeps_metadata_table = request.param
     with pytest.MonkeyPatch.context() as patched:
         if NEW_TABLES.keeps_metadata_table:
             patched.setattr(keep, "disable_metadata_table", _never)
-        yield request.param
+        yield NEW_TABLES.version
     NEW_TABLES.version, NEW_TABLES.keeps_metadata_table = before
 
 

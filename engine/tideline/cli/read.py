@@ -21,8 +21,8 @@ from tideline.wording import counted
 @click.option(
     "--after",
     metavar="INSTANT",
-    help="Only rows written after an instant; in tables of versions 8 and 9, after a time at which "
-    "a commit completed.",
+    help="Only rows of commits after this one, or after a time; in tables of versions 8 and 9 "
+    "commits count by when they completed.",
 )
 @click.option("--until", metavar="INSTANT", help="With --after: rows written up to then.")
 @click.option("--read-optimized", is_flag=True, help="Only base files, without their logs.")

@@ -55,7 +55,7 @@ class HandWrittenTable:
         """A table without rows; `definition` as for TableDefinition (record key: first column)."""
         location = StoreLocation.of(folder)
         settings = {"name": "t", "record_key": (schema.names[0],), "schema": schema} | definition
-        create_table(location.open(), TableDefinition(**settings), FakeClock())
+        create_table(location.open(), TableDefinition(table_version=6, **settings), FakeClock())
         return cls(location, schema)
 
     def open(self) -> HoodieTable:

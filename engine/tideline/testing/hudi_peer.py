@@ -2,8 +2,8 @@
 
 `HudiPeer` starts one long-lived JVM in the peers' virtual environment (see `peer_environment`) and
 speaks to it line by line; rows go both ways as pyarrow tables. Unless options say otherwise, what
-it writes stays on table version 6 and is never upgraded. The pytest fixture `hudi_peer` shares one
-JVM per test run.
+it writes is of the version of new tables and is never upgraded. The pytest fixture `hudi_peer`
+shares one JVM per test run.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.testing.json_line_process import Reply
 from tideline.testing.peer_environment import PeerEnvironment, prepare_hudi_peer
 from tideline.testing.spark_peer import SMALL_DATA_SETTINGS, SparkPeer, folder_of_the_run
@@ -111,7 +112,7 @@ class HudiPeer(SparkPeer):
         options: Mapping[str, str] | None = None,
         mode: str = "append",
     ) -> float:
-        """Write rows, by default on version 6; returns the seconds it took inside the peer."""
+        """Write rows, by default in the version of new tables; returns the seconds it took."""
         source = self._scratch / f"{uuid.uuid4()}.parquet"
         pq.write_table(rows, source)
         return self.write_file(uri, source, operation=operation, options=options, mode=mode)
@@ -127,7 +128,7 @@ class HudiPeer(SparkPeer):
     ) -> float:
         """Write the rows of a parquet file or folder; otherwise as `write`."""
         merged = {
-            **version_options(6),
+            **version_options(TABLE_VERSION),
             "hoodie.datasource.write.operation": operation,
             **(options or {}),
         }

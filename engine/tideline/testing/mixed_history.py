@@ -3,7 +3,7 @@
 1. A seed chooses the table: type, index, zone of its instants, key generator, merge mode, metadata
    partitions (`MixedTable`).
 2. Hudi creates it. Each turn is then one of Hudi's or one of ours: an upsert (of newer, older and
-   moving rows), an insert, a delete, a schema change or a table service.
+   moving rows), an insert, a delete, a schema change, a table service or a change of version.
 3. Every turn goes to the model as well, a dictionary. After each, Hudi, Tideline and, where it can
    read such a table, hudi-rs must see the model's rows.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ import pyarrow as pa
 from tideline.hudi.table.table_config import TIMEZONE
 from tideline.lake_table import LakeTable
 from tideline.testing.hudi_peer import HudiPeer, version_options
-from tideline.testing.mixed_table import SCHEMA_ON_READ, MixedTable, Model, Row
+from tideline.testing.mixed_table import SCHEMA_ON_READ, VERSIONS, MixedTable, Model, Row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,6 +97,9 @@ class MixedHistory:
                 yield "Hudi drops a column", self._hudi_drops
         yield "we clean", lambda: self._we_serve("cleaning")
         yield "we archive", lambda: self._we_serve("archival")
+        for version in VERSIONS:
+            if version != self.table.version:
+                yield f"we bring it to version {version}", partial(self._we_change_version, version)
 
     def _changed_by(self, write: Write) -> None:
         write("upsert", self._changes())
@@ -226,6 +230,10 @@ class MixedHistory:
 
     def _we_serve(self, service: str) -> None:
         self._lake().run(service, options=_DUE, spark=self._spark)
+
+    def _we_change_version(self, version: int) -> None:
+        self._lake().change_version(version, spark=self._spark)
+        self.table = self._model.table = replace(self.table, version=version)
 
     def _declare_zone(self) -> None:
         hoodie = self._lake().hoodie_table

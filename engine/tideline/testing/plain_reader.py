@@ -1,16 +1,20 @@
-"""A second reader of copy-on-write tables, for tests: file names, JSON and pyarrow.
+"""A second reader of copy-on-write tables, for tests: file names, JSON or Avro, and pyarrow.
 
 Shares no code with the engine. It reads a table in a local folder with as little knowledge as will
 do: which instants are completed, which file groups they replaced, the newest file of each group.
+Instants of version 6 are in `.hoodie`, those of version 9 in a folder of their own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import fastavro
 import pyarrow.parquet as pq
 
 Row = dict[str, Any]
@@ -19,9 +23,9 @@ Row = dict[str, Any]
 def completed_commits(folder: Path) -> dict[str, dict[str, Any]]:
     """Commit metadata by instant time, oldest first."""
     found = {}
-    for path in sorted((folder / ".hoodie").iterdir()):
+    for path in sorted(_instants(folder)):
         if path.suffix in (".commit", ".deltacommit", ".replacecommit"):
-            found[path.stem] = json.loads(path.read_bytes() or b"{}")
+            found[_time(path)] = _metadata(path.read_bytes())
     return found
 
 
@@ -76,10 +80,26 @@ def leftovers(folder: Path) -> list[str]:
         for path in (folder / area).rglob("*")
         if path.is_file()
     ]
-    times = {path.name.split(".")[0] for path in (folder / ".hoodie").glob("2*")}
+    instants = _instants(folder)
     completed = {
-        path.stem
-        for path in (folder / ".hoodie").glob("2*")
+        _time(path)
+        for path in instants
         if "requested" not in path.name and "inflight" not in path.name
     }
-    return sorted(found + sorted(times - completed))
+    return sorted(found + sorted({_time(path) for path in instants} - completed))
+
+
+def _instants(folder: Path) -> list[Path]:
+    return [*(folder / ".hoodie").glob("2*"), *(folder / ".hoodie/timeline").glob("2*")]
+
+
+def _time(path: Path) -> str:
+    """The requested time: the name goes on with the state, or with the completion time."""
+    return re.split(r"[._]", path.name)[0]
+
+
+def _metadata(body: bytes) -> dict[str, Any]:
+    if not body.startswith(b"Obj"):
+        return dict(json.loads(body or b"{}"))
+    (record,) = fastavro.reader(BytesIO(body))
+    return cast("dict[str, Any]", record)

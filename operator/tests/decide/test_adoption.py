@@ -72,7 +72,7 @@ class Turns:
         type: TableType = TableType.COPY_ON_WRITE,
     ) -> HoodieTable:
         definition = TableDefinition(
-            "people", ("id",), ("city",), ordering=("ts",), table_type=type
+            "people", ("id",), ("city",), ordering=("ts",), table_type=type, table_version=6
         )
         create_table(self.location.open(), definition, CLOCK)
         table = HoodieTable.open(self.location, CLOCK)

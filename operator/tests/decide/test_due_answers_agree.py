@@ -36,6 +36,7 @@ from tideline_operator.observe.observation import Observer
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.table_states import EMPTY, resolved
 
+VERSIONS = (6, 9)
 EAGER_SERVICES = {
     "compaction": {"trigger": {"deltaCommits": 2}},
     "logCompaction": {"enabled": True, "blocks": 2},
@@ -60,12 +61,7 @@ COMPLETED = {
     "delta": (Action.DELTACOMMIT, "UPSERT"),
     "compaction": (Action.COMMIT, "COMPACT"),
     "logcompact": (Action.DELTACOMMIT, "LOG_COMPACT"),
-    "cluster": (Action.REPLACECOMMIT, "CLUSTER"),
     "replace": (Action.REPLACECOMMIT, "INSERT_OVERWRITE"),
-}
-PENDING = {
-    "?compaction": (Action.COMPACTION, "HoodieCompactionPlan", COMPACTION_PLAN),
-    "?cluster": (Action.REPLACECOMMIT, "HoodieRequestedReplaceMetadata", CLUSTERING_PLAN),
 }
 OF_LOGS = ("delta", "compaction", "logcompact", "late", "dead", "?compaction")
 OF_BOTH = (
@@ -111,8 +107,8 @@ HISTORIES = {
 class History:
     """A table without rows whose instants are written by hand, a minute apart."""
 
-    def __init__(self, kind: TableType) -> None:
-        self.small = SmallTable.in_memory(table_type=kind)
+    def __init__(self, kind: TableType, version: int) -> None:
+        self.small = SmallTable.in_memory(table_type=kind, table_version=version)
         declared = resolved(
             ingest=[],
             type=kind.value,
@@ -149,11 +145,16 @@ class History:
     def _write(self, word: str) -> None:
         table = self.table
         timelines, time = table.timelines, table.next_time()
-        if word in COMPLETED:
+        if word == "cluster":
+            self._complete(time, timelines.layout.clustering, "CLUSTER")
+        elif word == "?cluster":
+            plan = encode_container("HoodieRequestedReplaceMetadata", CLUSTERING_PLAN)
+            timelines.create_requested(time, timelines.layout.clustering, plan)
+        elif word == "?compaction":
+            plan = encode_container("HoodieCompactionPlan", COMPACTION_PLAN)
+            timelines.create_requested(time, Action.COMPACTION, plan)
+        elif word in COMPLETED:
             self._complete(time, *COMPLETED[word])
-        elif word in PENDING:
-            action, schema, record = PENDING[word]
-            timelines.create_requested(time, action, encode_container(schema, record))
         elif word == "schema":
             self._complete(time, Action.COMMIT, "UPSERT", latest_schema='{"version_id": 1}')
         elif word == "late":
@@ -161,19 +162,18 @@ class History:
             self.small.fake_clock.advance(60)
             self._complete(table.next_time(), *COMPLETED["compaction"])
             self.small.fake_clock.advance(60)
-            timelines.complete(instant, CommitMetadata({}, "UPSERT", {}).encode())
+            self._finish(instant, timelines.layout.encode_commit(CommitMetadata({}, "UPSERT", {})))
         elif word == "dead":
             timelines.to_inflight(timelines.create_requested(time, Action.DELTACOMMIT))
         elif word == "alive":
             timelines.create_requested(time, Action.DELTACOMMIT)
         elif word in ("clean", "emptyclean"):
             body = b"" if word == "emptyclean" else self._clean_body()
-            timelines.complete(
-                timelines.to_inflight(timelines.create_requested(time, Action.CLEAN)), body
-            )
+            instant = timelines.create_requested(time, Action.CLEAN)
+            self._finish(timelines.to_inflight(instant), body)
         elif word == "rollback":
             instant = timelines.create_requested(time, Action.ROLLBACK)
-            timelines.complete(timelines.to_inflight(instant), b"x")
+            self._finish(timelines.to_inflight(instant), b"x")
         elif word == "savepoint":
             self._savepoint()
         elif word == "trace":
@@ -184,7 +184,12 @@ class History:
     def _complete(self, time: InstantTime, action: Action, operation: str, **extra: str) -> None:
         timelines = self.table.timelines
         inflight = timelines.to_inflight(timelines.create_requested(time, action))
-        timelines.complete(inflight, CommitMetadata({}, operation, extra).encode())
+        body = timelines.layout.encode_commit(CommitMetadata({}, operation, extra))
+        self._finish(inflight, body)
+
+    def _finish(self, inflight: Instant, body: bytes) -> None:
+        table = self.table
+        table.timelines.publish(table.completed_now(inflight), body)
 
     def _clean_body(self) -> bytes:
         last = self.table.timeline().of(*COMMIT_ACTIONS).completed().last()
@@ -202,7 +207,7 @@ class History:
         if last is not None:
             timelines = self.table.timelines
             inflight = timelines.to_inflight(Instant(last.time, Action.SAVEPOINT, State.INFLIGHT))
-            timelines.complete(inflight, Savepoint(last.time).encode())
+            self._finish(inflight, Savepoint(last.time).encode())
 
 
 def random_histories() -> Iterator[tuple[TableType, str]]:
@@ -239,9 +244,10 @@ def answers(history: History) -> dict[str, tuple[Due | NotDue, Due | NotDue]]:
     }
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("kind", "words"), CASES, ids=lambda value: str(value).replace(" ", "-"))
-def test_operator_and_engine_agree(kind: TableType, words: str) -> None:
-    history = History(kind)
+def test_operator_and_engine_agree(kind: TableType, words: str, version: int) -> None:
+    history = History(kind, version)
     history.write(words)
     for name, (operator, engine) in answers(history).items():
         assert type(operator) is type(engine), name
@@ -250,11 +256,12 @@ def test_operator_and_engine_agree(kind: TableType, words: str) -> None:
     history.small.forget()
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("kind", "words"), CASES, ids=lambda value: str(value).replace(" ", "-"))
 def test_what_is_not_due_to_the_operator_the_engine_does_not_plan(
-    kind: TableType, words: str
+    kind: TableType, words: str, version: int
 ) -> None:
-    history = History(kind)
+    history = History(kind, version)
     history.write(words)
     services = local_services(history.small, service_settings(history.resource.spec))
     for name, (operator, _) in answers(history).items():
@@ -263,20 +270,22 @@ def test_what_is_not_due_to_the_operator_the_engine_does_not_plan(
     history.small.forget()
 
 
-def test_the_histories_say_yes_and_no_to_every_service() -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_histories_say_yes_and_no_to_every_service(version: int) -> None:
     """Otherwise the agreement would prove little."""
     yes: Counter[str] = Counter()
     for kind, words in CASES:
-        history = History(kind)
+        history = History(kind, version)
         history.write(words)
         yes.update(name for name, (one, _) in answers(history).items() if isinstance(one, Due))
         history.small.forget()
     assert all(2 <= yes[service.name] <= len(CASES) - 2 for service in all_services()), yes
 
 
-def test_a_delta_commit_that_completed_after_the_compaction_counts() -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_delta_commit_that_completed_after_the_compaction_counts(version: int) -> None:
     """By its time alone it is older than the compaction, whose plan could not see it."""
-    history = History(TableType.MERGE_ON_READ)
+    history = History(TableType.MERGE_ON_READ, version)
     history.write("delta late delta")
     operator, engine = answers(history)["compaction"]
     assert operator == engine

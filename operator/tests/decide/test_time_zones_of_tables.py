@@ -45,7 +45,7 @@ See = Callable[..., Observed]
 def see(tmp_path: Path) -> See:
     """Looks, as a spec declares it, at a table that others in Kolkata began to write just now."""
     location = StoreLocation.of(f"file://{tmp_path}/table")
-    definition = TableDefinition("people", ("id",), ("city",), ordering=("ts",))
+    definition = TableDefinition("people", ("id",), ("city",), ordering=("ts",), table_version=6)
     create_table(location.open(), definition, CLOCK)
     table = HoodieTable.open(location, CLOCK)
     table.update_properties({TIMELINE_TIMEZONE: "LOCAL"})

@@ -24,6 +24,8 @@ from tideline.testing.small_table import SmallTable, batch
 from tideline_operator.observe.observation import Observer
 from tideline_operator.testing.table_states import EMPTY, resolved_iceberg
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 _MIB = 1024 * 1024
 _LIMIT_MIB = 16
 """What the chart sets, for a container of 512 MiB."""

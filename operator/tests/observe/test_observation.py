@@ -49,6 +49,7 @@ def created(table: ResolvedTable, **properties: str) -> HoodieTable:
         record_key=("id",),
         partition_by=("city",),
         ordering=("ts",),
+        table_version=6,
         properties=properties,
     )
     create_table(location.open(), definition, CLOCK)

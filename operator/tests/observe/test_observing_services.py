@@ -48,6 +48,7 @@ class Lake:
             record_key=("id",),
             partition_by=("city",),
             ordering=("ts",),
+            table_version=6,
             table_type=kind,
         )
         create_table(location.open(), definition, CLOCK)

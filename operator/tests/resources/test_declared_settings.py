@@ -51,12 +51,18 @@ def test_a_table_is_created_with_the_version_that_its_spec_declares(
 ) -> None:
     table = replace(resolved(tableVersion=version), location=Place(f"{tmp_path}/table"))
     content = create_operation(table).to_json_object()
-    # Operation files of earlier images name no version.
-    assert ("tableVersion" in content["table"]) is (version != 6)
+    assert content["table"]["tableVersion"] == version
     operation = Operation.from_json_object(content)
     execute_operation(operation, session_factory=lambda _: pytest.fail("needs no Spark"))
     config = LakeTable.open(f"{tmp_path}/table").hoodie_table.config
     assert config.layout.table_version == version
+
+
+def test_an_operation_file_that_names_no_version_means_6(tmp_path: Path) -> None:
+    table = replace(resolved(), location=Place(f"{tmp_path}/table"))
+    content = create_operation(table).to_json_object()
+    del content["table"]["tableVersion"]
+    assert Operation.from_json_object(content).table.table_version == 6
 
 
 def test_no_service_is_wanted_where_they_are_switched_off() -> None:

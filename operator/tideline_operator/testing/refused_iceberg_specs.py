@@ -28,7 +28,7 @@ def _of_iceberg(line: str, field: str, words: str = ICEBERG_SERVICE) -> RefusedS
 ICEBERG_REFUSALS = (
     _of_hudi("recordKey: [id]", "recordKey"),
     _of_hudi("type: MERGE_ON_READ", "type"),
-    _of_hudi("tableVersion: 9", "tableVersion"),
+    _of_hudi("tableVersion: 6", "tableVersion"),
     _of_hudi("partitionBy: [day]", "partitionBy"),
     _of_hudi("ordering: [ts]", "ordering"),
     _of_hudi("index: {type: BLOOM}", "index"),

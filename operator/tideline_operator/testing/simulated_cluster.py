@@ -201,6 +201,7 @@ class SimulatedCluster:
             partition_by=target.partition_by,
             ordering=target.ordering,
             table_type=TableType(target.table_type),
+            table_version=6,
         )
         create_table(store, definition, _CLOCK)
 

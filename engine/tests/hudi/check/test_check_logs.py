@@ -15,6 +15,8 @@ from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 
 @pytest.fixture
 def table() -> Iterator[SmallTable]:

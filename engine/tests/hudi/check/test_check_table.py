@@ -27,6 +27,8 @@ from tideline.testing.fixtures import fixture_table
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 MISSES = "hoodie.client.heartbeat.tolerable.misses"
 LATER = "20300101000000000"
 EARLIER = "20250101000000000"

@@ -16,6 +16,8 @@ from tideline.hudi.table.table_config import TableConfig, TableType
 from tideline.hudi.timeline.known_zone import KnownZone, ZoneBasis
 from tideline.testing.small_table import SmallTable, batch
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 WRITABLE = {
     "hoodie.table.name": "t",
     "hoodie.table.type": "MERGE_ON_READ",

@@ -17,6 +17,8 @@ from tideline.testing.stepping_store import Step, SteppingStore
 from tideline.testing.table_audit import traces_of, unexplained_objects
 from tideline.testing.write_batch import write_batch
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 ME = "people-ingest-1/6f1c"
 LOCK_VALIDITY_S = 300
 BEFORE = [(f"k{number:03d}", 1) for number in range(4)]

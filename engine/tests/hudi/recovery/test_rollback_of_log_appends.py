@@ -31,6 +31,8 @@ from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.stepping_store import Step, SteppingStore
 from tideline.testing.table_audit import open_fresh, traces_of
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 T = InstantTime("20250615160000000")
 """A dead writer's instant, after those of the table."""
 

@@ -17,6 +17,8 @@ from tideline.storage.object_store import ObjectStore
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh, traces_of, unexplained_objects
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 T = InstantTime("20250615160000000")
 R = InstantTime("20250615170000000")
 FILE = f"22222222-2222-2222-2222-222222222222-0_0-0-0_{T}.parquet"

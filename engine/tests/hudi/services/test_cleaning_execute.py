@@ -28,6 +28,8 @@ from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import missing_files, open_fresh, unexplained_objects
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 KEEP_ONE = CleaningConfig(commits_retained=1)
 LONG_S = 3600.0
 

@@ -24,6 +24,8 @@ from tideline.lake_table import LakeTable
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 FORM = RollbackForm.COMMAND_BLOCKS
 T = InstantTime("20250615160000000")
 OLD = InstantTime("20250615150000000")

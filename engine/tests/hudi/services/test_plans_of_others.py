@@ -21,6 +21,8 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 NEVER = InstantTime("20250615160000000")
 """An instant that failed before all others' time is over."""
 ROWS = [(f"k{number:03d}", 3) for number in range(8)]

@@ -29,6 +29,8 @@ from tideline.hudi.timeline.zone import UTC_ZONE, TimelineZone
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 HOUR_S, HOUR_MS, DAY_MS = 3600, 3_600_000, 86_400_000
 ZONES = ("America/Los_Angeles", "Asia/Kolkata")
 LOS_ANGELES = TimelineZone.parse("America/Los_Angeles")

@@ -50,7 +50,9 @@ def store() -> Iterator[MemoryStore]:
 
 
 def test_a_table_is_created_as_hudi_0_14_would(store: MemoryStore) -> None:
-    definition = replace(ORDERS, partition_by=("day",), ordering=("ts",), hive_style=True)
+    definition = replace(
+        ORDERS, partition_by=("day",), ordering=("ts",), hive_style=True, table_version=6
+    )
     create_table(store, definition, CLOCK)
     properties = parse_properties(store.get(PROPERTIES_PATH))
     create_schema = properties.pop("hoodie.table.create.schema")
@@ -82,6 +84,20 @@ def test_a_table_is_created_as_hudi_0_14_would(store: MemoryStore) -> None:
     }
     assert avro_to_arrow(create_schema).field("ts").type == pa.timestamp("us", tz="UTC")
     assert [info.path for info in store.list()] == [PROPERTIES_PATH]
+
+
+def test_a_table_is_of_version_9_unless_another_is_given(store: MemoryStore) -> None:
+    create_table(store, replace(ORDERS, ordering=("ts",)), CLOCK)
+    properties = parse_properties(store.get(PROPERTIES_PATH))
+    assert {
+        "hoodie.table.version": "9",
+        "hoodie.timeline.layout.version": "2",
+        "hoodie.table.initial.version": "9",
+        "hoodie.table.ordering.fields": "ts",
+        "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+        "hoodie.table.keygenerator.type": "NON_PARTITION",
+    }.items() <= properties.items()
+    assert "hoodie.table.precombine.field" not in properties
 
 
 def test_what_was_created_is_what_is_opened(store: MemoryStore) -> None:

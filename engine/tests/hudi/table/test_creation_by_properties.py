@@ -43,8 +43,6 @@ def test_properties_that_describe_the_table_make_it_so(tmp_path: Path) -> None:
     assert config.url_encode
     assert config.merge_mode is MergeMode.COMMIT_TIME_ORDERING
     assert config.database == "lake"
-    # Version 6 says how rows are merged by a payload class; the mode is not stored with it.
-    assert "hoodie.record.merge.mode" not in config.properties
     assert config.properties["hoodie.clean.commits.retained"] == "3"
 
 

@@ -44,7 +44,7 @@ def schema_json(schema: pa.Schema) -> str:
 
 def make_table(folder: Path, **changes: object) -> HoodieTable:
     location = StoreLocation.of(folder)
-    definition = TableDefinition("orders", ("id",), ("day",), schema=CREATED)
+    definition = TableDefinition("orders", ("id",), ("day",), schema=CREATED, table_version=6)
     create_table(location.open(), definition, SystemClock())
     table = HoodieTable.open(location)
     if changes:
@@ -216,7 +216,9 @@ def test_the_schema_is_that_of_the_newest_completed_commit_that_has_one(
 
 def test_without_any_recorded_schema_a_footer_has_it(tmp_path: Path) -> None:
     location = StoreLocation.of(tmp_path)
-    create_table(location.open(), TableDefinition("orders", ("id",)), SystemClock())
+    create_table(
+        location.open(), TableDefinition("orders", ("id",), table_version=6), SystemClock()
+    )
     table = HoodieTable.open(location)
     assert table.table_schema(table.timeline()) is None
     for number, schema in ((10, CREATED), (20, NEWER), (30, NEWER)):

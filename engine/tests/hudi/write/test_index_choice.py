@@ -25,6 +25,8 @@ from tideline.storage.object_store import ObjectStore
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 COUNT = "hoodie.bucket.index.num.buckets"
 EXPRESSIONS = "hoodie.bucket.index.partition.expressions"
 RINGS = ".hoodie/.bucket_index/consistent_hashing_metadata"

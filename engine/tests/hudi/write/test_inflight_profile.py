@@ -12,6 +12,8 @@ from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 NO_SMALL_FILES = {"hoodie.parquet.small.file.limit": "0"}
 LONG_S = 3600.0
 

@@ -70,6 +70,24 @@ def test_a_commit_that_was_requested_first_and_completes_last_is_not_missed(
     assert times(plan(table, completed_at(first))) == set()
 
 
+def test_the_time_of_a_commit_stands_for_its_completion(table: SmallTable) -> None:
+    table.write("upsert", batch([0], 2), before_files=lambda: table.write("upsert", batch([1], 3)))
+    start, first, second = commits(table)
+    assert times(plan(table, start.time)) == {first.time, second.time}
+    assert times(plan(table, second.time)) == {first.time}
+    assert times(plan(table, first.time)) == set()
+    assert times(plan(table, start.time, second.time)) == {second.time}
+    table.fake_clock.advance(60)
+    for version in range(4, 9):
+        table.write("upsert", batch([2], version))
+    later = {one.time for one in commits(table)[3:]}
+    config = ArchivalConfig(commits_min=2, commits_max=3, compaction_delta_commits=None)
+    archived = {one.time for one in archive_table(table.lake().hoodie_table, config).instants}
+    assert {first.time, second.time} < archived
+    assert times(plan(table, second.time)) == {first.time, *later}
+    assert times(plan(table, first.time)) == later
+
+
 def test_the_end_of_a_range_is_the_beginning_of_the_next(table: SmallTable) -> None:
     seen: list[InstantTime] = []
     after: InstantTime | str = "0"

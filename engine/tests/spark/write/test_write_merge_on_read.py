@@ -61,7 +61,7 @@ def merged(table: WrittenTable, *columns: str) -> list[tuple[Any, ...]]:
 
 def kinds(table: WrittenTable) -> set[str]:
     """Of the files of the newest commit whether they are base files or logs."""
-    return {"log" if "logVersion" in stat else "base" for stat in table.stats()}
+    return {"base" if stat["path"].endswith(".parquet") else "log" for stat in table.stats()}
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_a_bulk_insert_is_written_by_so_many_tasks(table: WrittenTable) -> None:
 
 
 def test_an_unknown_option_is_refused_before_anything_is_written(table: WrittenTable) -> None:
-    for options in ({"hoodie.clean.commit.retained": "1"}, {"hoodie.metadata.enable": "true"}):
+    for options in ({"hoodie.clean.commit.retained": "1"}, {"hoodie.metadata.enable": "often"}):
         with pytest.raises(ConfigError):
             table.write([(1, "north", 1, "a")], options=options)
     assert len(LakeTable.open(str(table.folder)).timeline()) == 0

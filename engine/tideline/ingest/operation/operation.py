@@ -21,6 +21,7 @@ from tideline.ingest.landing.landed_file import FileFormat, LandingFile
 from tideline.ingest.operation.column_type import Column, ColumnType
 
 _VERSION = 1
+_VERSION_WHERE_NONE_IS_NAMED = 6
 _NAME_CHARACTERS = 32
 _DIGEST_BYTES = 6
 
@@ -311,14 +312,13 @@ def _table_object(table: TableTarget) -> dict[str, Any]:
         "partitionBy": list(table.partition_by),
         "ordering": list(table.ordering),
         "tableType": table.table_type,
+        "tableVersion": table.table_version,
         "schema": _columns_object(table.schema),
         "creationProperties": dict(table.creation_properties),
         "writeProperties": dict(table.write_properties),
     }
     if table.unique_in_table:
         content["uniqueInTable"] = True
-    if table.table_version != TABLE_VERSION:
-        content["tableVersion"] = table.table_version
     if table.catalog is not None:
         content["catalog"] = {
             "name": table.catalog.catalog,
@@ -341,7 +341,7 @@ def _read_table(content: Any) -> TableTarget:
         write_properties=_text_mapping(content["writeProperties"]),
         catalog=_read_catalog(content["catalog"]) if "catalog" in content else None,
         unique_in_table=bool(content.get("uniqueInTable", False)),
-        table_version=int(content.get("tableVersion", TABLE_VERSION)),
+        table_version=int(content.get("tableVersion", _VERSION_WHERE_NONE_IS_NAMED)),
     )
 
 

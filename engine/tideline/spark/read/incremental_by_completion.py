@@ -1,7 +1,8 @@
 """Incremental reads where instants say when they completed: a range of completion times.
 
 1. Commits complete one after the other, so that the range needs no end but now: what is pending
-   will complete after everything that has.
+   will complete after everything that has. A time at which a commit was requested, as reports and
+   rows have it, stands for the time at which that commit completed.
 2. The table as of the end of the range is what commits that completed by then make of it. Of the
    file groups that commits in the range wrote, its slices are read, merged, and rows selected by
    the requested times of these commits, which rows carry.
@@ -26,29 +27,33 @@ from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.lsm_history import LsmHistory
 from tideline.spark.read.history import built_on, load_view, whole_versions, written_by
+from tideline.spark.read.point_in_time import BEGINNING
 from tideline.spark.read.table_scan import CommitRange, TableScan, scan_schema, split_slices
 
 
 def plan_by_completion(
     table: HoodieTable, begin: InstantTime, end: InstantTime | None
 ) -> TableScan:
-    """The files and commits that completed after `begin`, and not after `end` where it is given.
+    """The files and commits that completed after `begin`, and not after `end` where it is given;
+    either may be when a commit was requested and is then when it completed.
 
     Raises ConfigError when files of the range have been cleaned since.
     """
     read_commit = cache(table.read_commit)
 
     def shown(timeline: ActiveTimeline) -> ActiveTimeline:
-        return timeline if end is None else timeline.completed_by(end)
+        return timeline if end is None else timeline.completed_by(_completion(table, timeline, end))
 
     def partitions(timeline: ActiveTimeline) -> frozenset[str] | None:
         """Those whose files have to be listed, None for all."""
-        if _archived_after(table, timeline, begin):
+        after = _completion(table, timeline, begin)
+        if _archived_after(table, timeline, after):
             return None
-        written = written_by(read_commit, _in_range(shown(timeline), begin))
+        written = written_by(read_commit, _in_range(shown(timeline), after))
         return frozenset(group.partition for group in written)
 
     timeline, view = load_view(table, partitions, shown)
+    begin = _completion(table, timeline, begin)
     commits = _in_range(shown(timeline), begin)
     archived = _archived_after(table, timeline, begin)
     if archived and end is not None:
@@ -72,6 +77,15 @@ def plan_by_completion(
     commit_range = CommitRange(begin, newest, archived | {one.time for one in commits})
     schema = scan_schema(table, shown(timeline))
     return TableScan(shown(timeline), schema, files, commit_range, slices)
+
+
+def _completion(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime) -> InstantTime:
+    """When the commit that was requested at `time` completed, `time` itself where there is none."""
+    commits = timeline.of(*COMMIT_ACTIONS).completed()
+    completed = next((one.completed_at for one in commits if one.time == time), None)
+    if completed is None and timeline.has_archive and time != BEGINNING:
+        completed = table.archived_completion(time)
+    return completed or time
 
 
 def _archived_after(

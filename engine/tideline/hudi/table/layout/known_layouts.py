@@ -14,7 +14,7 @@ from tideline.hudi.table.layout.version_8 import version_8, version_9
 VERSION = "hoodie.table.version"
 LAYOUT_VERSION = "hoodie.timeline.layout.version"
 
-TABLE_VERSION = 6
+TABLE_VERSION = 9
 """The version of new tables, unless they are given another."""
 
 _LAYOUTS: Mapping[int, Callable[[Mapping[str, str]], TableLayout]] = {
@@ -92,7 +92,7 @@ def _number(properties: Mapping[str, str], key: str, default: int) -> int:
 
 
 def _refusal(version: int) -> str:
-    if version > TABLE_VERSION:
+    if version > min(_LAYOUTS):
         return f"table version {version} is not supported: {_READ_AND_WRITTEN}"
     return (
         f"table version {version} is too old: {_READ_AND_WRITTEN}; upgrade the table with Hudi "
