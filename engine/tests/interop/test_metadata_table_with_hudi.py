@@ -76,6 +76,10 @@ class Shared:
             assert sorted(pairs) == expected, reader
         assert FILES in self.table.config.metadata_partitions
         assert stale_listing(self.table) == []
+        uri = str(self.path)
+        by_folders = self.peer.file_slices(uri, metadata_table=False)
+        assert by_folders
+        assert self.peer.file_slices(uri, metadata_table=True) == by_folders
 
     def compactions(self) -> int:
         timeline = MetadataTable(self.table.store, self.small.clock).timeline()
@@ -125,6 +129,16 @@ def test_our_metadata_table_is_read_and_continued(shared: Shared) -> None:
         shared.write("upsert", batch([v % 5, v], v))
     assert shared.compactions() > before, "Hudi compacts what we wrote"
     shared.check()
+
+
+def test_a_listing_that_is_stale_would_be_noticed(shared: Shared) -> None:
+    shared.table.update_properties(ON)
+    shared.write("insert", batch(range(6), 1))
+    shared.check()
+    next(shared.path.glob("p0/*.parquet")).unlink()
+    uri = str(shared.path)
+    by_folders = shared.peer.file_slices(uri, metadata_table=False)
+    assert len(shared.peer.file_slices(uri, metadata_table=True)) == len(by_folders) + 1
 
 
 def test_hudis_metadata_table_is_continued(shared: Shared) -> None:

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -97,6 +98,12 @@ class HudiPeer(SparkPeer):
             "read", uri=uri, options=dict(options or {}), columns=list(columns) if columns else None
         )
         return pq.read_table(reply.result)
+
+    def file_slices(self, uri: str, *, metadata_table: bool) -> list[list[Any]]:
+        """Every file slice as Hudi's own view has it, by its metadata table or by its folders:
+        partition, file id, base instant, names and sizes in bytes of its files."""
+        reply = self._process.request("file_slices", uri=uri, metadata_table=metadata_table)
+        return list(reply.result)
 
     def read_with_hudi_rs(self, uri: str, options: Mapping[str, str] | None = None) -> pa.Table:
         """All rows, meta columns included, through hudi-rs."""

@@ -99,6 +99,39 @@ class HudiOperations:
             found.append([list(done.getCommitsRollback()), deleted])
         return found
 
+    def file_slices(self, uri: str, metadata_table: bool) -> list[list[Any]]:
+        """What Hudi's view has of every file slice: partition, file id, base instant, names and
+        sizes of its files; listed by its metadata table, or by its folders."""
+        jvm: Any = self._spark._jvm
+        client = self._meta_client(uri)
+        spark = jvm.org.apache.spark.api.java.JavaSparkContext(self._spark._jsc.sc())
+        context = jvm.org.apache.hudi.client.common.HoodieSparkEngineContext(spark)
+        config = jvm.org.apache.hudi.common.config.HoodieMetadataConfig.newBuilder()
+        config = config.enable(metadata_table).build()
+        views = jvm.org.apache.hudi.common.table.view.FileSystemViewManager
+        partitions = jvm.org.apache.hudi.common.fs.FSUtils.getAllPartitionPaths(
+            context, client, config
+        )
+        view = views.createInMemoryFileSystemView(context, client, config)
+        found = []
+        for partition in partitions:
+            groups = view.getAllFileGroups(partition).collect(
+                jvm.java.util.stream.Collectors.toList()
+            )
+            for group in groups:
+                for piece in group.getAllFileSlices().collect(
+                    jvm.java.util.stream.Collectors.toList()
+                ):
+                    base, files = piece.getBaseFile(), []
+                    if base.isPresent():
+                        files.append([base.get().getFileName(), base.get().getFileSize()])
+                    logs = piece.getLogFiles().collect(jvm.java.util.stream.Collectors.toList())
+                    files += [[log.getFileName(), log.getFileSize()] for log in logs]
+                    named = [partition, piece.getFileId(), piece.getBaseInstantTime()]
+                    found.append([*named, sorted(files)])
+        view.close()
+        return sorted(found)
+
     def hudi_rs_read(self, uri: str, options: Mapping[str, str]) -> str:
         """Rows of a table through hudi-rs."""
         from hudi import HudiReadOptions, HudiTableBuilder  # type: ignore[import-not-found]
