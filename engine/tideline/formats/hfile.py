@@ -27,6 +27,7 @@ from itertools import pairwise
 
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
 from tideline.formats.bounded import decompress_bounded, faults_named
+from tideline.formats.protocol_buffer import read_message, read_varint
 from tideline.read_limits import admit
 
 BLOCK_BYTES_MAX = 1024 * 1024
@@ -120,8 +121,8 @@ def _read_trailer(body: bytes) -> _Trailer:
         raise CorruptTableError("no HFile: its trailer is missing")
     if trailer[-1] != _MAJOR_VERSION:
         raise UnsupportedTableError("HFile of another version", value=trailer[-1])
-    length, at = _read_varint(trailer, len(_TRAILER))
-    return _Trailer(dict(_read_message(trailer[at : at + length])))
+    length, at = read_varint(trailer, len(_TRAILER))
+    return _Trailer(dict(read_message(trailer[at : at + length])))
 
 
 def _data_blocks(body: bytes, trailer: _Trailer, path: object) -> Iterator[bytes]:
@@ -164,10 +165,10 @@ def _read_entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
 def _read_info(block: bytes) -> dict[str, bytes]:
     if not block.startswith(b"PBUF"):
         raise UnsupportedTableError("what is said of an HFile is not a protocol buffer")
-    length, at = _read_varint(block, 4)
+    length, at = read_varint(block, 4)
     found: dict[str, bytes] = {}
-    for _, pair in _read_message(block[at : at + length]):
-        members = dict(_read_message(pair)) if isinstance(pair, bytes) else {}
+    for _, pair in read_message(block[at : at + length]):
+        members = dict(read_message(pair)) if isinstance(pair, bytes) else {}
         name, value = members[1], members.get(2, b"")
         if isinstance(name, bytes) and isinstance(value, bytes):
             found[name.decode()] = value
@@ -273,37 +274,6 @@ class _Writer:
             end,
         )
         self._blocks += stored + checksums
-
-
-def _read_message(body: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protocol buffer: numbers, and what has a length."""
-    at = 0
-    while at < len(body):
-        tag, at = _read_varint(body, at)
-        kind = tag & 7
-        if kind == 0:
-            number, at = _read_varint(body, at)
-            yield tag >> 3, number
-        elif kind == 2:
-            length, at = _read_varint(body, at)
-            if at + length > len(body):
-                raise CorruptTableError("a field of a protocol buffer is cut short")
-            yield tag >> 3, body[at : at + length]
-            at += length
-        else:
-            raise CorruptTableError("a field of a protocol buffer is of another kind", value=kind)
-
-
-def _read_varint(body: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < 70:
-        byte = body[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if not byte & 0x80:
-            return value, at
-    raise CorruptTableError("a number of a protocol buffer has no end")
 
 
 def _varint(value: int) -> bytes:

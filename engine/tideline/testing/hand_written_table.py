@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 from tideline.hudi.log.data_block import encode_data_block
 from tideline.hudi.log.delete_block import encode_delete_block
@@ -29,6 +30,7 @@ from tideline.hudi.table.schema import (
     with_meta_fields,
     without_meta_fields,
 )
+from tideline.hudi.table.table_config import BASE_FILE_FORMAT
 from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
@@ -37,26 +39,37 @@ from tideline.testing.fake_clock import FakeClock
 
 _DAY = "20260101000000000"
 
+_WRITERS = {"parquet": pq.write_table, "orc": orc.write_table}
+
 BaseFiles = Mapping[tuple[str, str], pa.Table]
 """Rows by partition and file id."""
 
 
 @dataclass(slots=True)
 class HandWrittenTable:
-    """A table in a local folder. Instants may be given by their last digits: "7" or "12"."""
+    """A table in a local folder. Instants may be given by their last digits: "7" or "12".
+
+    Base files are in `file_format`: `parquet` or `orc`.
+    """
 
     location: StoreLocation
     schema: pa.Schema
+    file_format: str = "parquet"
     _versions: dict[tuple[str, str], str] = field(default_factory=dict)
     _logs: int = 0
 
     @classmethod
-    def create(cls, folder: Path, schema: pa.Schema, **definition: Any) -> HandWrittenTable:
+    def create(
+        cls, folder: Path, schema: pa.Schema, *, file_format: str = "parquet", **definition: Any
+    ) -> HandWrittenTable:
         """A table without rows; `definition` as for TableDefinition (record key: first column)."""
         location = StoreLocation.of(folder)
         settings = {"name": "t", "record_key": (schema.names[0],), "schema": schema} | definition
         create_table(location.open(), TableDefinition(table_version=6, **settings), FakeClock())
-        return cls(location, schema)
+        table = cls(location, schema, file_format)
+        if file_format != "parquet":
+            table.set_properties({BASE_FILE_FORMAT: file_format.upper()})
+        return table
 
     def open(self) -> HoodieTable:
         return HoodieTable.open(self.location)
@@ -174,12 +187,12 @@ class HandWrittenTable:
     ) -> WriteStat:
         store = self.location.open()
         write_partition_metadata(store, partition, instant)
-        name = f"{file_id}_0-1-0_{instant}.parquet"
+        name = f"{file_id}_0-1-0_{instant}.{self.file_format}"
         path = join_path(partition, name)
         if self.open().config.populate_meta_fields:
             rows = _with_meta_columns(rows, instant, partition, name)
         native = self.path(path)
-        pq.write_table(rows, native)
+        _WRITERS[self.file_format](rows, native)
         previous = self._versions.get((partition, file_id), NO_PREVIOUS_COMMIT)
         self._versions[partition, file_id] = instant.value
         return WriteStat(

@@ -61,7 +61,11 @@ def refused(**changes: str) -> set[Permission]:
             {"hoodie__table__version": "4"},
             {one for one in Permission if one.changes_table} - {Permission.UPGRADE},
         ),
-        ({"hoodie__table__base__file__format": "ORC"}, set(Permission)),
+        ({"hoodie__table__base__file__format": "HFILE"}, set(Permission)),
+        (
+            {"hoodie__table__base__file__format": "orc"},
+            LOGGING | {Permission.CLUSTERING, Permission.UPGRADE},
+        ),
     ],
 )
 def test_each_thing_is_refused_only_where_it_matters(

@@ -201,7 +201,7 @@ def test_what_tideline_would_get_wrong_can_be_read_but_not_written(
     ("changes", "says"),
     [
         ({"hoodie.table.version": "10"}, "version 10 is not supported"),
-        ({"hoodie.table.base.file.format": "ORC"}, "base file format"),
+        ({"hoodie.table.base.file.format": "HFILE"}, "base file format"),
         ({"hoodie.table.multiple.base.file.formats.enable": "true"}, "several base file formats"),
         ({"hoodie.table.format": "iceberg"}, "hoodie.table.format=iceberg"),
         ({"hoodie.bootstrap.base.path": "s3://a/b"}, "bootstrapped"),

@@ -126,7 +126,7 @@ def test_other_versions_are_refused_by_name(store: MemoryStore, version: str, sa
     [
         ("hoodie.table.type", "COPY_ON_READ", CorruptTableError),
         ("hoodie.table.version", "six", CorruptTableError),
-        ("hoodie.table.base.file.format", "ORC", UnsupportedTableError),
+        ("hoodie.table.base.file.format", "HFILE", UnsupportedTableError),
         ("hoodie.timeline.layout.version", "2", UnsupportedTableError),
         ("hoodie.bootstrap.base.path", "s3://elsewhere/table", UnsupportedTableError),
     ],

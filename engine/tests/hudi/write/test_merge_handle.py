@@ -371,8 +371,8 @@ def test_a_base_file_without_meta_columns_in_a_table_with_them_is_refused() -> N
 
 
 def test_many_row_groups_and_batches_merge_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tideline.hudi.write.base_file_reader._BATCH_BYTES", 1)
-    monkeypatch.setattr("tideline.hudi.write.base_file_reader._BATCH_ROWS_MIN", 7)
+    monkeypatch.setattr("tideline.formats.row_batches._BATCH_BYTES", 1)
+    monkeypatch.setattr("tideline.formats.row_batches._BATCH_ROWS_MIN", 7)
     case = HandleCase.of(SCHEMA, parquet=ParquetSettings(row_group_rows_max=30))
     all_rows = [(f"k{n:03d}", 1, ["x", "y", "z"][n % 3]) for n in range(100)]
     (base,) = case.create(rows(*all_rows))

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pyarrow.parquet as pq
-
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
-from tideline.formats.parquet_footer import BaseFileFooter, check_columns
+from tideline.formats.base_file import OpenFile, open_rows
 from tideline.hudi.check.files import stats_by_path
 from tideline.hudi.check.finding import Finding, error, note
 from tideline.hudi.check.inspection import Inspection
-from tideline.hudi.table.file_group import PARQUET
 from tideline.wording import counted
 
 NAME = "base files"
@@ -26,17 +23,15 @@ def check_base_files(seen: Inspection) -> Iterator[Finding]:
     stated = stats_by_path(seen)
     expects_footers = seen.table.config.populate_meta_fields
     for file in seen.live_base_files():
-        if file.extension != PARQUET:
-            continue
+        local_path = seen.table.store.local_path(file.path)
         try:
             with seen.table.store.open_reader(file.path) as stream:
-                metadata = pq.read_metadata(stream)
-                check_columns(metadata, path=file.path)
-                footer = BaseFileFooter.from_metadata(metadata.metadata, path=file.path)
+                rows = open_rows(file.extension, OpenFile(stream, file.path, local_path))
+                row_count, footer = rows.row_count, rows.footer()
         except ObjectNotFoundError:
             continue  # cleaned since it was listed
         except UnsupportedTableError as unknown:
-            yield note(NAME, f"footer is not understood: {unknown.message}", path=file.path)
+            yield note(NAME, f"file is not understood: {unknown.message}", path=file.path)
             continue
         except (CorruptTableError, ValueError, OSError) as broken:
             # Arrow reports broken footers as ArrowInvalid, UnicodeDecodeError or OSError.
@@ -44,10 +39,10 @@ def check_base_files(seen: Inspection) -> Iterator[Finding]:
             yield error(NAME, message, path=file.path, instant=file.instant, advice=_ADVICE)
             continue
         stat = stated.get(file.path)
-        if stat is not None and stat.num_writes != metadata.num_rows:
+        if stat is not None and stat.num_writes != row_count:
             yield error(
                 NAME,
-                f"holds {counted(metadata.num_rows, 'row')}, its commit says {stat.num_writes:,}",
+                f"holds {counted(row_count, 'row')}, its commit says {stat.num_writes:,}",
                 path=file.path,
                 instant=file.instant,
                 advice=_ADVICE,

@@ -3,12 +3,14 @@
 1. What cannot be read is refused altogether; of a table whose layout is read but not written,
    all that changes it.
 2. Rows that need custom merging code are never merged here; operations that merge nothing go on.
-3. A table that logs changes (CDC) is not written: the log would lack what we write. What only moves
+3. Base files of another format than Parquet are read, not written: what writes rows is refused, and
+   a change of the version, which compacts.
+4. A table that logs changes (CDC) is not written: the log would lack what we write. What only moves
    or drops whole files logs nothing in Hudi either.
-4. Rows are not rewritten where keys or partition columns are not understood.
-5. Another lock provider keeps everything away that takes the lock.
-6. Nothing that makes instants is done in a zone that is visibly not UTC and not declared.
-7. A bucket index fixes where rows lie: what would move them otherwise is refused.
+5. Rows are not rewritten where keys or partition columns are not understood.
+6. Another lock provider keeps everything away that takes the lock.
+7. Nothing that makes instants is done in a zone that is visibly not UTC and not declared.
+8. A bucket index fixes where rows lie: what would move them otherwise is refused.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ from tideline.hudi.index.bucket_layout import HAS_BUCKETS, BucketEngine, BucketL
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.table.table_config import (
+    BASE_FILE_FORMAT,
     CDC_ENABLED,
     DROP_PARTITION_COLUMNS,
+    PARQUET,
     PROPERTIES_PATH,
     SLASH_SEPARATED_DATES,
     TIMEZONE,
@@ -74,6 +78,18 @@ def _not_changed(permission: Permission, facts: Facts) -> Refusal | None:
     if not permission.changes_table or permission is Permission.UPGRADE:
         return None
     return _refused(facts.config.check_writable, remedy=_UPGRADE_FIRST)
+
+
+def _in_other_format(permission: Permission, facts: Facts) -> Refusal | None:
+    found = facts.config.base_file_format
+    if found == PARQUET or not (permission.writes_rows or permission is Permission.UPGRADE):
+        return None
+    return Refusal(
+        f"base files in {found} are read, not written",
+        PROPERTIES_PATH,
+        f"{BASE_FILE_FORMAT}={found}",
+        remedy=_WITH_HUDI,
+    )
 
 
 def _unmerged(permission: Permission, facts: Facts) -> Refusal | None:
@@ -196,6 +212,7 @@ def _refused(ask: Callable[[], object], *, remedy: str = "") -> Refusal | None:
 _RULES: tuple[Callable[[Permission, Facts], Refusal | None], ...] = (
     _unreadable,
     _not_changed,
+    _in_other_format,
     _not_rewritten,
     _unmerged,
     _unlogged,

@@ -18,7 +18,6 @@ from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.nature.traces import SchemaTraces, WriterTraces
 from tideline.hudi.table.table_config import (
-    BASE_FILE_FORMAT,
     KEY_GENERATOR_CLASS,
     KEY_GENERATOR_TYPE,
     MERGE_MODE,
@@ -141,7 +140,7 @@ class TableNature:
             "hive_style": config.hive_style,
             "url_encode": config.url_encode,
             "meta_columns": config.populate_meta_fields,
-            "base_file_format": config.properties.get(BASE_FILE_FORMAT, "PARQUET").upper(),
+            "base_file_format": config.base_file_format,
             "merging": merging_json(config, self.custom_merging),
             "logs_changes": config.logs_changes,
             "index": self.index.as_json(),

@@ -52,6 +52,9 @@ URL_ENCODE = "hoodie.datasource.write.partitionpath.urlencode"
 DROP_PARTITION_COLUMNS = "hoodie.datasource.write.drop.partition.columns"
 POPULATE_META_FIELDS = "hoodie.populate.meta.fields"
 BASE_FILE_FORMAT = "hoodie.table.base.file.format"
+PARQUET = "PARQUET"
+"""The format of the base files that are written here."""
+_FORMATS_READ = (PARQUET, "ORC")
 BOOTSTRAP_BASE_PATH = "hoodie.bootstrap.base.path"
 CDC_ENABLED = "hoodie.table.cdc.enabled"
 METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
@@ -354,6 +357,11 @@ class TableConfig:
         return self.properties.get(TIMELINE_TIMEZONE, "LOCAL").upper()
 
     @property
+    def base_file_format(self) -> str:
+        """Such as PARQUET, of all base files."""
+        return self.properties.get(BASE_FILE_FORMAT, PARQUET).upper()
+
+    @property
     def declared_zone(self) -> TimelineZone | None:
         """The zone of the instants: UTC where Hudi's property says so, else as it is declared.
 
@@ -408,12 +416,11 @@ class TableConfig:
         return self._flag(key)
 
     def check_readable(self) -> None:
-        """Raise UnsupportedTableError unless it is a table of plain Parquet base files, in a layout
-        that is read."""
+        """Raise UnsupportedTableError unless it is a table in a layout, and of base files, that are
+        read."""
         _ = self.layout
-        base_format = self.properties.get(BASE_FILE_FORMAT, "PARQUET")
-        if base_format.upper() != "PARQUET":
-            raise self._unsupported("base file format is not supported", base_format)
+        if self.base_file_format not in _FORMATS_READ:
+            raise self._unsupported("base file format is not supported", self.base_file_format)
         if self._flag(MULTIPLE_BASE_FORMATS):
             raise self._unsupported(
                 "several base file formats in one table are not supported",

@@ -3,9 +3,8 @@
 1. Columns are matched by name, or where the schema has a history by id; what the file lacks is
    null, what the schema lacks is dropped.
 2. Values are cast to the schema's types: widened numbers, two-level lists, other time units.
-3. Text that the file holds dictionary encoded stays so, which saves decoding and encoding it.
+3. Text that the file holds dictionary encoded stays so, where its format has that.
 
-Batches are sized by bytes, so that wide rows do not fill a worker's memory.
 Source: Hudi `HoodieMergeHelper`, `HoodieAvroUtils.rewriteRecordWithNewSchema`.
 """
 
@@ -16,18 +15,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import types
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
-from tideline.formats.column_encoding import decoded, is_text
-from tideline.formats.parquet_calendar import FileCalendar
-from tideline.formats.parquet_footer import (
-    BaseFileFooter,
-    check_columns,
-    is_broken_footer,
-    read_footer,
-)
+from tideline.formats.base_file import OpenFile, StoredRows, open_rows
+from tideline.formats.column_encoding import decoded
+from tideline.formats.parquet_footer import BaseFileFooter, is_broken_footer
 from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.table.stored_names import StoredName, StoredNames, renamed_array
 from tideline.hudi.table.stored_value import converted_array
@@ -37,11 +30,6 @@ from tideline.hudi.write.virtual_key import virtual_keys
 from tideline.storage.object_store import ObjectStore
 
 KEPT_META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH)
-_BATCH_BYTES = 32 * 1024 * 1024
-_BATCH_ROWS_MIN = 64
-_BATCH_ROWS_MAX = 262_144
-# Text with at most this many encoded bytes per value is worth reading as a dictionary.
-_DICTIONARY_BYTES_PER_VALUE_MAX = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +52,8 @@ def open_stored_file(
     meta_columns: Sequence[str] = KEPT_META_COLUMNS,
     keeps_dictionaries: bool = True,
 ) -> Iterator[StoredFile]:
-    """Open a base file to read it. Raises CorruptTableError when it is missing or no parquet file.
+    """Open a base file to read it. Raises CorruptTableError when it is missing or not of the format
+    that its name says, UnsupportedTableError for a format that is not read.
 
     `meta_columns` are those to read, where the table has any. Without `keeps_dictionaries` no
     column comes as an Arrow dictionary.
@@ -76,59 +65,42 @@ def open_stored_file(
             "base file is missing", table=ctx.table, instant=base.instant, path=base.path
         ) from error
     with closing(stream):
-        source = pa.PythonFile(stream, mode="r")
+        local_path = store.local_path(base.path)
         try:
-            metadata = pq.read_metadata(source)
+            rows = open_rows(
+                base.extension, OpenFile(stream, base.path, local_path, keeps_dictionaries)
+            )
         except (ValueError, OSError) as error:
             if not is_broken_footer(error):
                 raise
             raise CorruptTableError(
-                "base file is not a parquet file",
+                f"base file is no {base.extension} file",
                 table=ctx.table,
                 instant=base.instant,
                 path=base.path,
                 value=error,
             ) from error
-        check_columns(metadata, path=base.path)
-        is_remote = store.local_path(base.path) is None
-        read = meta_columns if ctx.populate_meta_fields else ()
-        yield StoredFile(ctx, base, source, metadata, is_remote, read, keeps_dictionaries)
+        yield StoredFile(ctx, base, rows, meta_columns if ctx.populate_meta_fields else ())
 
 
 class StoredFile:
     """The file inside `open_stored_file`."""
 
     def __init__(
-        self,
-        ctx: HandleContext,
-        base: BaseFile,
-        source: pa.NativeFile,
-        metadata: pq.FileMetaData,
-        is_remote: bool,
-        meta_columns: Sequence[str],
-        keeps_dictionaries: bool,
+        self, ctx: HandleContext, base: BaseFile, rows: StoredRows, meta_columns: Sequence[str]
     ) -> None:
         self._ctx = ctx
         self._base = base
-        self._metadata = metadata
-        self._calendar = FileCalendar.of(metadata)
-        self._file = pq.ParquetFile(
-            source,
-            metadata=metadata,
-            read_dictionary=_dictionary_columns(metadata) if keeps_dictionaries else None,
-            coerce_int96_timestamp_unit="us",
-            # Few large requests instead of one for every column.
-            pre_buffer=is_remote,
-        )
+        self._rows = rows
         self._columns = self._match_columns(meta_columns)
 
     @property
     def row_count(self) -> int:
-        return int(self._metadata.num_rows)
+        return self._rows.row_count
 
     def footer(self) -> BaseFileFooter:
         """The bloom filter and key range of the file."""
-        return read_footer(self._metadata, path=self._base.path)
+        return self._rows.footer()
 
     def batches(self) -> Iterator[StoredBatch]:
         """All rows in file order. Raises CorruptTableError when the file cannot be read through."""
@@ -152,26 +124,13 @@ class StoredFile:
     def key_batches(self) -> Iterator[pa.Array]:
         """The record keys alone, in file order. Only where the table has meta columns."""
         for batch in self._read([RECORD_KEY]):
-            yield decoded(batch.column(0))
+            yield decoded(batch.column(RECORD_KEY))
 
     def _read(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:
-            for index in range(self._metadata.num_row_groups):
-                for batch in self._file.iter_batches(
-                    batch_size=self._batch_rows(index),
-                    row_groups=[index],
-                    columns=list(names),
-                    use_threads=False,
-                ):
-                    self._calendar.check_all(batch, self._base.path)
-                    yield batch
+            yield from self._rows.batches(names)
         except (pa.ArrowInvalid, OSError) as error:
             raise self._corrupt("base file cannot be read", error) from error
-
-    def _batch_rows(self, row_group: int) -> int:
-        group = self._metadata.row_group(row_group)
-        bytes_per_row = max(1, int(group.total_byte_size) // max(1, int(group.num_rows)))
-        return min(max(_BATCH_BYTES // bytes_per_row, _BATCH_ROWS_MIN), _BATCH_ROWS_MAX)
 
     def keys(self, rows: pa.RecordBatch) -> pa.Array:
         """The record keys of rows of this file."""
@@ -184,7 +143,7 @@ class StoredFile:
         )
 
     def _match_columns(self, meta_columns: Sequence[str]) -> tuple[_Column, ...]:
-        stored = self._file.schema_arrow
+        stored = self._rows.schema
         history = self._ctx.history
         names = history.names_at(self._base.instant) if history else None
         folded = {name.casefold(): name for name in reversed(stored.names)}
@@ -240,23 +199,3 @@ def _adapter(
     if stored == wanted or (types.is_dictionary(stored) and stored.value_type == wanted):
         return _same
     return lambda column: converted_array(column, wanted)
-
-
-def _dictionary_columns(metadata: pq.FileMetaData) -> list[str]:
-    """Flat text columns that every row group holds in a small dictionary."""
-    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    schema = metadata.schema.to_arrow_schema()
-    flat = {field.name for field in schema if is_text(field.type)}
-    found = []
-    for index in range(metadata.num_columns if groups else 0):
-        name = metadata.schema.column(index).path
-        if name in flat and all(_has_small_dictionary(group.column(index)) for group in groups):
-            found.append(name)
-    return found
-
-
-def _has_small_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
-    return bool(
-        chunk.has_dictionary_page
-        and chunk.total_uncompressed_size <= _DICTIONARY_BYTES_PER_VALUE_MAX * chunk.num_values
-    )

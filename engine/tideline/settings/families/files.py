@@ -74,7 +74,7 @@ SETTINGS = (
         "merge-on-read: so many small file groups of a partition are rewritten to take inserts",
     ),
     *refused(
-        "base files are Parquet; leave it out",
+        "base files are written in Parquet; leave it out",
         "hoodie.orc.*",
         "hoodie.hfile.*",
         "hoodie.lance.*",

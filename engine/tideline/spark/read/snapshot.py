@@ -16,6 +16,7 @@ from datetime import datetime
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import META_COLUMNS
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -44,7 +45,7 @@ def rows_matching(spark: SparkSession | None, table: HoodieTable, where: str | C
 
 
 def read_optimized(spark: SparkSession, table: HoodieTable) -> DataFrame:
-    """The rows of the base files alone, all read natively.
+    """The rows of the base files alone.
 
     Of a merge-on-read table that is what the last compaction of each file group left. A copy on
     write table is its base files.
@@ -71,5 +72,9 @@ def plan_snapshot(
 def plan_read_optimized(table: HoodieTable) -> TableScan:
     """The newest base file of every file group that has one, without what its log changed."""
     timeline, view = load_view(table)
-    files = [file for partition in view.partitions for file in view.latest_base_files(partition)]
-    return TableScan(timeline, scan_schema(table, timeline), tuple(files))
+    files, slices = split_slices(
+        FileSlice(file.group, file.instant, file)
+        for partition in view.partitions
+        for file in view.latest_base_files(partition)
+    )
+    return TableScan(timeline, scan_schema(table, timeline), files, slices=slices)

@@ -1,8 +1,8 @@
 """What a read of a table comes down to: base files, slices to merge, columns, a range of commits.
 
 `snapshot` and `incremental` make such a plan from the timeline and the file-system view; it is
-executed here, base files by Spark's native reader and slices with logs by `file_slice_scan`, or by
-`data_source` in Python workers.
+executed here, Parquet files by Spark's native reader and slices with logs, or of base files in
+another format, by `file_slice_scan`; or all by `data_source` in Python workers.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tideline.errors import UnsupportedTableError
+from tideline.formats.base_file import is_read
 from tideline.hudi.nature.guard import require_by_properties
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.table.file_group import PARQUET, BaseFile, FileSlice
@@ -51,9 +52,9 @@ class CommitRange:
 class TableScan:
     """The rows of `files` and `slices`, or those of them whose commit time is in `commits`.
 
-    `schema` has the meta columns, where the table has them, and the user's, in order. `timeline`
-    is the one the plan was made from. Of the logs in `slices` what is later than `until` is left
-    out.
+    `files` are Parquet. `schema` has the meta columns, where the table has them, and the user's, in
+    order. `timeline` is the one the plan was made from. Of the logs in `slices` what is later than
+    `until` is left out.
     """
 
     timeline: ActiveTimeline
@@ -74,7 +75,8 @@ class TableScan:
 
         Raises UnsupportedTableError where the rows cannot be merged here.
         """
-        require_by_properties(table, Permission.MERGE_LOGS)
+        if any(piece.log_files for piece in self.slices):
+            require_by_properties(table, Permission.MERGE_LOGS)
         return SliceContext.of(table, self.timeline, self.schema, self.until)
 
 
@@ -88,23 +90,30 @@ def scan_schema(table: HoodieTable, timeline: ActiveTimeline) -> pa.Schema:
 def split_slices(
     slices: Iterable[FileSlice],
 ) -> tuple[tuple[BaseFile, ...], tuple[FileSlice, ...]]:
-    """The base files that are whole slices, and the slices that have logs to merge."""
+    """The base files that are whole slices for Spark to read, and the slices that Arrow reads.
+
+    These have logs to merge, or a base file in another format than Parquet.
+    """
     files, merged = [], []
     for piece in slices:
         if piece.log_files:
             merged.append(piece)
         elif piece.base_file is not None:
-            files.append(piece.base_file)
+            if piece.base_file.extension == PARQUET:
+                files.append(piece.base_file)
+            else:
+                merged.append(piece)
     return tuple(files), tuple(merged)
 
 
 def check_scan(table: HoodieTable, scan: TableScan, layout: PartitionLayout | None) -> None:
     """Raise UnsupportedTableError for files that no reader makes the table's columns of."""
-    merged = [piece.base_file for piece in scan.slices if piece.base_file]
-    for file in (*scan.files, *merged):
-        if file.extension != PARQUET:
+    for piece in scan.slices:
+        if piece.base_file and not is_read(piece.base_file.extension):
             raise UnsupportedTableError(
-                "base files of this format are not read", table=table.uri, path=file.path
+                "base files of this format are not read",
+                table=table.uri,
+                path=piece.base_file.path,
             )
     if layout and layout.is_dropped:
         partitions = {file.partition for file in scan.files}

@@ -1,0 +1,83 @@
+"""Base files as rows, whatever their format: the one place that knows which formats are read.
+
+`open_rows` finds the format by the file's extension. What is behind it reads columns by name, in
+file order and in batches, in the types that the file has.
+Source: Hudi's HoodieFileFormat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+import pyarrow as pa
+
+from tideline.errors import UnsupportedTableError
+from tideline.formats.orc_rows import OrcRows
+from tideline.formats.parquet_footer import BaseFileFooter
+from tideline.formats.parquet_rows import ParquetRows
+
+
+class StoredRows(Protocol):
+    """The rows of an open file."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Every column, in the type that it comes in."""
+        ...
+
+    @property
+    def row_count(self) -> int: ...
+
+    def footer(self) -> BaseFileFooter:
+        """What Hudi keeps in the file besides rows."""
+        ...
+
+    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """All rows in file order, with at least these columns, sized by bytes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file to read: its bytes, and where they are on this machine if they are."""
+
+    stream: BinaryIO
+    path: str
+    local_path: str | None = None
+    keeps_dictionaries: bool = False
+
+
+def open_rows(extension: str, file: OpenFile) -> StoredRows:
+    """The rows of a file with this extension.
+
+    Raises UnsupportedTableError for a format that is not read, and what Arrow raises for a file
+    that is not of the format (`is_broken_footer`).
+    """
+    opens = _FORMATS.get(extension)
+    if opens is None:
+        raise UnsupportedTableError("base files of this format are not read", path=file.path)
+    return opens(file)
+
+
+def is_read(extension: str) -> bool:
+    """Whether files with this extension are read."""
+    return extension in _FORMATS
+
+
+def _parquet(file: OpenFile) -> StoredRows:
+    return ParquetRows(
+        file.stream,
+        path=file.path,
+        # Few large requests instead of one for every column.
+        pre_buffer=file.local_path is None,
+        keeps_dictionaries=file.keeps_dictionaries,
+    )
+
+
+def _orc(file: OpenFile) -> StoredRows:
+    return OrcRows(file.stream, path=file.path)
+
+
+_FORMATS: Mapping[str, Callable[[OpenFile], StoredRows]] = {"parquet": _parquet, "orc": _orc}
