@@ -137,12 +137,13 @@ minio: setup ## Build MinIO if need be and serve it on this machine for trials.
 	@$(BIN)/python -m tideline.testing.minio_server start
 
 .PHONY: peers
-peers: setup ## Build what tests compare with and connect to: MinIO, Hudi and its tables, Iceberg.
+peers: setup ## Build what tests compare with and connect to: MinIO, Hudi and its tables, Iceberg, Lance.
 	@$(BIN)/python -m tideline.testing.minio_server build > /dev/null & minio=$$!; \
 	 $(BIN)/python -m tideline.testing.peer_environment > /dev/null & engines=$$!; \
 	 $(BIN)/python -m tideline.spark.session.s3a_jars > /dev/null & jars=$$!; \
+	 $(BIN)/python -m tideline.testing.lance_library > /dev/null & lance=$$!; \
 	 $(BIN)/python -m tideline.testing.iceberg_rest_server > /dev/null || true; \
-	 wait $$minio && wait $$engines && wait $$jars
+	 wait $$minio && wait $$engines && wait $$jars && wait $$lance
 	@$(BIN)/python -m tideline.testing.stand_in_tables > /dev/null
 
 .PHONY: tools

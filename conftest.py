@@ -16,6 +16,7 @@ pytest_plugins = [
     "tideline.testing.fault_report",
     "tideline.testing.minio_fixtures",
     "tideline.testing.hudi_peer",
+    "tideline.testing.lance_library",
     "tideline.testing.altered_table",
     "tideline.testing.iceberg_peer",
     "tideline.testing.iceberg_rest_server",

@@ -14,6 +14,7 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 
 from tideline.errors import UnsupportedTableError
+from tideline.formats.lance_rows import LanceRows
 from tideline.formats.orc_rows import OrcRows
 from tideline.formats.parquet_footer import BaseFileFooter
 from tideline.formats.parquet_rows import ParquetRows
@@ -80,4 +81,12 @@ def _orc(file: OpenFile) -> StoredRows:
     return OrcRows(file.stream, path=file.path)
 
 
-_FORMATS: Mapping[str, Callable[[OpenFile], StoredRows]] = {"parquet": _parquet, "orc": _orc}
+def _lance(file: OpenFile) -> StoredRows:
+    return LanceRows(file.stream, path=file.path, local_path=file.local_path)
+
+
+_FORMATS: Mapping[str, Callable[[OpenFile], StoredRows]] = {
+    "parquet": _parquet,
+    "orc": _orc,
+    "lance": _lance,
+}

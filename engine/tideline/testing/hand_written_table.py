@@ -39,7 +39,17 @@ from tideline.testing.fake_clock import FakeClock
 
 _DAY = "20260101000000000"
 
-_WRITERS = {"parquet": pq.write_table, "orc": orc.write_table}
+
+def write_lance(rows: pa.Table, path: Path) -> None:
+    """Write a Lance file; needs the library."""
+    from lance.file import LanceFileWriter
+
+    with LanceFileWriter(str(path), rows.schema) as writer:
+        for batch in rows.to_batches():
+            writer.write_batch(batch)
+
+
+_WRITERS = {"parquet": pq.write_table, "orc": orc.write_table, "lance": write_lance}
 
 BaseFiles = Mapping[tuple[str, str], pa.Table]
 """Rows by partition and file id."""
@@ -49,7 +59,7 @@ BaseFiles = Mapping[tuple[str, str], pa.Table]
 class HandWrittenTable:
     """A table in a local folder. Instants may be given by their last digits: "7" or "12".
 
-    Base files are in `file_format`: `parquet` or `orc`.
+    Base files are in `file_format`: `parquet`, `orc` or `lance`, which needs its library.
     """
 
     location: StoreLocation

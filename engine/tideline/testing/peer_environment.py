@@ -89,7 +89,7 @@ def prepare_hudi_peer() -> PeerEnvironment:
     Raises PeerUnavailableError with the failing step's output.
     """
     directory = cache_directory() / "venvs" / "hudi"
-    with _only_builder("hudi-peer"):
+    with only_builder("hudi-peer"):
         python = _prepare_virtual_environment(
             directory, HUDI_REQUIREMENTS, imports="hudi, pyarrow.parquet, pyspark"
         )
@@ -102,7 +102,7 @@ def prepare_iceberg_peer() -> PeerEnvironment:
     Raises PeerUnavailableError with the failing step's output.
     """
     directory = cache_directory() / "venvs" / "iceberg"
-    with _only_builder("iceberg-peer"):
+    with only_builder("iceberg-peer"):
         python = _prepare_virtual_environment(
             directory,
             ICEBERG_REQUIREMENTS,
@@ -200,7 +200,7 @@ def _fetch_with_spark(coordinate: str, directory: Path, peer_python: Path) -> No
 
 
 @contextmanager
-def _only_builder(name: str) -> Iterator[None]:
+def only_builder(name: str) -> Iterator[None]:
     """Keep two test sessions from building the same environment at once."""
     with (cache_directory() / f".{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -21,6 +21,7 @@ import pytest
 
 from tideline.testing import iceberg_rest_server
 from tideline.testing.faulty_store import FaultPlan, LostReply
+from tideline.testing.lance_library import LANCE_REQUIREMENT
 from tideline.testing.minio_server import VERSION as MINIO
 from tideline.testing.mutants.table import FAULTS
 from tideline.testing.peer_environment import (
@@ -71,7 +72,7 @@ def planted_faults() -> int:
 def peers() -> list[str]:
     """Other makers' programs that tests talk to, with their releases."""
     named = [HUDI_BUNDLE, ICEBERG_RUNTIME]
-    for requirement in sorted({*HUDI_REQUIREMENTS, *ICEBERG_REQUIREMENTS}):
+    for requirement in sorted({*HUDI_REQUIREMENTS, *ICEBERG_REQUIREMENTS, LANCE_REQUIREMENT}):
         name, _, version = requirement.partition("==")
         if version and "extension" not in name:
             named.append(f"{name.partition('[')[0]} {version}")

@@ -27,11 +27,9 @@ TABLES = tables_of_versions("8", "9")
 ONLY_READ = tables_of_versions("3", "4", "5")
 UNREAD = {
     "hudi-common.bootstrap_data/data/bootstrap_data": "bootstrapped",
-    "hudi-rs.cow.v9_lance_txns_nonpart/data/v9_lance_txns_nonpart": "base file format",
-    "hudi-rs.cow.v9_lance_txns_simple/data/v9_lance_txns_simple": "base file format",
-    "hudi-rs.trips-cow.v9_trips_lance/data/v9_trips_lance": "base file format",
 }
-READ = [path for path in (*TABLES, *ONLY_READ) if path not in UNREAD]
+IN_LANCE = [path for path in TABLES if "lance" in path]
+READ = [path for path in (*TABLES, *ONLY_READ) if path not in (*UNREAD, *IN_LANCE)]
 COMPACTED = "hudi-rs.trips-mor-avro.v9_mor_compacted_incremental/data/v9_mor_compacted_incremental"
 LOGS_ALONE = "hudi-rs.trips-mor-avro.table_log_only/data/table_log_only"
 WITH_HISTORY = "hudi-upgrade.mor-tables.hudi-v9-table-mor/data/hudi-v9-table-mor"
@@ -51,6 +49,14 @@ def test_there_are_tables_of_both_versions_and_types() -> None:
     for version in ("8", "9"):
         assert kinds.count((version, "COPY_ON_WRITE")) >= 5
         assert kinds.count((version, "MERGE_ON_READ")) >= 10
+
+
+@pytest.mark.interop
+@pytest.mark.usefixtures("lance_library")
+@pytest.mark.parametrize("path", IN_LANCE)
+def test_the_rows_of_tables_in_lance_are_those_that_others_read(path: str) -> None:
+    assert expected(path)["base_format"] == "LANCE"
+    test_the_rows_are_those_that_others_read(path)
 
 
 @pytest.mark.parametrize("path", READ)

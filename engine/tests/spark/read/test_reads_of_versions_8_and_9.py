@@ -26,11 +26,12 @@ PLAIN = (
     "hudi-rs.trips-mor-avro.v9_mor_compacted_incremental/data/v9_mor_compacted_incremental",
     "hudi-upgrade.mor-tables.hudi-v9-table-mor/data/hudi-v9-table-mor",
 )
-NOT_READ = ("lance", "bootstrap_data")
+NOT_READ = "bootstrap_data"
+IN_LANCE = [path for path in tables_of_versions("8", "9") if "lance" in path]
 OTHERS = [
     path
     for path in tables_of_versions("8", "9")
-    if path not in PLAIN and not any(word in path for word in NOT_READ)
+    if path not in (*PLAIN, *IN_LANCE) and NOT_READ not in path
 ]
 UPDATED = "hudi-rs.trips-mor-avro.v8_mor_boundary_windows/data/v8_mor_boundary_windows"
 
@@ -53,6 +54,15 @@ def test_a_snapshot_has_the_expected_rows(spark: SparkSession, path: str) -> Non
 @pytest.mark.parametrize("path", OTHERS)
 def test_a_snapshot_of_any_table_has_the_expected_rows(spark: SparkSession, path: str) -> None:
     assert_rows(spark, path)
+
+
+@pytest.mark.slow
+@pytest.mark.interop
+@pytest.mark.parametrize("path", IN_LANCE)
+def test_a_snapshot_of_a_table_in_lance_has_the_expected_rows(
+    lance_on_spark: SparkSession, path: str
+) -> None:
+    assert_rows(lance_on_spark, path)
 
 
 def test_an_earlier_instant_shows_the_rows_of_then(spark: SparkSession) -> None:

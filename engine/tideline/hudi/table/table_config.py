@@ -54,7 +54,7 @@ POPULATE_META_FIELDS = "hoodie.populate.meta.fields"
 BASE_FILE_FORMAT = "hoodie.table.base.file.format"
 PARQUET = "PARQUET"
 """The format of the base files that are written here."""
-_FORMATS_READ = (PARQUET, "ORC")
+_FORMATS_READ = (PARQUET, "ORC", "LANCE")
 BOOTSTRAP_BASE_PATH = "hoodie.bootstrap.base.path"
 CDC_ENABLED = "hoodie.table.cdc.enabled"
 METADATA_PARTITIONS = "hoodie.table.metadata.partitions"

@@ -1,4 +1,4 @@
-"""Tables of ORC base files on Spark: every way to read them, with logs and without."""
+"""Tables of ORC or Lance base files on Spark: every way to read them, with logs and without."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ def rows(day: str, **values: int) -> pa.Table:
     )
 
 
-@pytest.fixture
-def written(tmp_path: Path) -> HandWrittenTable:
+@pytest.fixture(params=["orc", pytest.param("lance", marks=pytest.mark.interop)])
+def written(request: pytest.FixtureRequest, tmp_path: Path) -> HandWrittenTable:
     """Commit 1 writes a=1 and b=1 into two days; in d1 2 updates a, and 3 deletes b."""
+    if request.param == "lance":
+        request.getfixturevalue("lance_on_spark")
     table = HandWrittenTable.create(
         tmp_path,
         SCHEMA,
-        file_format="orc",
+        file_format=request.param,
         partition_by=("day",),
         table_type=TableType.MERGE_ON_READ,
         ordering=("n",),
@@ -96,7 +98,7 @@ def test_where_rows_are_merged_by_custom_code_files_without_logs_are_read(
 def test_files_of_a_format_that_is_not_read_are_refused_by_name(
     spark: SparkSession, written: HandWrittenTable
 ) -> None:
-    for file in written.path("d2").glob("*.orc"):
+    for file in written.path("d2").glob("*-0_*"):
         file.rename(file.with_suffix(".hfile"))
     with pytest.raises(UnsupportedTableError, match=r"format are not read.*\.hfile"):
         LakeTable.open(written.location.uri).snapshot(spark)
