@@ -62,6 +62,7 @@ def refused(**changes: str) -> set[Permission]:
             {one for one in Permission if one.changes_table} - {Permission.UPGRADE},
         ),
         ({"hoodie__table__base__file__format": "HFILE"}, set(Permission)),
+        ({"hoodie__bootstrap__base__path": "s3://a/b"}, CHANGING),
         (
             {"hoodie__table__base__file__format": "orc"},
             LOGGING | {Permission.CLUSTERING, Permission.UPGRADE},

@@ -204,7 +204,6 @@ def test_what_tideline_would_get_wrong_can_be_read_but_not_written(
         ({"hoodie.table.base.file.format": "HFILE"}, "base file format"),
         ({"hoodie.table.multiple.base.file.formats.enable": "true"}, "several base file formats"),
         ({"hoodie.table.format": "iceberg"}, "hoodie.table.format=iceberg"),
-        ({"hoodie.bootstrap.base.path": "s3://a/b"}, "bootstrapped"),
     ],
 )
 def test_what_lies_otherwise_than_tideline_reads_is_refused_by_name(

@@ -128,7 +128,6 @@ def test_other_versions_are_refused_by_name(store: MemoryStore, version: str, sa
         ("hoodie.table.version", "six", CorruptTableError),
         ("hoodie.table.base.file.format", "HFILE", UnsupportedTableError),
         ("hoodie.timeline.layout.version", "2", UnsupportedTableError),
-        ("hoodie.bootstrap.base.path", "s3://elsewhere/table", UnsupportedTableError),
     ],
 )
 def test_what_cannot_be_read_is_refused(

@@ -26,12 +26,10 @@ PLAIN = (
     "hudi-rs.trips-mor-avro.v9_mor_compacted_incremental/data/v9_mor_compacted_incremental",
     "hudi-upgrade.mor-tables.hudi-v9-table-mor/data/hudi-v9-table-mor",
 )
-NOT_READ = "bootstrap_data"
+BOOTSTRAPPED = "hudi-common.bootstrap_data/data/bootstrap_data"
 IN_LANCE = [path for path in tables_of_versions("8", "9") if "lance" in path]
 OTHERS = [
-    path
-    for path in tables_of_versions("8", "9")
-    if path not in (*PLAIN, *IN_LANCE) and NOT_READ not in path
+    path for path in tables_of_versions("8", "9") if path not in (*PLAIN, *IN_LANCE, BOOTSTRAPPED)
 ]
 UPDATED = "hudi-rs.trips-mor-avro.v8_mor_boundary_windows/data/v8_mor_boundary_windows"
 

@@ -205,6 +205,7 @@ def _view(
         pending_clustering=clustering,
         slices=table.layout.slices,
         archived=table.archived_completion,
+        sources=table.bootstrap_sources(),
     )
 
 

@@ -5,12 +5,13 @@
 2. Rows that need custom merging code are never merged here; operations that merge nothing go on.
 3. Base files of another format than Parquet are read, not written: what writes rows is refused, and
    a change of the version, which compacts.
-4. A table that logs changes (CDC) is not written: the log would lack what we write. What only moves
+4. A bootstrapped table is not changed: some of its rows lie in files of others.
+5. A table that logs changes (CDC) is not written: the log would lack what we write. What only moves
    or drops whole files logs nothing in Hudi either.
-5. Rows are not rewritten where keys or partition columns are not understood.
-6. Another lock provider keeps everything away that takes the lock.
-7. Nothing that makes instants is done in a zone that is visibly not UTC and not declared.
-8. A bucket index fixes where rows lie: what would move them otherwise is refused.
+6. Rows are not rewritten where keys or partition columns are not understood.
+7. Another lock provider keeps everything away that takes the lock.
+8. Nothing that makes instants is done in a zone that is visibly not UTC and not declared.
+9. A bucket index fixes where rows lie: what would move them otherwise is refused.
 """
 
 from __future__ import annotations
@@ -89,6 +90,15 @@ def _in_other_format(permission: Permission, facts: Facts) -> Refusal | None:
         PROPERTIES_PATH,
         f"{BASE_FILE_FORMAT}={found}",
         remedy=_WITH_HUDI,
+    )
+
+
+def _bootstrapped(permission: Permission, facts: Facts) -> Refusal | None:
+    found = facts.config.bootstrap_base_path
+    if found is None or not permission.changes_table:
+        return None
+    return Refusal(
+        "bootstrapped tables are read, not changed", PROPERTIES_PATH, found, remedy=_WITH_HUDI
     )
 
 
@@ -213,6 +223,7 @@ _RULES: tuple[Callable[[Permission, Facts], Refusal | None], ...] = (
     _unreadable,
     _not_changed,
     _in_other_format,
+    _bootstrapped,
     _not_rewritten,
     _unmerged,
     _unlogged,

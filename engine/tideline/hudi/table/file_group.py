@@ -10,11 +10,13 @@ Source: Hudi's FSUtils, HoodieBaseFile, HoodieLogFile, FileSlice, HoodieFileGrou
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 
 PARQUET = "parquet"
+METADATA_BOOTSTRAP = InstantTime("00000000000001")
+"""The instant of base files that have only Hudi's columns."""
 
 _BASE_FILE = re.compile(r"([A-Za-z0-9-]+)_([A-Za-z0-9-]+)_([0-9]+)\.(parquet|orc|hfile|lance)")
 _LOG_FILE = re.compile(r"\.(.+)_([0-9]+)\.log\.([0-9]+)(?:_([0-9]+-[0-9]+-[0-9]+))?(\.cdc)?")
@@ -32,8 +34,23 @@ class FileGroupId:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceFile:
+    """The file that a bootstrapped base file takes its columns from.
+
+    It is at `uri`, reached with the table's storage `options`, or at `moved` below the table.
+    `values` are what the names of its folders say of columns, as text.
+    """
+
+    uri: str
+    moved: str
+    size_bytes: int
+    values: tuple[tuple[str, str | None], ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class BaseFile:
-    """One base file. `extension` has no dot."""
+    """One base file. `extension` has no dot; `source` is known of skeletons in a view."""
 
     partition: str
     file_id: str
@@ -41,6 +58,7 @@ class BaseFile:
     instant: InstantTime
     size_bytes: int
     extension: str = PARQUET
+    source: SourceFile | None = field(default=None, compare=False)
 
     @classmethod
     def parse(cls, partition: str, name: str, size_bytes: int = 0) -> BaseFile | None:
@@ -62,6 +80,16 @@ class BaseFile:
     @property
     def group(self) -> FileGroupId:
         return FileGroupId(self.partition, self.file_id)
+
+    @property
+    def is_skeleton(self) -> bool:
+        """Whether it has only Hudi's columns; see tideline.hudi.table.bootstrap_index."""
+        return self.instant == METADATA_BOOTSTRAP
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one Parquet file with all its columns."""
+        return self.extension == PARQUET and not self.is_skeleton
 
 
 @dataclass(frozen=True, slots=True)

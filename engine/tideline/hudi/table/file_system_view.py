@@ -17,7 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tideline.hudi.table.file_group import BaseFile, FileGroup, FileGroupId, FileSlice, LogFile
+from tideline.hudi.table.file_group import (
+    BaseFile,
+    FileGroup,
+    FileGroupId,
+    FileSlice,
+    LogFile,
+    SourceFile,
+)
 from tideline.hudi.table.layout.table_layout import (
     CompletionTimes,
     SliceRule,
@@ -29,6 +36,8 @@ from tideline.hudi.timeline.instant_time import InstantTime
 
 Listing = Mapping[str, Iterable[tuple[str, int]]]
 """Per partition the names and sizes in bytes of its files."""
+Sources = Mapping[FileGroupId, SourceFile]
+"""What skeletons take their columns from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +65,20 @@ class FileSystemView:
         pending_clustering: Mapping[FileGroupId, InstantTime] | None = None,
         slices: SliceRule,
         archived: CompletionTimes = lambda _: None,
+        sources: Sources | None = None,
     ) -> FileSystemView:
         """The view of a listing. A partition without files of the table is still a partition.
 
-        `slices` is the rule of the table's layout; `archived` is what it may ask.
+        `slices` is the rule of the table's layout; `archived` is what it may ask. `sources` are
+        those of a bootstrapped table.
         """
         compacting = dict(pending_compaction or {})
         slicing = slices(timeline, archived)
         return cls(
             {
-                partition: _file_groups(partition, listing[partition], slicing, compacting)
+                partition: _file_groups(
+                    partition, listing[partition], slicing, compacting, sources or {}
+                )
                 for partition in sorted(listing)
             },
             dict(replaced or {}),
@@ -146,10 +159,13 @@ def _file_groups(
     files: Iterable[tuple[str, int]],
     slicing: Slicing,
     compacting: Mapping[FileGroupId, InstantTime],
+    sources: Sources,
 ) -> tuple[FileGroup, ...]:
     by_group: dict[str, list[BaseFile | LogFile]] = {}
     for name, size_bytes in files:
         data_file = parse_data_file(partition, name, size_bytes)
+        if sources and isinstance(data_file, BaseFile) and data_file.is_skeleton:
+            data_file = replace(data_file, source=sources.get(data_file.group))
         if data_file is not None:
             by_group.setdefault(data_file.file_id, []).append(data_file)
     groups = (

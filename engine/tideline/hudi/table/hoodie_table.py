@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError, ConflictError, ObjectNotFoundError
+from tideline.hudi.table.bootstrap_index import read_bootstrap_index
 from tideline.hudi.table.commit_note import CommitNote
-from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, split_path
+from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, SourceFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, Listing, parse_data_file
 from tideline.hudi.table.folder_listing import FolderListing
 from tideline.hudi.table.metadata_table import MetadataListing
@@ -78,6 +79,7 @@ class HoodieTable:
         self._zone_name: str | None = None
         self._metadata_listing = MetadataListing(store, clock)
         # Instants and their plans never change, so what was read of one is kept.
+        self._sources: Mapping[FileGroupId, SourceFile] | None = None
         self._replaced_by: dict[InstantTime, tuple[FileGroupId, ...]] = {}
         self._planned_by: dict[Instant, tuple[FileGroupId, ...]] = {}
         self._notes: dict[Instant, CommitNote] = {}
@@ -340,7 +342,19 @@ class HoodieTable:
             pending_compaction=self.planned_groups(timeline, Action.COMPACTION),
             slices=self.layout.slices,
             archived=self.archived_completion,
+            sources=self.bootstrap_sources(),
         )
+
+    def bootstrap_sources(self) -> Mapping[FileGroupId, SourceFile]:
+        """What base files of a bootstrapped table take their columns from; read once.
+
+        Raises CorruptTableError for an index that cannot be read.
+        """
+        if self._sources is None:
+            is_one = self.config.bootstrap_base_path is not None
+            options = self.location.options
+            self._sources = read_bootstrap_index(self.store, options) if is_one else {}
+        return self._sources
 
     def replaced_groups(self, timeline: ActiveTimeline) -> Mapping[FileGroupId, InstantTime]:
         """The file groups that completed replacecommits replaced, with the instant that did.

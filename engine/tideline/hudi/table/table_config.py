@@ -53,7 +53,6 @@ DROP_PARTITION_COLUMNS = "hoodie.datasource.write.drop.partition.columns"
 POPULATE_META_FIELDS = "hoodie.populate.meta.fields"
 BASE_FILE_FORMAT = "hoodie.table.base.file.format"
 PARQUET = "PARQUET"
-"""The format of the base files that are written here."""
 _FORMATS_READ = (PARQUET, "ORC", "LANCE")
 BOOTSTRAP_BASE_PATH = "hoodie.bootstrap.base.path"
 CDC_ENABLED = "hoodie.table.cdc.enabled"
@@ -362,6 +361,11 @@ class TableConfig:
         return self.properties.get(BASE_FILE_FORMAT, PARQUET).upper()
 
     @property
+    def bootstrap_base_path(self) -> str | None:
+        """Where the files were that a bootstrap made the table of; None of any other table."""
+        return self.properties.get(BOOTSTRAP_BASE_PATH) or None
+
+    @property
     def declared_zone(self) -> TimelineZone | None:
         """The zone of the instants: UTC where Hudi's property says so, else as it is declared.
 
@@ -416,8 +420,7 @@ class TableConfig:
         return self._flag(key)
 
     def check_readable(self) -> None:
-        """Raise UnsupportedTableError unless it is a table in a layout, and of base files, that are
-        read."""
+        """Raise UnsupportedTableError unless its layout and its base files are read."""
         _ = self.layout
         if self.base_file_format not in _FORMATS_READ:
             raise self._unsupported("base file format is not supported", self.base_file_format)
@@ -432,9 +435,7 @@ class TableConfig:
                 "its timeline is kept in another table format, which is not supported",
                 f"{TABLE_FORMAT}={table_format}",
             )
-        if bootstrap := self.properties.get(BOOTSTRAP_BASE_PATH):
-            raise self._unsupported("bootstrapped tables are not supported", bootstrap)
-        _ = self.table_type
+        _ = self.table_type  # raises for one that is none
 
     def check_writable(self) -> None:
         """The same, unless tables of its layout are changed here, too."""

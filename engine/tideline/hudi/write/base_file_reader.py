@@ -24,6 +24,7 @@ from tideline.formats.parquet_footer import BaseFileFooter, is_broken_footer
 from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.table.stored_names import StoredName, StoredNames, renamed_array
 from tideline.hudi.table.stored_value import converted_array
+from tideline.hudi.write.bootstrapped_rows import joined_with_source
 from tideline.hudi.write.handle_context import HandleContext
 from tideline.hudi.write.meta_columns import COMMIT_SEQNO, COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 from tideline.hudi.write.virtual_key import virtual_keys
@@ -80,7 +81,8 @@ def open_stored_file(
                 path=base.path,
                 value=error,
             ) from error
-        yield StoredFile(ctx, base, rows, meta_columns if ctx.populate_meta_fields else ())
+        with joined_with_source(store, base, rows) as joined:
+            yield StoredFile(ctx, base, joined, meta_columns if ctx.populate_meta_fields else ())
 
 
 class StoredFile:

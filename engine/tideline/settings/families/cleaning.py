@@ -84,7 +84,7 @@ SETTINGS = (
         aliases=("hoodie.cleaner.partition.filter.selected",),
     ),
     *refused(
-        "bootstrapped tables are not supported; leave it out",
+        "bootstrapped tables are read, not cleaned; leave it out",
         "hoodie.clean.delete.bootstrap.base.file",
         unless=OFF,
         aliases=("hoodie.cleaner.delete.bootstrap.base.file",),

@@ -154,7 +154,10 @@ SETTINGS = (
     stored("hoodie.table.metadata.partitions", "says which partitions a metadata table has"),
     stored("hoodie.table.metadata.partitions.inflight", "says which are being built"),
     stored("hoodie.table.index.defs.path", "says where Hudi describes its indexes"),
-    stored("hoodie.bootstrap.base.path", "bootstrapped tables are not supported"),
+    stored(
+        "hoodie.bootstrap.base.path",
+        "where the files are that a bootstrap made the table of; such tables are not changed",
+    ),
     stored("hoodie.table.initial.version", "the version that the table was created with"),
     stored(
         "hoodie.table.legacy.payload.class", "what an earlier version of the table merged rows by"
@@ -192,7 +195,7 @@ SETTINGS = (
         "hoodie.base.path",
     ),
     *refused(
-        "bootstrapped tables are not supported; rewrite the table with Hudi first",
+        "no table is bootstrapped here; create one and write the files to it",
         "hoodie.bootstrap.*",
     ),
 )

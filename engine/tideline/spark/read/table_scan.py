@@ -2,7 +2,7 @@
 
 `snapshot` and `incremental` make such a plan from the timeline and the file-system view; it is
 executed here, Parquet files by Spark's native reader and slices with logs, or of base files in
-another format, by `file_slice_scan`; or all by `data_source` in Python workers.
+another format or in two parts, by `file_slice_scan`; or all by `data_source` in Python workers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tideline.errors import UnsupportedTableError
 from tideline.formats.base_file import is_read
 from tideline.hudi.nature.guard import require_by_properties
 from tideline.hudi.nature.permission import Permission
-from tideline.hudi.table.file_group import PARQUET, BaseFile, FileSlice
+from tideline.hudi.table.file_group import BaseFile, FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import COMMIT_TIME, with_meta_fields, without_meta_fields
 from tideline.hudi.table.schema_history import SchemaHistory
@@ -92,14 +92,14 @@ def split_slices(
 ) -> tuple[tuple[BaseFile, ...], tuple[FileSlice, ...]]:
     """The base files that are whole slices for Spark to read, and the slices that Arrow reads.
 
-    These have logs to merge, or a base file in another format than Parquet.
+    These have logs to merge, or a base file in another format than Parquet or in two parts.
     """
     files, merged = [], []
     for piece in slices:
         if piece.log_files:
             merged.append(piece)
         elif piece.base_file is not None:
-            if piece.base_file.extension == PARQUET:
+            if piece.base_file.is_plain:
                 files.append(piece.base_file)
             else:
                 merged.append(piece)
