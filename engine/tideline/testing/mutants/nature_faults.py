@@ -27,6 +27,27 @@ NATURE_FAULTS = (
         _NATURE_TESTS,
     ),
     Fault(
+        "base files of another format are written",
+        f"{_NATURE}/judgement.py",
+        "    if found == PARQUET or not (permission.writes_rows",
+        "    if True or not (permission.writes_rows",
+        _NATURE_TESTS,
+    ),
+    Fault(
+        "times in ORC files are taken for those of a clock in UTC",
+        "engine/tideline/formats/orc_rows.py",
+        "            if zone not in _UTC:\n",
+        "            if False:\n",
+        ("engine/tests/formats/test_orc_rows.py",),
+    ),
+    Fault(
+        "a source that was written again gives its rows to the keys of others",
+        "engine/tideline/hudi/write/bootstrapped_rows.py",
+        "    if info.size_bytes != source.size_bytes:\n",
+        "    if False:\n",
+        ("engine/tests/hudi/table/test_bootstrapped_tables.py",),
+    ),
+    Fault(
         "another lock provider stops no writer",
         f"{_NATURE}/judgement.py",
         "_endangered(facts.config, Danger.LOCKING) if permission.changes_table else None",
