@@ -25,6 +25,7 @@ from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleCont
 from tideline.hudi.write.lookup_candidate import LookupCandidate
 from tideline.hudi.write.merge_handle import merge_base_file
 from tideline.hudi.write.partial_append import append_to_slice
+from tideline.hudi.write.row_fold import RowFold
 from tideline.hudi.write.upsert_partitioner import BucketPlan, bucket_of
 from tideline.hudi.write.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
 from tideline.storage.object_store import ObjectStore
@@ -138,10 +139,7 @@ class LocalEngine:
         for number, picked in sorted(chosen.items()):
             rows = self._handle_rows(context).take(picked)
             if drops_duplicates:
-                rows = pa.Table.from_batches(
-                    keep_last_of_key(rows.sort_by(RECORD_KEY).combine_chunks().to_batches()),
-                    schema=rows.schema,
-                )
+                rows = _unique(rows, context)
             target = targets[number]
             task = context.for_task(number, 0, 0)
             if isinstance(target, CreateTarget):
@@ -181,3 +179,10 @@ class LocalEngine:
             flags = pa.array([True] * rows.num_rows)
             rows = rows.append_column(IS_DELETE, flags)
         return rows
+
+
+def _unique(rows: pa.Table, context: HandleContext) -> pa.Table:
+    batches = rows.sort_by(RECORD_KEY).combine_chunks().to_batches()
+    fold = RowFold.of(context)
+    kept = keep_last_of_key(batches) if fold is None else fold.fold_sorted(batches)
+    return pa.Table.from_batches(kept, schema=rows.schema)

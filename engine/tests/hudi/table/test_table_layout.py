@@ -106,14 +106,14 @@ def test_version_9_keeps_settings_of_merging_under_a_name_of_its_own() -> None:
     assert TableConfig(properties("6", "1") | {name: "gone"}).merge_property(name) == "gone"
 
 
-def test_rows_that_fill_each_other_up_are_merged_where_they_are_read() -> None:
+def test_version_9_says_in_addition_how_rows_fill_each_other_up() -> None:
     given = properties("9", "2", hoodie__record__merge__mode="COMMIT_TIME_ORDERING")
     assert TableConfig(given).merge_mode is MergeMode.COMMIT_TIME_ORDERING
     filled = TableConfig(given | {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"})
-    with pytest.raises(UnsupportedTableError, match="filled up"):
-        _ = filled.merge_mode
-    assert filled.known_merge_mode is MergeMode.COMMIT_TIME_ORDERING
+    assert filled.merge_mode is MergeMode.COMMIT_TIME_ORDERING
     assert filled.partial_updates == PartialUpdates(PartialUpdateMode.IGNORE_DEFAULTS)
     unknown = TableConfig(given | {"hoodie.table.partial.update.mode": "LATER"})
     with pytest.raises(UnsupportedTableError, match="unknown way"):
         _ = unknown.partial_updates
+    eight = properties("8", "2") | {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
+    assert TableConfig(eight).partial_updates is None

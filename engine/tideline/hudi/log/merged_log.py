@@ -25,6 +25,7 @@ from pyarrow import types
 
 from tideline.errors import CorruptTableError
 from tideline.hudi.log.block_scan import LogBlock, SelectedBlocks
+from tideline.hudi.log.column_sources import ColumnSources
 from tideline.hudi.log.data_block import decode_data_block
 from tideline.hudi.log.delete_block import DeleteRecords, decode_delete_block
 from tideline.hudi.log.entry_fold import EntryFold, Flags, Positions
@@ -74,7 +75,8 @@ class MergedLog:
 
     `rows` has the rules' columns, null where the entry is a delete. `natural` marks the deletes in
     natural order. `ordering` has an array for each ordering field. `present` says, for each column,
-    in which rows the log has a value; empty without partial rows, where it has all.
+    in which rows the log has a value; empty where it has all. `has_partial_rows`: blocks of some of
+    the columns alone are among those merged.
     """
 
     keys: pa.Array
@@ -83,6 +85,7 @@ class MergedLog:
     natural: Flags
     ordering: tuple[pa.Array, ...] = ()
     present: dict[str, Flags] = field(default_factory=dict)
+    has_partial_rows: bool = False
     entries: int = 0
 
     def __len__(self) -> int:
@@ -119,7 +122,7 @@ class _Entries:
         # By column, which of the rows have a value, and then which of the entries.
         self._valued: dict[str, list[Flags]] = {}
         self._has_value: dict[str, Flags] = {}
-        self._has_partial = rules.partial is not None
+        self._has_partial_rows = False
 
     def read(self, block: LogBlock, content: bytes) -> None:
         """Add the entries of a block."""
@@ -134,7 +137,7 @@ class _Entries:
             names = stored.stored(names)
         table = decode_data_block(block.frame.kind, content, block.schema_json, names)
         if block.is_partial:
-            self._has_partial = True
+            self._has_partial_rows = True
         if table.num_rows:
             batch = table.combine_chunks().to_batches()[0]
             self._add_rows(batch if stored is None else stored.renamed(batch))
@@ -207,13 +210,13 @@ class _Entries:
             deletes=np.concatenate(self._deletes),
             from_delete_block=np.concatenate(self._from_delete_block),
         )
-        sources: dict[str, Positions] = {}
+        sources: ColumnSources | None = None
         row_of = np.concatenate(self._row_of)
         for name, flags in self._valued.items():
             self._has_value[name] = np.concatenate(flags)[np.maximum(row_of, 0)] & (row_of >= 0)
-        if self._has_partial:
-            sources = {name: np.full(fold.keys, -1) for name in rules.schema.names}
-            winners = fold.winners(lambda *pair: self._overlay(sources, *pair))
+        if self._has_partial_rows or rules.partial is not None:
+            sources = ColumnSources(rules.schema.names, fold.keys, self._has_column)
+            winners = fold.winners(sources.met)
         elif rules.ordering:
             winners = fold.winners(None)
         else:
@@ -225,12 +228,17 @@ class _Entries:
             deletes=deletes,
             natural=deletes & fold.natural[winners],
             ordering=tuple(values.take(pa.array(winners)) for values in fold.ordering),
-            present={name: source >= 0 for name, source in sources.items()},
+            present=sources.present() if sources else {},
+            has_partial_rows=self._has_partial_rows,
             entries=self._count,
         )
 
     def _take(
-        self, row_of: Positions, winners: Positions, deletes: Flags, sources: dict[str, Positions]
+        self,
+        row_of: Positions,
+        winners: Positions,
+        deletes: Flags,
+        sources: ColumnSources | None,
     ) -> pa.RecordBatch:
         """The winners' rows, null where a delete won; with `sources` column by column."""
         schema = self._rules.schema
@@ -241,33 +249,9 @@ class _Entries:
             values = pa.concat_arrays(chunks) if chunks else pa.nulls(0, column.type)
             wanted = positions
             if sources:
-                source = sources[column.name]
-                # Where no row has a value, the winner keeps its own.
-                own = np.where(source < 0, winners, source)
-                wanted = pa.array(row_of[own], mask=deletes)
+                wanted = pa.array(row_of[sources.entries(column.name, winners)], mask=deletes)
             columns.append(values.take(wanted) if chunks else pa.nulls(len(winners), column.type))
         return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    def _overlay(
-        self,
-        sources: dict[str, Positions],
-        keys: Positions,
-        entries: Positions,
-        wins: Flags,
-        replaces: Flags,
-    ) -> None:
-        """Note where the columns of these keys come from now that `entries` met their winners.
-
-        `replaces`: the entry comes alone, because it or what it met is a delete.
-        """
-        for name, source in sources.items():
-            has = self._has_column(entries, name)
-            fresh = replaces & wins
-            source[keys[fresh]] = np.where(has[fresh], entries[fresh], -1)
-            over = wins & ~replaces & has
-            source[keys[over]] = entries[over]
-            under = ~wins & ~replaces & has & (source[keys] < 0)
-            source[keys[under]] = entries[under]
 
     def _has_column(self, entries: Positions, name: str) -> Flags:
         has = np.zeros(len(entries), dtype=np.bool_)

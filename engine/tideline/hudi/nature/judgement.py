@@ -23,6 +23,7 @@ from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.index.bucket_layout import HAS_BUCKETS, BucketEngine, BucketLayout
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.refusal import Refusal
+from tideline.hudi.table.partial_updates import PartialUpdates
 from tideline.hudi.table.table_config import (
     BASE_FILE_FORMAT,
     CDC_ENABLED,
@@ -105,18 +106,15 @@ def _bootstrapped(permission: Permission, facts: Facts) -> Refusal | None:
 def _unmerged(permission: Permission, facts: Facts) -> Refusal | None:
     config = facts.config
     if permission.merges_rows:
-        refusal = _refused(lambda: _merge_mode(permission, config), remedy=_WITH_HUDI)
+        refusal = _refused(lambda: _merging(config), remedy=_WITH_HUDI)
         if refusal is not None:
             return refusal
     merges = permission.merges_rows and permission.changes_table
     return _endangered(config, Danger.MERGING) if merges else None
 
 
-def _merge_mode(permission: Permission, config: TableConfig) -> MergeMode:
-    if permission in (Permission.MERGE_LOGS, Permission.COMPACTION):
-        _ = config.partial_updates
-        return config.merge_mode_of_logs
-    return config.merge_mode
+def _merging(config: TableConfig) -> tuple[MergeMode, PartialUpdates | None]:
+    return config.merge_mode, config.partial_updates
 
 
 def _unlogged(permission: Permission, facts: Facts) -> Refusal | None:

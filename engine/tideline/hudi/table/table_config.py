@@ -272,20 +272,10 @@ class TableConfig:
     def merge_mode(self) -> MergeMode:
         """From the mode, else the payload class, else the merge strategy, else the ordering fields.
 
-        Raises UnsupportedTableError for a custom mode, payload or strategy, and where rows fill
-        each other up: such a table can be read where nothing has to be merged, but not written.
+        Raises UnsupportedTableError for a custom mode, payload or strategy: such a table can be
+        read where nothing has to be merged, but not written. Rows may be filled up in addition, see
+        `partial_updates`.
         """
-        if self.partial_updates is not None:
-            raise self._unsupported(
-                "rows are filled up from the rows they replace: such tables are read, compacted, "
-                "cleaned and clustered, but not written",
-                f"{PARTIAL_UPDATE_MODE}={self.partial_updates.mode}",
-            )
-        return self.merge_mode_of_logs
-
-    @property
-    def merge_mode_of_logs(self) -> MergeMode:
-        """The same for who merges what is in files already, `partial_updates` included."""
         mode = self.properties.get(MERGE_MODE, "")
         payload = self.properties.get(PAYLOAD_CLASS, "")
         strategy = self.properties.get(MERGE_STRATEGY_ID, "")
@@ -309,7 +299,7 @@ class TableConfig:
     def known_merge_mode(self) -> MergeMode | None:
         """The same; None where records are merged by custom code."""
         try:
-            return self.merge_mode_of_logs
+            return self.merge_mode
         except UnsupportedTableError:
             return None
 
@@ -317,10 +307,11 @@ class TableConfig:
     def partial_updates(self) -> PartialUpdates | None:
         """How rows are filled up from those they win against; None where they are not.
 
-        Raises UnsupportedTableError for a mode that is not known.
+        Versions before 9 do not know the property. Raises UnsupportedTableError for a mode that is
+        not known.
         """
         name = self.properties.get(PARTIAL_UPDATE_MODE, "").strip()
-        if not name:
+        if not name or not self.layout.properties.merge_prefix:
             return None
         mode = PartialUpdateMode.__members__.get(name.upper())
         if mode is None:
@@ -334,6 +325,16 @@ class TableConfig:
         """A setting that says how rows are merged, such as `hoodie.payload.delete.field`."""
         kept = self.properties.get(f"{self.layout.properties.merge_prefix}{name}")
         return kept or self.properties.get(name)
+
+    @property
+    def merge_settings(self) -> dict[str, str]:
+        """All of them that stand under a name of their own."""
+        prefix = self.layout.properties.merge_prefix
+        return {
+            name.removeprefix(prefix): text
+            for name, text in self.properties.items()
+            if prefix and name.startswith(prefix)
+        }
 
     @property
     def metadata_partitions(self) -> tuple[str, ...]:

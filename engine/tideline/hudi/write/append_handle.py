@@ -1,6 +1,7 @@
 """Appends to a file slice: rows and deletes as blocks of new log files, the base file unread.
 
-1. Rows and deletes are separated; of several rows with one key the last counts.
+1. Rows and deletes are separated; of several rows with one key the last counts, filled up by the
+   others in a table with partial updates. Stored rows fill it up when the log is read.
 2. Rows become data blocks, cut where they are large; a file ends once it is large enough. Deletes
    come last, with the ordering values they carry.
 3. A marker names each file before it exists. A file is one object, made only if its name is free.
@@ -38,6 +39,7 @@ from tideline.hudi.write.handle_context import HandleContext
 from tideline.hudi.write.marked_file import require_marked
 from tideline.hudi.write.meta_columns import constant_column, with_meta_columns
 from tideline.hudi.write.record_merge import IncomingRows
+from tideline.hudi.write.row_fold import one_of_each_key
 from tideline.hudi.write.virtual_key import column_at
 from tideline.storage.object_store import AlreadyExists, ObjectStore
 
@@ -61,7 +63,7 @@ def append_log_files(
     Raises InvalidDataError for rows that do not fit the schema, StorageUnavailableError.
     """
     started_s = clock.monotonic_s()
-    rows = IncomingRows.of(ctx.stored_schema, incoming).last_of_each_key()
+    rows = one_of_each_key(ctx, IncomingRows.of(ctx.stored_schema, incoming))
     log_instant = ctx.log_instant(slice_instant)
     stats = []
     logs = slice_logs(file_slice, log_instant)

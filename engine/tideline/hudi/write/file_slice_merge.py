@@ -26,7 +26,7 @@ from tideline.formats.column_encoding import decoded
 from tideline.hudi.log.block_scan import SelectedBlocks
 from tideline.hudi.log.log_files import LogFiles
 from tideline.hudi.log.merged_log import LogRules, MergedLog, merge_log
-from tideline.hudi.log.missing_values import missing_values
+from tideline.hudi.log.missing_values import filled_up, gains
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import META_COLUMNS, RECORD_KEY, without_meta_fields
@@ -367,26 +367,26 @@ class _BaseMerge:
         lost = matches.where(~wins & ~self._log.deletes[matches.incoming])
         if partial is None or not len(lost):
             return NO_MATCHES
-        lacks = np.zeros(len(lost), dtype=np.bool_)
-        for name in self._log.rows.schema.names:
-            missing = missing_values(rows.column(name), partial)[lost.stored]
-            lacks |= missing & self._log.present[name][lost.incoming]
-        return lost.where(lacks)
+        pairs = self._stored_and_logged(rows, lost)
+        return lost.where(gains(*pairs, partial, self._present(lost)))
 
     def _stored_filled_up(self, rows: pa.RecordBatch, filled: Matches) -> pa.RecordBatch:
         """Stored rows with the log's values where they have none."""
         partial = self._ctx.partial
         assert partial is not None, "only partial updates fill stored rows up"
-        schema = self._log.rows.schema
-        columns = []
-        for name, column in zip(schema.names, self._log.rows.columns, strict=True):
-            stored = decoded(rows.column(name))
-            missing = missing_values(stored, partial)[filled.stored]
-            missing &= self._log.present[name][filled.incoming]
-            kept = stored.take(pa.array(filled.stored))
-            values = column.take(pa.array(filled.incoming))
-            columns.append(pc.if_else(pa.array(missing), values, kept))
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+        pairs = self._stored_and_logged(rows, filled)
+        kept = filled_up(*pairs, partial, self._present(filled))
+        return pa.RecordBatch.from_arrays(kept.columns, schema=self._log.rows.schema)
+
+    def _stored_and_logged(
+        self, rows: pa.RecordBatch, matches: Matches
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        names = self._log.rows.schema.names
+        stored = rows.select(names).take(pa.array(matches.stored))
+        return stored, self._log.rows.take(pa.array(matches.incoming))
+
+    def _present(self, matches: Matches) -> dict[str, npt.NDArray[np.bool_]]:
+        return {name: flags[matches.incoming] for name, flags in self._log.present.items()}
 
     def _winners(self, rows: pa.RecordBatch, updates: Matches) -> pa.RecordBatch:
         """The rows that take the place of stored ones, filled up from these where partial."""

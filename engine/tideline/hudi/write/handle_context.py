@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tideline.hudi.table.file_group import BaseFile
+from tideline.hudi.table.partial_updates import PartialUpdates
 from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.table.schema_history import SchemaHistory
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -39,7 +40,7 @@ class HandleContext:
     records in log files, meta columns included. `history` gives the names of the columns of
     `schema` in stored files, where these differ. `logs_name_slice` is how the table's layout names
     log files: after their slice, or after the instant that writes them; a base file's stat then
-    names the one before it as well.
+    names the one before it as well. `partial`: rows are filled up from those they win against.
     """
 
     table: str
@@ -61,6 +62,7 @@ class HandleContext:
     log_schema_json: str = ""
     history: SchemaHistory | None = None
     logs_name_slice: bool = True
+    partial: PartialUpdates | None = None
 
     def for_task(self, task_partition: int, stage: int, attempt: int) -> HandleContext:
         """This context with the write token `<task partition>-<stage>-<attempt>`."""
@@ -80,6 +82,11 @@ class HandleContext:
                 for field in self.schema
             ]
         )
+
+    @property
+    def orders_by_event_time(self) -> bool:
+        """Whether ordering values decide which of two rows wins."""
+        return self.merge_mode is MergeMode.EVENT_TIME_ORDERING
 
     @property
     def task_partition(self) -> str:

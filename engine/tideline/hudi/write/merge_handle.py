@@ -3,24 +3,29 @@
 1. A marker names the new file before it exists.
 2. Stored rows stream through in file order. Rows that no incoming row replaces are copied: only
    their file name column changes. Replaced ones get new meta columns, deleted ones are left out.
+   In a table with partial updates the row that wins is filled up from the other, whichever it is.
 3. Incoming rows whose key is not stored are appended.
 4. The footer goes on from the old file's: the bloom filter and the key range gain the new keys.
    Deleted keys stay in both, which costs a needless look and never hides a row; when most rows are
    gone, or the old footer lacks them, both are rebuilt.
 
 A merge never rolls to a second file, regardless of its size.
-Source: Hudi `HoodieMergeHandle`, `HoodieConcatHandle`.
+Source: Hudi `HoodieMergeHandle`, `FileGroupReaderBasedMergeHandle`, `HoodieConcatHandle`.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError
+from tideline.hudi.log.missing_values import filled_up, gains
 from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.table.markers import MarkerKind
+from tideline.hudi.table.partial_updates import PartialUpdates
 from tideline.hudi.timeline.commit_metadata import RuntimeStats, WriteStat
 from tideline.hudi.write.base_file_reader import StoredBatch, StoredFile, open_stored_file
 from tideline.hudi.write.base_file_writer import BaseFileWriter
@@ -30,11 +35,13 @@ from tideline.hudi.write.meta_columns import with_meta_columns
 from tideline.hudi.write.record_merge import (
     NO_MATCHES,
     IncomingRows,
+    Matches,
     Positions,
     Replacement,
     find_matches,
     incoming_wins,
 )
+from tideline.hudi.write.row_fold import one_of_each_key
 from tideline.storage.object_store import ObjectStore
 
 _SYSTEM_CLOCK = SystemClock()
@@ -57,7 +64,7 @@ def merge_base_file(
     started_s = clock.monotonic_s()
     rows = IncomingRows.of(ctx.stored_schema, incoming)
     if ctx.merges_inserts:
-        rows = rows.last_of_each_key()
+        rows = one_of_each_key(ctx, rows)
     merge = _Merge(ctx, base.partition, rows)
     with (
         open_stored_file(ctx, store, base) as stored,
@@ -116,15 +123,20 @@ class _Merge:
         if self._ctx.merges_inserts:
             matches = find_matches(batch.keys, self._incoming.keys)
             self._matched[matches.incoming] = True
-        won = matches.where(incoming_wins(self._ctx, batch.rows, self._incoming.rows, matches))
+        wins = incoming_wins(self._ctx, batch.rows, self._incoming.rows, matches)
+        won = matches.where(wins)
         deletes = self._incoming.deletes[won.incoming]
         updates = won.where(~deletes)
+        winners = self._incoming.take(updates.incoming)
+        partial = self._ctx.partial
+        if partial is not None:
+            lost = matches.where(~wins & ~self._incoming.deletes[matches.incoming])
+            updates, winners = _filled(batch.rows, self._incoming, updates, lost, partial)
         replacement = Replacement(batch.rows.num_rows, updates.stored, won.stored[deletes])
         self._updates += len(updates)
         self._deletes += len(replacement.dropped)
-        if not len(won):
+        if not len(updates) and not len(won):
             return replacement, batch.rows
-        winners = self._incoming.take(updates.incoming)
         rewritten = with_meta_columns(
             self._ctx,
             self._partition,
@@ -144,6 +156,32 @@ class _Merge:
             numbers = np.arange(writer.rows, writer.rows + self._inserts)
             writer.write(with_meta_columns(self._ctx, self._partition, new.keys, new.rows, numbers))
             writer.add_keys(new.keys)
+
+
+def _filled(
+    stored: pa.RecordBatch,
+    incoming: IncomingRows,
+    updates: Matches,
+    lost: Matches,
+    partial: PartialUpdates,
+) -> tuple[Matches, IncomingRows]:
+    """The stored rows to replace and by what: winners, and stored ones that gain a value."""
+    users = stored.select(incoming.rows.schema.names)
+    won = incoming.take(updates.incoming)
+    rows = filled_up(won.rows, users.take(pa.array(updates.stored)), partial)
+    kept, others = users.take(pa.array(lost.stored)), incoming.take(lost.incoming)
+    gaining = gains(kept, others.rows, partial)
+    lost = lost.where(gaining)
+    if len(lost):
+        flags = pa.array(gaining)
+        others = incoming.take(lost.incoming)
+        kept = filled_up(kept.filter(flags), others.rows, partial)
+        rows = pa.concat_batches([rows, kept])
+    updates = Matches(
+        np.concatenate([updates.stored, lost.stored]),
+        np.concatenate([updates.incoming, lost.incoming]),
+    )
+    return updates, replace(incoming.take(updates.incoming), rows=rows)
 
 
 def kept_columns(ctx: HandleContext) -> frozenset[str]:

@@ -24,7 +24,8 @@ def table_write_config(table: TableConfig, given: Mapping[str, str]) -> WriteCon
     """The table's own settings with those of a write, by their first names, over them.
 
     Raises ConfigError when one would place rows by another index than a table with a bucket index
-    was built with, and for one that cannot be read.
+    was built with, for columns to update in a table with partial updates, and for one that cannot
+    be read.
     """
     settings = own_settings(table)
     merged = WriteConfig.from_properties({**settings, **given})
@@ -34,6 +35,13 @@ def table_write_config(table: TableConfig, given: Mapping[str, str]) -> WriteCon
             table=table.table_uri or None,
             value=merged.index.type,
         )
+    if merged.partial_update_columns is not None and table.partial_updates is not None:
+        raise ConfigError(
+            "rows of this table are filled up from the rows they replace; leave "
+            "tideline.write.partial.update.columns out, and give nulls for what is to stay",
+            table=table.table_uri or None,
+            value=",".join(merged.partial_update_columns),
+        )
     return merged
 
 
@@ -42,7 +50,7 @@ def own_settings(table: TableConfig) -> dict[str, str]:
 
     Not a record index, which says that keys are unique but not where rows lie; see IndexChoice.
     """
-    settings = dict(table.properties)
+    settings = {**table.merge_settings, **table.properties}
     if names_layout(table):
         settings["hoodie.index.type"] = table.index_type or ""
     if table.single_writer and not Settings(settings).is_set(_FAILED_WRITES_POLICY):

@@ -141,7 +141,7 @@ def compact_log(
     if not selected.instants:
         return ()
     log = merge.merged_log()
-    if log.present:
+    if log.has_partial_rows:
         return ()
     stands_for = {HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(map(str, selected.instants))}
     handle = ctx.handle

@@ -47,6 +47,7 @@ def table_context(
         log_schema_json=_log_schema_json(table, schema),
         history=history,
         logs_name_slice=table.layout.names.logs_name_slice,
+        partial=properties.partial_updates,
     )
 
 

@@ -5,13 +5,26 @@ from __future__ import annotations
 from tideline.settings.entries import refused, stored
 from tideline.settings.setting import Danger
 
+_PROPERTY = "hoodie.record.merge.property."
 _RULES = "rows are merged by event time or by commit time, as the table's merge mode says; "
 
 SETTINGS = (
     stored(
         "hoodie.table.partial.update.mode",
-        "rows are filled up from the rows they replace; where it is set tables are read and "
-        "compacted, and not written",
+        "rows are filled up from the rows they win against: where they have a null "
+        "(IGNORE_DEFAULTS) or the marker of a value that was not available (FILL_UNAVAILABLE)",
+    ),
+    stored(
+        f"{_PROPERTY}hoodie.write.partial.update.unavailable.value",
+        "the marker of a value that was not available",
+    ),
+    stored(
+        f"{_PROPERTY}hoodie.payload.delete.field",
+        "the column that marks rows that delete, in tables of version 9",
+    ),
+    stored(
+        f"{_PROPERTY}hoodie.payload.delete.marker",
+        "the text in it, in tables of version 9",
     ),
     *refused(
         _RULES + "leave it out, and write tables that need it with Hudi",

@@ -204,7 +204,10 @@ class SparkWriteEngine:
         routed = self._route_by_hash(placement) if placement is not None else self._route(plan)
         key = self._batch.sources.key
         order = [F.col(BUCKET)]
-        if drops_duplicates:
+        if context.partial is not None:
+            # Rows of a key are merged in the order of their arrival.
+            order += [column_named(key), F.col(ARRIVAL)]
+        elif drops_duplicates:
             order += [column_named(key), *map(column_of, context.ordering_fields), F.col(ARRIVAL)]
         computed = [key] if key == RECORD_KEY else []
         shuffled = (

@@ -1,6 +1,7 @@
 """What runs inside Spark's Python workers during a write: Arrow in, data files and stats out.
 
-A task gets the rows of its buckets sorted by (bucket, key, ordering, arrival). It walks through
+A task gets the rows of its buckets sorted by (bucket, key, ordering, arrival), or by (bucket, key,
+arrival) where rows of one key fill each other up. It walks through
 them batch by batch, hands each bucket to its handle, and returns one JSON write stat per file.
 Only a bucket of updates is held in memory; stored rows are streamed by the handle.
 """
@@ -24,6 +25,7 @@ from tideline.hudi.write.engine import AppendTarget, CreateTarget, Target
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.hudi.write.merge_handle import merge_base_file
 from tideline.hudi.write.partial_append import append_to_slice
+from tideline.hudi.write.row_fold import RowFold
 from tideline.spark.task_errors import carried_errors
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
@@ -69,7 +71,7 @@ class WriteBuckets:
         rows: Iterator[pa.RecordBatch],
     ) -> tuple[WriteStat, ...]:
         """Write one bucket's rows with the handle its target calls for."""
-        unique = keep_last_of_key(rows, self.key) if self.drops_duplicates else rows
+        unique = self._unique(rows) if self.drops_duplicates else rows
         shaped = (handle_columns(context, batch, self.key) for batch in unique)
         target = self.targets[bucket]
         if isinstance(target, CreateTarget):
@@ -80,6 +82,10 @@ class WriteBuckets:
         if isinstance(target, AppendTarget):
             return append_to_slice(context, store, target, incoming)
         return merge_base_file(context, store, target.base_file, incoming)
+
+    def _unique(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        fold = RowFold.of(self.context, self.key)
+        return keep_last_of_key(rows, self.key) if fold is None else fold.fold_sorted(rows)
 
 
 def bind_to_task(context: HandleContext) -> HandleContext:
