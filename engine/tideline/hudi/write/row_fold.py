@@ -21,6 +21,7 @@ from tideline.hudi.log.column_sources import ColumnSources
 from tideline.hudi.log.entry_fold import EntryFold, Flags, Positions
 from tideline.hudi.log.missing_values import missing_values
 from tideline.hudi.table.partial_updates import PartialUpdates
+from tideline.hudi.table.table_config import MergeMode, TableConfig
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.hudi.write.record_merge import IncomingRows
 from tideline.hudi.write.virtual_key import column_at
@@ -109,6 +110,15 @@ class RowFold:
         sources = ColumnSources(self.columns, fold.keys, lambda rows, name: valued[name][rows])
         winners = fold.winners(sources.met)
         return winners, _taken(rows, winners, sources, self.columns)
+
+
+def row_fold(config: TableConfig, schema: pa.Schema, *key: str) -> RowFold | None:
+    """The fold of rows with these user columns in a table; None where it has no partial updates."""
+    if config.partial_updates is None:
+        return None
+    by_event_time = config.merge_mode is MergeMode.EVENT_TIME_ORDERING
+    ordering = config.ordering_fields if by_event_time else ()
+    return RowFold(config.partial_updates, tuple(schema.names), ordering, key or (RECORD_KEY,))
 
 
 def one_of_each_key(ctx: HandleContext, incoming: IncomingRows) -> IncomingRows:

@@ -34,6 +34,7 @@ from tideline.hudi.write.file_slice_merge import SliceContext
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.lookup_candidate import LookupCandidate
+from tideline.hudi.write.row_fold import row_fold
 from tideline.hudi.write.upsert_partitioner import BucketPlan
 from tideline.hudi.write.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
 from tideline.spark.quoting import column_named
@@ -41,6 +42,7 @@ from tideline.spark.task_errors import raised_errors
 from tideline.spark.write.batch import ARRIVAL, PARTITION_PATH, BatchFacts, PreparedBatch
 from tideline.spark.write.bucket_hash import with_bucket_id, with_ring_bucket
 from tideline.spark.write.bulk_insert import bulk_insert
+from tideline.spark.write.folded_rows import filled_from_stored
 from tideline.spark.write.key_lookup import IS_GONE, LOCATED_FILE, LookupSettings, locate_keys
 from tideline.spark.write.keys import column_of, field_type
 from tideline.spark.write.tasks import BUCKET, ROWS_READ, SPARK_STAT_SCHEMA, WriteBuckets
@@ -139,6 +141,8 @@ class SparkWriteEngine:
         located: dict[tuple[str, int], int] = {}
         if candidates:
             self._located = self.keep(self._locate(candidates, timeline))
+            if self._config.index.updates_partition_path and self._table.config.partial_updates:
+                self._fill_rows_found_elsewhere(timeline)
             located, has_gone = self._count_located()
             if has_gone:
                 self._located = self.keep(_without_needless(self._located))
@@ -147,6 +151,28 @@ class SparkWriteEngine:
         if self._config.index.type is IndexType.RECORD_INDEX:
             self._require_one_partition(sum(located.values()) - sum(known.values()))
         return self._profile(located, known)
+
+    def _fill_rows_found_elsewhere(self, timeline: ActiveTimeline) -> None:
+        """Merge rows with the stored ones of their keys where these are in another partition."""
+        assert self._located is not None, "asked once keys are located"
+        home = F.get(self._homes(), F.col(LOCATED_FILE))
+        away = self._located.where(~F.col(IS_GONE) & (home != F.col(PARTITION_PATH)))
+        with raised_errors():
+            files = [row[0] for row in away.select(LOCATED_FILE).distinct().collect()]
+        if not files:
+            return
+        reading = SliceContext.of(self._table, timeline, stored_schema(self.schema))
+        slices = [self._candidates[number].whole for number in sorted(files)]
+        fold = row_fold(self._table.config, self.schema)
+        assert fold is not None, "only rows that fill each other up are merged here"
+        found = away.select(RECORD_KEY).distinct()
+        location = self._table.location
+        filled = filled_from_stored(self._rows, found, fold, self._keys, slices, reading, location)
+        self._rows = self.keep(filled)
+        with raised_errors():
+            counted = self._rows.groupBy(PARTITION_PATH).count().collect()
+        self._facts = BatchFacts({row[PARTITION_PATH]: row["count"] for row in counted})
+        self._located = self.keep(self._locate(self._candidates, timeline))
 
     def _require_one_partition(self, copies: int) -> None:
         """Raise CorruptTableError when any incoming key is stored in two partitions.

@@ -13,13 +13,13 @@ from pyspark.sql import functions as F
 from tideline.errors import ConfigError, ConflictError, TidelineError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema import arrow_to_avro
-from tideline.hudi.table.table_config import MergeMode, TableConfig
+from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.commit_write import repeated_write
 from tideline.hudi.write.config import PARTITION_MOVES, WriteConfig
 from tideline.hudi.write.handle_context import RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
-from tideline.hudi.write.row_fold import RowFold
+from tideline.hudi.write.row_fold import row_fold
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WriteDone, WriteRequest
@@ -144,16 +144,11 @@ def is_cheap_to_repeat(frame: DataFrame) -> bool:
 def _one_per_key(
     batch: PreparedBatch, key: tuple[str, ...], config: TableConfig, operation: WriteOperation
 ) -> DataFrame:
-    ordering = () if operation is WriteOperation.DELETE else config.ordering_fields
-    if config.partial_updates is None or operation is WriteOperation.DELETE:
-        return latest_per_key(batch, key, ordering)
-    by_event_time = config.merge_mode is MergeMode.EVENT_TIME_ORDERING
-    fold = RowFold(
-        config.partial_updates,
-        tuple(batch.schema.schema.names),
-        ordering if by_event_time else (),
-        key,
-    )
+    if operation is WriteOperation.DELETE:
+        return latest_per_key(batch, key, ())
+    fold = row_fold(config, batch.schema.schema, *key)
+    if fold is None:
+        return latest_per_key(batch, key, config.ordering_fields)
     return folded_rows(batch.rows, fold)
 
 
