@@ -10,6 +10,7 @@ from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.nature.look import read_nature
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.table.java_properties import parse_properties
+from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
 from tideline.hudi.table.properties import PROPERTIES_PATH, update_table_properties
 from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode
 from tideline.lake_table import LakeTable
@@ -147,5 +148,55 @@ def test_no_table_is_created_that_could_not_be_written(tmp_path: Path) -> None:
             tmp_path,
             hoodie__index__type="BUCKET",
             hoodie__index__bucket__engine="CONSISTENT_HASHING",
+        )
+    assert list(tmp_path.rglob("*")) == []
+
+
+PARTIAL_UPDATES = "hoodie.table.partial.update.mode"
+MARKER = "hoodie.record.merge.property.hoodie.write.partial.update.unavailable.value"
+PAYLOADS = "org.apache.hudi.common.model."
+
+
+@pytest.mark.parametrize(
+    ("ordering", "payload"),
+    [("ts", "PartialUpdateAvroPayload"), ("", "OverwriteNonDefaultsWithLatestAvroPayload")],
+)
+def test_a_table_of_version_9_whose_rows_fill_each_other_up(
+    tmp_path: Path, ordering: str, payload: str
+) -> None:
+    """With the properties that Hudi writes for a table of that payload class."""
+    given = {PARTIAL_UPDATES: "ignore_defaults"}
+    config = LakeTable.create(
+        str(tmp_path / "t"), record_key="id", ordering=ordering, table_version=9, properties=given
+    ).hoodie_table.config
+    assert config.partial_updates == PartialUpdates(PartialUpdateMode.IGNORE_DEFAULTS)
+    assert config.properties[PARTIAL_UPDATES] == "IGNORE_DEFAULTS"
+    assert config.properties["hoodie.table.legacy.payload.class"] == PAYLOADS + payload
+
+
+def test_a_table_of_version_9_with_a_marker(tmp_path: Path) -> None:
+    given = {PARTIAL_UPDATES: "FILL_UNAVAILABLE", MARKER: "?"}
+    lake = LakeTable.create(str(tmp_path / "t"), record_key="id", table_version=9, properties=given)
+    filled = PartialUpdates(PartialUpdateMode.FILL_UNAVAILABLE, "?")
+    assert lake.hoodie_table.config.partial_updates == filled
+    assert [one for one in lake.check() if one.check == "properties"] == []
+
+
+@pytest.mark.parametrize(
+    ("version", "given", "message"),
+    [
+        (8, {PARTIAL_UPDATES: "IGNORE_DEFAULTS"}, "version 9"),
+        (9, {PARTIAL_UPDATES: "FILL_UNAVAILABLE"}, "needs the marker"),
+        (9, {PARTIAL_UPDATES: "LATER"}, "IGNORE_DEFAULTS"),
+        (9, {PARTIAL_UPDATES: "IGNORE_DEFAULTS", MARKER: "?"}, "contradicts"),
+        (9, {MARKER: "?"}, "contradicts"),
+    ],
+)
+def test_partial_updates_that_make_no_sense_create_nothing(
+    tmp_path: Path, version: int, given: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        LakeTable.create(
+            str(tmp_path / "t"), record_key="id", table_version=version, properties=given
         )
     assert list(tmp_path.rglob("*")) == []

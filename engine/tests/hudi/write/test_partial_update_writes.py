@@ -48,20 +48,18 @@ def made(
 
     Nulls are filled up unless there is a `marker`.
     """
-    table = SmallTable.in_memory(
-        {"hoodie.parquet.small.file.limit": "0", **properties},
-        table_type=table_type,
-        ordering=ordering,
-        table_version=9,
-    )
     mode = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
     if marker is not None:
         mode = {
             "hoodie.table.partial.update.mode": "FILL_UNAVAILABLE",
             "hoodie.record.merge.property.hoodie.write.partial.update.unavailable.value": marker,
         }
-    open_fresh(table.location).update_properties(mode)
-    return table
+    return SmallTable.in_memory(
+        {"hoodie.parquet.small.file.limit": "0", **mode, **properties},
+        table_type=table_type,
+        ordering=ordering,
+        table_version=9,
+    )
 
 
 def stored(table: SmallTable) -> list[Values]:
@@ -224,7 +222,7 @@ def folded_one_by_one(entries: Sequence[Entry]) -> list[Entry]:
         wins = natural or undecided or entry["v"] >= older["v"]
         winner, other = (entry, older) if wins else (older, entry)
         if not (entry[IS_DELETE] or older[IS_DELETE]):
-            taken = {name: other[name] for name in ("v", "n", "text") if winner[name] is None}
+            taken = {name: other[name] for name in ("n", "text") if winner[name] is None}
             winner = {**winner, **taken}
         left[entry[RECORD_KEY]] = winner
     return [left[key] for key in sorted(left)]
@@ -252,7 +250,7 @@ def in_pieces(table: pa.Table, size: int) -> Iterator[pa.RecordBatch]:
 
 @given(ENTRIES, st.integers(1, 4))
 def test_rows_are_folded_as_one_by_one(entries: list[Entry], size: int) -> None:
-    fold = RowFold(NULLS, ("v", "n", "text"), ("v",))
+    fold = RowFold(NULLS, ("n", "text"), ("v",))
     arranged = sorted(entries, key=lambda entry: str(entry[RECORD_KEY]))
     table = pa.Table.from_pylist(arranged, schema=BATCH).combine_chunks()
     found = pa.Table.from_batches(fold.fold_sorted(in_pieces(table, size)), schema=BATCH)

@@ -1,4 +1,4 @@
-"""Writes on Spark to tables with partial updates: what the in-process engine has no shuffles for."""
+"""Writes on Spark to tables with partial updates: what needs shuffles."""
 
 from __future__ import annotations
 
@@ -29,19 +29,17 @@ Values = tuple[Any, ...]
 
 
 def created(spark: SparkSession, folder: Path, table_type: str, **properties: str) -> WrittenTable:
-    table = WrittenTable.create(
+    filled = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
+    return WrittenTable.create(
         spark,
         folder,
         SCHEMA,
-        properties={"hoodie.parquet.small.file.limit": "0", **properties},
+        properties={"hoodie.parquet.small.file.limit": "0", **filled, **properties},
         partition_by=["region"],
         ordering=["ts"],
         table_type=table_type,
         table_version=9,
     )
-    mode = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
-    open_fresh(StoreLocation.of(folder)).update_properties(mode)
-    return table
 
 
 def row(key: str, region: str | None, ts: int, n: int | None, *tags: str) -> Values:

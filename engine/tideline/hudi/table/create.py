@@ -26,11 +26,13 @@ from tideline.hudi.table.kept_settings import own_names, stored_name
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION, layout_of_new
 from tideline.hudi.table.layout.table_layout import PropertyRules
 from tideline.hudi.table.names import column_names
+from tideline.hudi.table.partial_updates import PartialUpdateMode
 from tideline.hudi.table.properties import has_table_metadata, table_checksum
 from tideline.hudi.table.schema import arrow_to_avro, is_meta_column, record_name, stored_schema
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import (
     PAYLOAD_OF_MODE,
+    PAYLOAD_OF_NULLS,
     PROPERTIES_PATH,
     STRATEGY_OF_MODE,
     KeyGeneratorKind,
@@ -129,6 +131,7 @@ def table_properties(definition: TableDefinition) -> dict[str, str]:
         keys.RECORD_KEY_FIELDS: ",".join(definition.record_key),
         **_key_generator(rules, kind),
         **_merging(rules, mode),
+        **_filling_up(definition, given, mode),
         keys.POPULATE_META_FIELDS: "true",
         keys.CDC_ENABLED: "false",
         keys.DROP_PARTITION_COLUMNS: "false",
@@ -167,6 +170,27 @@ def _merging(rules: PropertyRules, mode: MergeMode) -> dict[str, str]:
     if not rules.have_payload:
         return by_kind
     return {**by_kind, **by_class, keys.MERGE_STRATEGY_ID: STRATEGY_OF_MODE[mode]}
+
+
+def _filling_up(
+    definition: TableDefinition, given: Mapping[str, str], mode: MergeMode
+) -> dict[str, str]:
+    """How rows fill each other up. Hudi makes such tables by their payload class, and notes it."""
+    marked = keys.UNAVAILABLE_PROPERTY
+    name, marker = given.get(keys.PARTIAL_UPDATE_MODE, "").upper(), given.get(marked, "")
+    if not name:
+        return {}
+    if not layout_of_new(definition.table_version).properties.merge_prefix:
+        raise ConfigError(
+            f"{keys.PARTIAL_UPDATE_MODE} is for tables of version 9", value=definition.table_version
+        )
+    if PartialUpdateMode(name) is PartialUpdateMode.IGNORE_DEFAULTS:
+        return {keys.PARTIAL_UPDATE_MODE: name, keys.LEGACY_PAYLOAD: PAYLOAD_OF_NULLS[mode]}
+    if not marker:
+        raise ConfigError(
+            f"{name} needs the marker of a value that was not available", value=marked
+        )
+    return {keys.PARTIAL_UPDATE_MODE: name, marked: marker}
 
 
 def _exists(store: ObjectStore) -> TableExistsError:

@@ -47,6 +47,10 @@ MERGE_MODE = "hoodie.record.merge.mode"
 MERGE_STRATEGY_ID = "hoodie.record.merge.strategy.id"
 PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
 UNAVAILABLE_VALUE = "hoodie.write.partial.update.unavailable.value"
+UNAVAILABLE_PROPERTY = "hoodie.record.merge.property.hoodie.write.partial.update.unavailable.value"
+MERGE_PROPERTY = "hoodie.record.merge.property."
+"""Before the name of a setting of merging that a table of version 9 keeps."""
+LEGACY_PAYLOAD = "hoodie.table.legacy.payload.class"
 HIVE_STYLE = "hoodie.datasource.write.hive_style_partitioning"
 URL_ENCODE = "hoodie.datasource.write.partitionpath.urlencode"
 DROP_PARTITION_COLUMNS = "hoodie.datasource.write.drop.partition.columns"
@@ -159,6 +163,13 @@ PAYLOAD_OF_MODE = {
     MergeMode.EVENT_TIME_ORDERING: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
     MergeMode.COMMIT_TIME_ORDERING: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
 }
+PAYLOAD_OF_NULLS = {
+    MergeMode.EVENT_TIME_ORDERING: "org.apache.hudi.common.model.PartialUpdateAvroPayload",
+    MergeMode.COMMIT_TIME_ORDERING: (
+        "org.apache.hudi.common.model.OverwriteNonDefaultsWithLatestAvroPayload"
+    ),
+}
+"""What earlier versions say instead of the mode and IGNORE_DEFAULTS."""
 _MODE_OF_PAYLOAD = {payload: mode for mode, payload in PAYLOAD_OF_MODE.items()} | {
     "org.apache.hudi.common.model.EventTimeAvroPayload": MergeMode.EVENT_TIME_ORDERING
 }
@@ -329,12 +340,12 @@ class TableConfig:
     @property
     def merge_settings(self) -> dict[str, str]:
         """All of them that stand under a name of their own."""
-        prefix = self.layout.properties.merge_prefix
-        return {
-            name.removeprefix(prefix): text
+        named = {
+            name.removeprefix(MERGE_PROPERTY): text
             for name, text in self.properties.items()
-            if prefix and name.startswith(prefix)
+            if name.startswith(MERGE_PROPERTY)
         }
+        return named if named and self.layout.properties.merge_prefix else {}
 
     @property
     def metadata_partitions(self) -> tuple[str, ...]:

@@ -30,8 +30,10 @@ from tideline.hudi.table.layout.version_8 import (
 )
 from tideline.hudi.table.table_config import (
     CUSTOM_MODE,
+    LEGACY_PAYLOAD,
     MERGED_BY_PAYLOAD,
     PAYLOAD_OF_MODE,
+    PAYLOAD_OF_NULLS,
     STRATEGY_OF_MODE,
     KeyGeneratorKind,
     MergeMode,
@@ -39,7 +41,6 @@ from tideline.hudi.table.table_config import (
 )
 
 INITIAL_VERSION = "hoodie.table.initial.version"
-LEGACY_PAYLOAD = "hoodie.table.legacy.payload.class"
 WRITTEN_AS = "hoodie.write.table.version"
 FORMER_STRATEGY_ID = "hoodie.compaction.record.merger.strategy"
 """Another name of the merge strategy, which Hudi reads where the first is not there."""
@@ -47,10 +48,10 @@ METADATA_WANTED = "hoodie.metadata.enable"
 """No metadata table is kept in version 6, where a wish for one is refused."""
 
 _VERSIONS = (6, 8, 9)
-_PROPERTY = "hoodie.record.merge.property."
+_PROPERTY = keys.MERGE_PROPERTY
 _DELETES = ("hoodie.payload.delete.field", "hoodie.payload.delete.marker")
-_DELETE_FIELD, _DELETE_MARKER = (f"{_PROPERTY}{name}" for name in _DELETES)
-_UNAVAILABLE = f"{_PROPERTY}hoodie.write.partial.update.unavailable.value"
+_DELETE_FIELD = "hoodie.record.merge.property.hoodie.payload.delete.field"
+_DELETE_MARKER = "hoodie.record.merge.property.hoodie.payload.delete.marker"
 _MODEL = "org.apache.hudi.common.model."
 _DEBEZIUM = f"{_MODEL}debezium."
 _DEBEZIUM_DELETES = {_DELETE_FIELD: "_change_operation_type", _DELETE_MARKER: "d"}
@@ -76,14 +77,14 @@ _TRANSLATIONS = {
     f"{_MODEL}DefaultHoodieRecordPayload": _Translation(_EVENT, {}),
     f"{_MODEL}EventTimeAvroPayload": _Translation(_EVENT, {}),
     f"{_MODEL}OverwriteWithLatestAvroPayload": _Translation(_COMMIT, {}),
-    f"{_MODEL}OverwriteNonDefaultsWithLatestAvroPayload": _Translation(_COMMIT, _IGNORE_DEFAULTS),
-    f"{_MODEL}PartialUpdateAvroPayload": _Translation(_EVENT, _IGNORE_DEFAULTS),
+    PAYLOAD_OF_NULLS[_COMMIT]: _Translation(_COMMIT, _IGNORE_DEFAULTS),
+    PAYLOAD_OF_NULLS[_EVENT]: _Translation(_EVENT, _IGNORE_DEFAULTS),
     f"{_MODEL}AWSDmsAvroPayload": _Translation(_COMMIT, {_DELETE_FIELD: "Op", _DELETE_MARKER: "D"}),
     f"{_DEBEZIUM}PostgresDebeziumAvroPayload": _Translation(
         _EVENT,
         {
             keys.PARTIAL_UPDATE_MODE: "FILL_UNAVAILABLE",
-            _UNAVAILABLE: "__debezium_unavailable_value",
+            keys.UNAVAILABLE_PROPERTY: "__debezium_unavailable_value",
             **_DEBEZIUM_DELETES,
         },
         ordering="_event_lsn",

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from tideline.settings.entries import refused, stored
+from tideline.settings.entries import refused, settles, stored, word
 from tideline.settings.setting import Danger
 
 _PROPERTY = "hoodie.record.merge.property."
 _RULES = "rows are merged by event time or by commit time, as the table's merge mode says; "
 
 SETTINGS = (
-    stored(
+    word(
         "hoodie.table.partial.update.mode",
-        "rows are filled up from the rows they win against: where they have a null "
-        "(IGNORE_DEFAULTS) or the marker of a value that was not available (FILL_UNAVAILABLE)",
+        "",
+        ("IGNORE_DEFAULTS", "FILL_UNAVAILABLE"),
+        "in tables of version 9: rows are filled up from the rows they win against, where they "
+        "have a null (IGNORE_DEFAULTS) or the marker of a value that was not available "
+        "(FILL_UNAVAILABLE)",
+        settles_table=True,
     ),
-    stored(
+    settles(
         f"{_PROPERTY}hoodie.write.partial.update.unavailable.value",
-        "the marker of a value that was not available",
+        "the marker of a value that was not available, for FILL_UNAVAILABLE",
     ),
     stored(
         f"{_PROPERTY}hoodie.payload.delete.field",
