@@ -1,4 +1,7 @@
-"""Tables of version 9 whose rows are filled up from those they win against, as Hudi merges them."""
+"""Tables of version 9 whose rows are filled up from those they win against, as Hudi merges them.
+
+Writes to such tables: test_partial_update_writes_with_hudi.py.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tideline.errors import UnsupportedTableError
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
@@ -98,13 +100,7 @@ def test_rows_are_filled_up_as_by_hudi(made_by_hudi: Path, hudi_peer: HudiPeer) 
     expected = user_rows(hudi_peer.read(str(made_by_hudi)))
     assert len(expected) == 6
     assert user_rows(merged_rows(table)) == expected
-    services = local_services(SmallTable(location), dict(COMPACTION.whenever_asked))
-    if "_event_lsn" in table.config.ordering_fields:
-        # What marks a delete there is a setting of its own, which only readers know.
-        with pytest.raises(UnsupportedTableError, match="is not supported"):
-            services.run(COMPACTION)
-        return
-    services.run(COMPACTION)
+    local_services(SmallTable(location), dict(COMPACTION.whenever_asked)).run(COMPACTION)
     assert user_rows(merged_rows(HoodieTable.open(location))) == expected
     assert user_rows(hudi_peer.read(str(made_by_hudi))) == expected
     assert user_rows(hudi_peer.read_with_hudi_rs(str(made_by_hudi))) == expected

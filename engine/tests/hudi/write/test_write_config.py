@@ -7,14 +7,18 @@ import pytest
 from tideline.errors import ConfigError
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.log.log_format import LogFormat
+from tideline.hudi.nature.judgement import Facts, refusals_of
+from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.config import (
     ClusteringUpdates,
+    DeleteMarker,
     FailedWritesPolicy,
     LogSettings,
     ParquetCodec,
     SortMode,
     WriteConfig,
 )
+from tideline.hudi.write.planned_write import table_write_config
 
 
 def test_defaults_are_hudi_s_but_for_codec_and_policy() -> None:
@@ -96,6 +100,26 @@ def test_log_and_clustering_settings_are_read() -> None:
 def test_what_cannot_be_honoured_is_refused(name: str, value: str) -> None:
     with pytest.raises(ConfigError):
         WriteConfig.from_properties({name: value})
+
+
+def test_a_table_of_version_9_says_under_names_of_its_own_which_rows_delete() -> None:
+    own = {
+        "hoodie.record.merge.property.hoodie.payload.delete.field": "op",
+        "hoodie.record.merge.property.hoodie.payload.delete.marker": "d",
+    }
+    made = {
+        "hoodie.timeline.layout.version": "2",
+        "hoodie.table.type": "MERGE_ON_READ",
+        "hoodie.table.recordkey.fields": "id",
+        **own,
+    }
+    nine = TableConfig({"hoodie.table.version": "9", **made})
+    assert table_write_config(nine, {}).delete_marker == DeleteMarker("op", "d")
+    given = {"hoodie.payload.delete.field": "op", "hoodie.payload.delete.marker": "D"}
+    assert table_write_config(nine, given).delete_marker == DeleteMarker("op", "D")
+    assert refusals_of(Facts(nine)) == {}
+    eight = TableConfig({"hoodie.table.version": "8", **made})
+    assert table_write_config(eight, {}).delete_marker is None
 
 
 def test_only_global_indexes_move_rows_between_partitions() -> None:

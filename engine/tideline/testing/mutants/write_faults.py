@@ -9,6 +9,7 @@ _TESTS = "engine/tests/hudi/write"
 _COMPLETION, _CONFLICT = f"{_WRITE}/completion.py", f"{_WRITE}/conflict.py"
 _CONFLICT_TESTS = (f"{_TESTS}/test_write_conflict.py",)
 _CRASH = "engine/tests/simulation/test_crash_every_write.py"
+_PARTIAL_UPDATES = ("engine/tests/hudi/write/test_partial_update_writes.py",)
 _COMPLETING = ("engine/tests/hudi/write/test_completion.py",)
 
 WRITE_FAULTS = (
@@ -173,6 +174,27 @@ WRITE_FAULTS = (
         "    return ~is_lower(\n",
         "    return is_lower(\n",
         (f"{_TESTS}/test_merge_handle.py",),
+    ),
+    Fault(
+        "what a row lacks is gone once its base file is rewritten",
+        f"{_WRITE}/merge_handle.py",
+        "    rows = filled_up(won.rows, users.take(pa.array(updates.stored)), partial)\n",
+        "    rows = won.rows\n",
+        _PARTIAL_UPDATES,
+    ),
+    Fault(
+        "a stored row that wins is not filled up",
+        f"{_WRITE}/merge_handle.py",
+        "    lost = lost.where(gaining)\n",
+        "    lost = lost.where(~gaining & ~gaining)\n",
+        _PARTIAL_UPDATES,
+    ),
+    Fault(
+        "what only a losing row of a batch has is lost",
+        "engine/tideline/hudi/log/column_sources.py",
+        "            source[keys[under]] = entries[under]\n",
+        "            pass\n",
+        _PARTIAL_UPDATES,
     ),
     Fault(
         "a delete keeps the row it merges into",
