@@ -35,7 +35,6 @@ NOT_SETTINGS = re.compile(
     | tideline\.(ingest|token|operation)(\..*)?            # extra metadata of commits
     | tideline\.operation-id
     | tideline\.(clean\.(bytes\.deleted|elapsed\.ms))
-    | hoodie\.write\.partial\.update\.unavailable\.value  # stored behind a prefix
     | hoodie\.write\.table\.version                       # taken out of a table
     | tideline\.version\.change                             # of a table, while it lasts
     | hoodie\.properties(\.backup)?                        # files

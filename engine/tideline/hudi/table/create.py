@@ -180,7 +180,7 @@ def _filling_up(
     name, marker = given.get(keys.PARTIAL_UPDATE_MODE, "").upper(), given.get(marked, "")
     if not name:
         return {}
-    if not layout_of_new(definition.table_version).properties.merge_prefix:
+    if not layout_of_new(definition.table_version).properties.merge_settings:
         raise ConfigError(
             f"{keys.PARTIAL_UPDATE_MODE} is for tables of version 9", value=definition.table_version
         )

@@ -46,10 +46,8 @@ PAYLOAD_CLASS = "hoodie.compaction.payload.class"
 MERGE_MODE = "hoodie.record.merge.mode"
 MERGE_STRATEGY_ID = "hoodie.record.merge.strategy.id"
 PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
-UNAVAILABLE_VALUE = "hoodie.write.partial.update.unavailable.value"
 UNAVAILABLE_PROPERTY = "hoodie.record.merge.property.hoodie.write.partial.update.unavailable.value"
 MERGE_PROPERTY = "hoodie.record.merge.property."
-"""Before the name of a setting of merging that a table of version 9 keeps."""
 LEGACY_PAYLOAD = "hoodie.table.legacy.payload.class"
 HIVE_STYLE = "hoodie.datasource.write.hive_style_partitioning"
 URL_ENCODE = "hoodie.datasource.write.partitionpath.urlencode"
@@ -159,19 +157,18 @@ _CLASS_OF_KIND = {
 }
 _KIND_OF_CLASS = {name: kind for kind, name in _CLASS_OF_KIND.items()}
 
+_MODEL = "org.apache.hudi.common.model."
 PAYLOAD_OF_MODE = {
-    MergeMode.EVENT_TIME_ORDERING: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
-    MergeMode.COMMIT_TIME_ORDERING: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+    MergeMode.EVENT_TIME_ORDERING: f"{_MODEL}DefaultHoodieRecordPayload",
+    MergeMode.COMMIT_TIME_ORDERING: f"{_MODEL}OverwriteWithLatestAvroPayload",
 }
 PAYLOAD_OF_NULLS = {
-    MergeMode.EVENT_TIME_ORDERING: "org.apache.hudi.common.model.PartialUpdateAvroPayload",
-    MergeMode.COMMIT_TIME_ORDERING: (
-        "org.apache.hudi.common.model.OverwriteNonDefaultsWithLatestAvroPayload"
-    ),
+    MergeMode.EVENT_TIME_ORDERING: f"{_MODEL}PartialUpdateAvroPayload",
+    MergeMode.COMMIT_TIME_ORDERING: f"{_MODEL}OverwriteNonDefaultsWithLatestAvroPayload",
 }
 """What earlier versions say instead of the mode and IGNORE_DEFAULTS."""
 _MODE_OF_PAYLOAD = {payload: mode for mode, payload in PAYLOAD_OF_MODE.items()} | {
-    "org.apache.hudi.common.model.EventTimeAvroPayload": MergeMode.EVENT_TIME_ORDERING
+    f"{_MODEL}EventTimeAvroPayload": MergeMode.EVENT_TIME_ORDERING
 }
 STRATEGY_OF_MODE = {
     MergeMode.EVENT_TIME_ORDERING: "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
@@ -322,7 +319,7 @@ class TableConfig:
         not known.
         """
         name = self.properties.get(PARTIAL_UPDATE_MODE, "").strip()
-        if not name or not self.layout.properties.merge_prefix:
+        if not name or not self.layout.properties.merge_settings:
             return None
         mode = PartialUpdateMode.__members__.get(name.upper())
         if mode is None:
@@ -330,22 +327,19 @@ class TableConfig:
                 "rows are filled up from the rows they replace in an unknown way",
                 f"{PARTIAL_UPDATE_MODE}={name}",
             )
-        return PartialUpdates(mode, self.merge_property(UNAVAILABLE_VALUE))
+        return PartialUpdates(mode, self.properties.get(UNAVAILABLE_PROPERTY))
 
     def merge_property(self, name: str) -> str | None:
         """A setting that says how rows are merged, such as `hoodie.payload.delete.field`."""
-        kept = self.properties.get(f"{self.layout.properties.merge_prefix}{name}")
-        return kept or self.properties.get(name)
+        return self.merge_settings.get(name) or self.properties.get(name)
 
     @property
     def merge_settings(self) -> dict[str, str]:
-        """All of them that stand under a name of their own."""
-        named = {
-            name.removeprefix(MERGE_PROPERTY): text
-            for name, text in self.properties.items()
-            if name.startswith(MERGE_PROPERTY)
-        }
-        return named if named and self.layout.properties.merge_prefix else {}
+        """All of them that stand under names of their own, which begin with `MERGE_PROPERTY`."""
+        named = [name for name in self.properties if name.startswith(MERGE_PROPERTY)]
+        if not named or not self.layout.properties.merge_settings:
+            return {}
+        return {name.removeprefix(MERGE_PROPERTY): self.properties[name] for name in named}
 
     @property
     def metadata_partitions(self) -> tuple[str, ...]:

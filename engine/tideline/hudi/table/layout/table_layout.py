@@ -84,14 +84,15 @@ class RollbackForm(Enum):
 class PropertyRules:
     """What stands in `hoodie.properties`.
 
-    `created` are properties of new tables and mark the version. `merge_prefix` stands before
-    settings that say how rows are merged, `ordering` is the property that names the columns to
-    order by. Where `names_kinds`, new tables say key generator and merge mode by kind, else by
-    class; where they `have_payload`, the payload class, and with the mode the merge strategy.
+    `created` are properties of new tables and mark the version. `ordering` is the property that
+    names the columns to order by. Where there are `merge_settings`, settings of merging stand under
+    names of their own, and rows may fill each other up. Where `names_kinds`, new tables say key
+    generator and merge mode by kind, else by class; where they `have_payload`, the payload class,
+    and with the mode the merge strategy.
     """
 
     created: Mapping[str, str] = field(default_factory=dict, hash=False)
-    merge_prefix: str = ""
+    merge_settings: bool = False
     ordering: str = "hoodie.table.precombine.field"
     names_kinds: bool = False
     have_payload: bool = True

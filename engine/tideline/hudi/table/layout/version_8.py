@@ -60,7 +60,7 @@ def version_9(properties: Mapping[str, str]) -> TableLayout:
     """
     rules = PropertyRules(
         _created(9),
-        merge_prefix="hoodie.record.merge.property.",
+        merge_settings=True,
         ordering="hoodie.table.ordering.fields",
         names_kinds=True,
         have_payload=False,
