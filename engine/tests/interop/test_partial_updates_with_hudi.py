@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tideline.hudi.services.compaction.service import COMPACTION
+from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
@@ -100,7 +101,13 @@ def test_rows_are_filled_up_as_by_hudi(made_by_hudi: Path, hudi_peer: HudiPeer) 
     expected = user_rows(hudi_peer.read(str(made_by_hudi)))
     assert len(expected) == 6
     assert user_rows(merged_rows(table)) == expected
-    local_services(SmallTable(location), dict(COMPACTION.whenever_asked)).run(COMPACTION)
+    services = local_services(
+        SmallTable(location), {**LOG_COMPACTION.whenever_asked, **COMPACTION.whenever_asked}
+    )
+    services.run(LOG_COMPACTION)
+    assert user_rows(merged_rows(HoodieTable.open(location))) == expected
+    assert user_rows(hudi_peer.read(str(made_by_hudi))) == expected
+    services.run(COMPACTION)
     assert user_rows(merged_rows(HoodieTable.open(location))) == expected
     assert user_rows(hudi_peer.read(str(made_by_hudi))) == expected
     assert user_rows(hudi_peer.read_with_hudi_rs(str(made_by_hudi))) == expected

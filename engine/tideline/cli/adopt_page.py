@@ -14,7 +14,7 @@ from tideline.hudi.adoption.dossier import Dossier
 from tideline.hudi.adoption.table_state import TableState
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.refusal import Refusal
-from tideline.hudi.nature.table_nature import TableNature, key_generator_text
+from tideline.hudi.nature.table_nature import TableNature, key_generator_text, merging_text
 from tideline.hudi.timeline.known_zone import KnownZone, ZoneBasis
 from tideline.iceberg.adoption import IcebergDossier
 from tideline.iceberg.service import IcebergService
@@ -105,7 +105,6 @@ def iceberg_page(dossier: IcebergDossier, arguments: Sequence[str]) -> Iterator[
 def _nature_facts(nature: TableNature) -> dict[str, object]:
     config = nature.config
     index = nature.index
-    custom = nature.custom_merging
     schema, writers = nature.schema, nature.writers
     history = "ids, as ALTER TABLE keeps them" if schema.by_ids else "names"
     columns = "" if schema.columns is None else f"{counted(schema.columns, 'column')}, "
@@ -115,7 +114,7 @@ def _nature_facts(nature: TableNature) -> dict[str, object]:
         "partitions by": ", ".join(config.partition_fields) or "nothing",
         "ordering": ", ".join(config.ordering_fields) or None,
         "key generator": key_generator_text(config),
-        "merging": custom or str(config.merge_mode),
+        "merging": merging_text(config),
         "changes": "logged next to the rows (CDC)" if config.logs_changes else None,
         "index": None if nature.zone is None else _index_text(index.name, index.known_from,
                                                               index.buckets),

@@ -12,7 +12,7 @@ from tideline.cli.schema_file import avro_columns
 from tideline.hudi.index.bucket_recognition import recognise_buckets
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.index.uniqueness import described
-from tideline.hudi.nature.table_nature import custom_merging, key_generator_text
+from tideline.hudi.nature.table_nature import key_generator_text, merging_text
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.known_zone import KnownZone, ZoneBasis
@@ -76,7 +76,7 @@ def describe_table(table: HoodieTable) -> dict[str, Any]:
         "partition_by": list(config.partition_fields),
         "ordering": list(config.ordering_fields),
         "key_generator": key_generator_text(config),
-        "merge_mode": custom_merging(config) or str(config.merge_mode),
+        "merge_mode": merging_text(config),
         "timezone": _zone_text(table.known_zone(timeline)),
         "index": config.index_type if buckets is None else IndexType.BUCKET.value,
         "buckets": None if buckets is None else str(buckets),

@@ -10,7 +10,7 @@ from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.nature.judgement import Facts, refusals_of
 from tideline.hudi.nature.look import look_at, read_nature
 from tideline.hudi.nature.permission import Permission
-from tideline.hudi.nature.table_nature import TableNature
+from tideline.hudi.nature.table_nature import TableNature, merging_text
 from tideline.hudi.table.properties import PROPERTIES_PATH, update_table_properties
 from tideline.hudi.table.table_config import TableConfig, TableType
 from tideline.hudi.timeline.known_zone import KnownZone, ZoneBasis
@@ -119,6 +119,22 @@ def test_a_table_is_looked_at_without_being_opened_and_nothing_changes() -> None
         "remedy": "leave it to the engine that writes the table",
     }
     assert shown["merging"]["custom"] == "com.acme.Payload"
+
+
+def test_rows_that_fill_each_other_up_are_written_unless_in_an_unknown_way() -> None:
+    mode = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
+    table = SmallTable.in_memory(mode, table_version=9)
+    nature = look_at(table.location, clock=table.clock)
+    assert nature.refusals == {}
+    assert nature.as_json()["merging"]["partial_updates"] == "IGNORE_DEFAULTS"
+    assert merging_text(nature.config) == "COMMIT_TIME_ORDERING, IGNORE_DEFAULTS"
+    update_table_properties(table.store(), dict.fromkeys(mode, "LATER"))
+    nature = look_at(table.location, clock=table.clock)
+    assert nature.custom_merging == merging_text(nature.config)
+    assert "LATER" in str(nature.custom_merging)
+    for refused in (Permission.WRITE, Permission.COMPACTION, Permission.MERGE_LOGS):
+        with pytest.raises(UnsupportedTableError, match="unknown way"):
+            nature.require(refused)
 
 
 @pytest.mark.parametrize("version", ["3", "5"])

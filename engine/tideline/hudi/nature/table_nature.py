@@ -159,10 +159,19 @@ class TableNature:
 def custom_merging(config: TableConfig) -> str | None:
     """The payload class, merge mode or strategy that is custom; None where none is."""
     try:
-        _ = config.merge_mode
+        _ = config.merge_mode, config.partial_updates
     except UnsupportedTableError as own:
         return str(own.value)
     return None
+
+
+def merging_text(config: TableConfig) -> str:
+    """How rows of one key are merged, for people."""
+    custom = custom_merging(config)
+    if custom is not None:
+        return custom
+    filled = config.partial_updates
+    return str(config.merge_mode) if filled is None else f"{config.merge_mode}, {filled.mode}"
 
 
 def key_generator_text(config: TableConfig) -> str:
@@ -176,9 +185,11 @@ def key_generator_text(config: TableConfig) -> str:
 def merging_json(config: TableConfig, custom: str | None) -> dict[str, Any]:
     """The merge mode, or what merges rows instead."""
     said = (MERGE_MODE, PAYLOAD_CLASS, MERGE_STRATEGY_ID)
+    filled = config.partial_updates if custom is None else None
     return {
         "mode": None if custom is not None else str(config.merge_mode),
         "custom": custom,
+        "partial_updates": None if filled is None else str(filled.mode),
         "known_from": [name for name in said if config.properties.get(name)],
     }
 

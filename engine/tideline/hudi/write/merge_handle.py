@@ -127,16 +127,16 @@ class _Merge:
         won = matches.where(wins)
         deletes = self._incoming.deletes[won.incoming]
         updates = won.where(~deletes)
-        winners = self._incoming.take(updates.incoming)
-        partial = self._ctx.partial
-        if partial is not None:
+        filled: IncomingRows | None = None
+        if self._ctx.partial is not None:
             lost = matches.where(~wins & ~self._incoming.deletes[matches.incoming])
-            updates, winners = _filled(batch.rows, self._incoming, updates, lost, partial)
+            updates, filled = _filled(batch.rows, self._incoming, updates, lost, self._ctx.partial)
         replacement = Replacement(batch.rows.num_rows, updates.stored, won.stored[deletes])
         self._updates += len(updates)
         self._deletes += len(replacement.dropped)
         if not len(updates) and not len(won):
             return replacement, batch.rows
+        winners = self._incoming.take(updates.incoming) if filled is None else filled
         rewritten = with_meta_columns(
             self._ctx,
             self._partition,

@@ -141,8 +141,7 @@ class SparkWriteEngine:
         located: dict[tuple[str, int], int] = {}
         if candidates:
             self._located = self.keep(self._locate(candidates, timeline))
-            if self._config.index.updates_partition_path and self._table.config.partial_updates:
-                self._fill_rows_found_elsewhere(timeline)
+            self._fill_rows_found_elsewhere(timeline)
             located, has_gone = self._count_located()
             if has_gone:
                 self._located = self.keep(_without_needless(self._located))
@@ -153,7 +152,10 @@ class SparkWriteEngine:
         return self._profile(located, known)
 
     def _fill_rows_found_elsewhere(self, timeline: ActiveTimeline) -> None:
-        """Merge rows with the stored ones of their keys where these are in another partition."""
+        """Merge rows that may move with the stored ones, where rows fill each other up."""
+        fold = row_fold(self._table.config, self.schema)
+        if fold is None or not self._inserts_rows or not self._config.index.updates_partition_path:
+            return
         assert self._located is not None, "asked once keys are located"
         home = F.get(self._homes(), F.col(LOCATED_FILE))
         away = self._located.where(~F.col(IS_GONE) & (home != F.col(PARTITION_PATH)))
@@ -163,8 +165,6 @@ class SparkWriteEngine:
             return
         reading = SliceContext.of(self._table, timeline, stored_schema(self.schema))
         slices = [self._candidates[number].whole for number in sorted(files)]
-        fold = row_fold(self._table.config, self.schema)
-        assert fold is not None, "only rows that fill each other up are merged here"
         found = away.select(RECORD_KEY).distinct()
         location = self._table.location
         filled = filled_from_stored(self._rows, found, fold, self._keys, slices, reading, location)
