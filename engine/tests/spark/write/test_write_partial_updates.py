@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tideline.errors import InvalidDataError
 from tideline.storage.location import StoreLocation
 from tideline.testing.table_audit import merged_rows, open_fresh, unexplained_objects
 from tideline.testing.written_table import WrittenTable
@@ -114,14 +115,30 @@ def test_a_global_index_moves_rows_with_all_of_their_values(
     ]
 
 
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_a_row_that_stays_in_its_partition_is_filled_up_there(
-    spark: SparkSession, tmp_path: Path
+    table_type: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     stays = {
         "hoodie.index.type": "GLOBAL_SIMPLE",
         "hoodie.simple.index.update.partition.path": "false",
     }
-    table = created(spark, tmp_path / "t", "COPY_ON_WRITE", **stays)
+    table = created(spark, tmp_path / "t", table_type, **stays)
     table.write([row("a", "p", 5, 1, "a"), row("b", "p", 5, 1, "b")])
     table.write([row("a", None, 6, None), row("b", "q", 6, None)])
     assert stored(table) == [("p", "a", "p", 6, 1, ["a"]), ("p", "b", "q", 6, 1, ["b"])]
+
+
+def test_by_commit_time_even_an_ordering_value_is_filled_up(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As in Hudi. By event time a row without one is refused."""
+    by_commit_time = {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}
+    table = created(spark, tmp_path / "t", "COPY_ON_WRITE", **by_commit_time)
+    table.write([row("a", "p", 5, 1)])
+    lacks = [("a", "p", None, 2, None, False), row("b", "p", 9, 1), row("b", "p", 8, None)]
+    table.write(lacks)
+    assert stored(table) == [("p", "a", "p", 5, 2, None), ("p", "b", "p", 8, 1, None)]
+    by_event_time = created(spark, tmp_path / "e", "COPY_ON_WRITE")
+    with pytest.raises(InvalidDataError, match="null ordering value"):
+        by_event_time.write(lacks)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from tideline.errors import ConfigError, ConflictError, TidelineError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema import arrow_to_avro
-from tideline.hudi.table.table_config import TableConfig
+from tideline.hudi.table.table_config import MergeMode, TableConfig
 from tideline.hudi.write.commit_write import repeated_write
 from tideline.hudi.write.config import PARTITION_MOVES, WriteConfig
 from tideline.hudi.write.handle_context import RECORD_KEY
@@ -69,7 +69,7 @@ def open_engine(
     Raises InvalidDataError for rows or columns that do not fit, before the timeline is touched;
     ConfigError for key, ordering or updated columns that the frame lacks.
     """
-    ordering = () if operation is WriteOperation.DELETE else table.config.ordering_fields
+    ordering = _needed_ordering(table.config, operation)
     keys = key_generator(table)
     try:
         batch = _prepare(frame, table, keys, operation, config)
@@ -107,7 +107,7 @@ def try_write(
 ) -> None:
     """Do with a batch all that a write does before it starts: prepare it, compute every row and
     look the keys over. Raises as `open_engine` does, and what Spark raises for a row."""
-    ordering = () if operation is WriteOperation.DELETE else table.config.ordering_fields
+    ordering = _needed_ordering(table.config, operation)
     batch = _prepare(frame, table, key_generator(table), operation, config)
     inspect_batch(batch, ordering, table.location.uri)
     batch.rows.write.format("noop").mode("overwrite").save()
@@ -139,6 +139,15 @@ def is_cheap_to_repeat(frame: DataFrame) -> bool:
             return False
         plan = plan.children().head()
     return False
+
+
+def _needed_ordering(config: TableConfig, operation: WriteOperation) -> tuple[str, ...]:
+    """The ordering columns in which every row needs a value."""
+    if operation is WriteOperation.DELETE:
+        return ()
+    # A value that decides nothing may be filled up like any other.
+    decides = config.partial_updates is None or config.merge_mode is MergeMode.EVENT_TIME_ORDERING
+    return config.ordering_fields if decides else ()
 
 
 def _one_per_key(
