@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from tideline.hudi.services.runs import ServicePlan
     from tideline.hudi.services.savepoint.record import Savepoint
     from tideline.hudi.services.service import ServiceRun, TableService
-    from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode, TableType
+    from tideline.hudi.table.merge_mode import MergeMode
+    from tideline.hudi.table.table_config import KeyGeneratorKind, TableType
     from tideline.hudi.timeline.instant_time import InstantTime
     from tideline.hudi.write.write_operation import WriteOperation
     from tideline.iceberg.maintenance.expire_snapshots import ExpireRun
@@ -83,7 +84,7 @@ _LOADED_ON_FIRST_USE = {
     "InstantTime": ("tideline.hudi.timeline.instant_time", "InstantTime"),
     "KeyGeneratorKind": ("tideline.hudi.table.table_config", "KeyGeneratorKind"),
     "LakeTable": ("tideline.lake_table", "LakeTable"),
-    "MergeMode": ("tideline.hudi.table.table_config", "MergeMode"),
+    "MergeMode": ("tideline.hudi.table.merge_mode", "MergeMode"),
     "NotDue": ("tideline.hudi.services.explanation", "NotDue"),
     "OrphanRun": ("tideline.iceberg.maintenance.remove_orphan_files", "OrphanRun"),
     "Repair": ("tideline.hudi.check.finding", "Repair"),

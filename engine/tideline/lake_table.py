@@ -34,8 +34,9 @@ from tideline.hudi.services.savepoint.execute import (
 from tideline.hudi.services.savepoint.record import Savepoint
 from tideline.hudi.services.service import ServiceRun
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.names import column_names, member_named, one_or_several
-from tideline.hudi.table.table_config import TABLE_VERSION, KeyGeneratorKind, MergeMode, TableType
+from tideline.hudi.table.table_config import TABLE_VERSION, KeyGeneratorKind, TableType
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.upgrade.execute import VersionChanged

@@ -18,7 +18,8 @@ from tideline.cli.show import describe_table
 from tideline.hudi.table.create import refuse_existing_table
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION, TABLE_VERSIONS
 from tideline.hudi.table.location_conflict import refuse_table_conflict
-from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode, TableType
+from tideline.hudi.table.merge_mode import MergeMode
+from tideline.hudi.table.table_config import KeyGeneratorKind, TableType
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode
+from tideline.hudi.table.merge_mode import MergeMode
+from tideline.hudi.table.table_config import KeyGeneratorKind
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import Operation, Place
 from tideline.lake_table import LakeTable

@@ -10,9 +10,10 @@ from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.nature.look import read_nature
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.table.java_properties import parse_properties
+from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
 from tideline.hudi.table.properties import PROPERTIES_PATH, update_table_properties
-from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode
+from tideline.hudi.table.table_config import KeyGeneratorKind
 from tideline.lake_table import LakeTable
 
 

@@ -8,8 +8,9 @@ from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableErro
 from tideline.hudi.table.file_group import BaseFile, LogFile
 from tideline.hudi.table.layout.known_layouts import layout_of, layout_of_new
 from tideline.hudi.table.layout.table_layout import RollbackForm
+from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
-from tideline.hudi.table.table_config import MergeMode, TableConfig
+from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.timeline.archived import ArchivedTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.lsm_history import LsmHistory

@@ -20,17 +20,16 @@ from tideline.hudi.metadata.metadata_writer import MetadataWriter
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.files_partition import FilesPartition
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.merge_mode import CUSTOM_MODE, MERGED_BY_PAYLOAD
 from tideline.hudi.table.properties import PROPERTIES_PATH, format_properties, table_checksum
 from tideline.hudi.table.table_config import (
     BASE_FILE_FORMAT,
     CHECKSUM,
-    CUSTOM_MODE,
     DROP_PARTITION_COLUMNS,
     FILES,
     KEY_GENERATOR_TYPE,
     MERGE_MODE,
     MERGE_STRATEGY_ID,
-    MERGED_BY_PAYLOAD,
     METADATA_PARTITIONS,
     METADATA_PARTITIONS_INFLIGHT,
     METADATA_TABLE_PATH,

@@ -23,6 +23,7 @@ from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.index.bucket_layout import HAS_BUCKETS, BucketEngine, BucketLayout
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.refusal import Refusal
+from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.partial_updates import PartialUpdates
 from tideline.hudi.table.table_config import (
     BASE_FILE_FORMAT,
@@ -32,7 +33,6 @@ from tideline.hudi.table.table_config import (
     PROPERTIES_PATH,
     SLASH_SEPARATED_DATES,
     TIMEZONE,
-    MergeMode,
     TableConfig,
 )
 from tideline.hudi.timeline.known_zone import KnownZone

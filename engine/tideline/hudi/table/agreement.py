@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tideline.errors import ConfigError
+from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.settings import Settings
-from tideline.hudi.table.table_config import KeyGeneratorKind, MergeMode, TableConfig
+from tideline.hudi.table.table_config import KeyGeneratorKind, TableConfig
 from tideline.settings.registry import find_setting
 from tideline.settings.setting import Setting
 

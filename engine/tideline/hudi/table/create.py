@@ -25,18 +25,20 @@ from tideline.hudi.table.java_properties import format_properties
 from tideline.hudi.table.kept_settings import own_names, stored_name
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION, layout_of_new
 from tideline.hudi.table.layout.table_layout import PropertyRules
+from tideline.hudi.table.merge_mode import (
+    PAYLOAD_OF_MODE,
+    PAYLOAD_OF_NULLS,
+    STRATEGY_OF_MODE,
+    MergeMode,
+)
 from tideline.hudi.table.names import column_names
 from tideline.hudi.table.partial_updates import PartialUpdateMode
 from tideline.hudi.table.properties import has_table_metadata, table_checksum
 from tideline.hudi.table.schema import arrow_to_avro, is_meta_column, record_name, stored_schema
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import (
-    PAYLOAD_OF_MODE,
-    PAYLOAD_OF_NULLS,
     PROPERTIES_PATH,
-    STRATEGY_OF_MODE,
     KeyGeneratorKind,
-    MergeMode,
     TableConfig,
     TableType,
     infer_key_generator,

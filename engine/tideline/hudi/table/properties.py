@@ -34,6 +34,7 @@ from tideline.errors import (
 from tideline.hudi.table.java_properties import format_properties, parse_properties
 from tideline.hudi.table.kept_settings import own_names
 from tideline.hudi.table.layout.known_layouts import VERSION
+from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.table_config import (
     CHECKSUM,
     DATABASE_NAME,
@@ -41,7 +42,6 @@ from tideline.hudi.table.table_config import (
     PROPERTIES_PATH,
     TYPE,
     KeyGeneratorKind,
-    MergeMode,
     TableConfig,
     TableType,
 )

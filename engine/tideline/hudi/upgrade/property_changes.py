@@ -28,17 +28,15 @@ from tideline.hudi.table.layout.version_8 import (
     TIMELINE_FOLDER,
     TIMELINE_PATH,
 )
-from tideline.hudi.table.table_config import (
+from tideline.hudi.table.merge_mode import (
     CUSTOM_MODE,
-    LEGACY_PAYLOAD,
     MERGED_BY_PAYLOAD,
     PAYLOAD_OF_MODE,
     PAYLOAD_OF_NULLS,
     STRATEGY_OF_MODE,
-    KeyGeneratorKind,
     MergeMode,
-    TableConfig,
 )
+from tideline.hudi.table.table_config import LEGACY_PAYLOAD, KeyGeneratorKind, TableConfig
 
 INITIAL_VERSION = "hoodie.table.initial.version"
 WRITTEN_AS = "hoodie.write.table.version"

@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 from tideline.hudi.log.column_sources import ColumnSources
 from tideline.hudi.log.entry_fold import EntryFold, Flags, Positions
 from tideline.hudi.log.missing_values import missing_values
+from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.partial_updates import PartialUpdates
-from tideline.hudi.table.table_config import MergeMode, TableConfig
+from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.hudi.write.record_merge import IncomingRows
 from tideline.hudi.write.virtual_key import column_at

@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 
 from tideline.errors import ConfigError, ConflictError, TidelineError
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.schema import arrow_to_avro
-from tideline.hudi.table.table_config import MergeMode, TableConfig
+from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.commit_write import repeated_write
 from tideline.hudi.write.config import PARTITION_MOVES, WriteConfig
 from tideline.hudi.write.handle_context import RECORD_KEY
