@@ -93,7 +93,7 @@ def prepare_hudi_peer() -> PeerEnvironment:
         python = _prepare_virtual_environment(
             directory, HUDI_REQUIREMENTS, imports="hudi, pyarrow.parquet, pyspark"
         )
-        return PeerEnvironment(python=python, jar=_prepare_jar(HUDI_BUNDLE, python))
+        return PeerEnvironment(python=python, jar=prepare_jar(HUDI_BUNDLE, python))
 
 
 def prepare_iceberg_peer() -> PeerEnvironment:
@@ -108,7 +108,7 @@ def prepare_iceberg_peer() -> PeerEnvironment:
             ICEBERG_REQUIREMENTS,
             imports="duckdb_extension_iceberg, pyarrow.parquet, pyiceberg, pyspark",
         )
-        return PeerEnvironment(python=python, jar=_prepare_jar(ICEBERG_RUNTIME, python))
+        return PeerEnvironment(python=python, jar=prepare_jar(ICEBERG_RUNTIME, python))
 
 
 PREPARATIONS: Mapping[str, Callable[[], PeerEnvironment]] = {
@@ -154,7 +154,7 @@ def _runs(python: Path) -> bool:
     return python.exists() and subprocess.run([str(python), "-c", ""]).returncode == 0
 
 
-def _prepare_jar(coordinate: str, peer_python: Path) -> Path:
+def prepare_jar(coordinate: str, peer_python: Path) -> Path:
     _, artifact, version = coordinate.split(":")
     directory = cache_directory() / "jars"
     jar = directory / f"{artifact}-{version}.jar"
