@@ -1,0 +1,301 @@
+"""A table in MinIO that Hudi and Tideline write at the same time, and what it must then hold.
+
+Hudi makes it, with its defaults, and writes it in its JVM; Tideline writes it in this process.
+Every batch has a value of its own, and what is committed is asked of the timeline: put in the order
+in which they completed, the committed batches say what every reader must find.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tideline.errors import ConflictError
+from tideline.hudi.check.finding import Severity
+from tideline.hudi.services.rollback.service import ROLLBACK
+from tideline.hudi.services.service import ServiceRun, TableService
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.storage.location import StoreLocation
+from tideline.testing.hudi_on_s3 import STORAGE_LOCK
+from tideline.testing.hudi_peer import HudiPeer, version_options
+from tideline.testing.json_line_process import PeerFailureError
+from tideline.testing.service_process import local_services
+from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.table_audit import open_fresh, stale_listing
+
+PARTITIONS = 4
+
+DEAD_AT_ONCE = {
+    "hoodie.client.heartbeat.interval_in_ms": "1000",
+    "hoodie.client.heartbeat.tolerable.misses": "1",
+}
+"""Who has been silent for a second counts as dead."""
+
+# What Hudi calls a setting that it stores in its commit begins like this.
+_BATCH = "_batch"
+_READERS = {
+    "hudi, metadata table on": {"hoodie.metadata.enable": "true"},
+    "hudi, metadata table off": {"hoodie.metadata.enable": "false"},
+}
+_LOST = "HoodieWriteConflictException"
+_ATTEMPTS_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One write: the keys it takes and the value it gives them, None when it deletes them."""
+
+    operation: str
+    keys: tuple[int, ...]
+    value: int
+
+    @property
+    def rows(self) -> pa.Table:
+        return batch(self.keys, self.value, partitions=PARTITIONS)
+
+    def apply(self, rows: dict[str, int]) -> None:
+        for key in self.rows.column("id").to_pylist():
+            if self.operation == "delete":
+                rows.pop(key, None)
+            else:
+                rows[key] = self.value
+
+
+@dataclass
+class ConcurrentTable:
+    """The table, and all batches that were tried: ours by their instant, Hudi's by their value."""
+
+    small: SmallTable
+    peer: HudiPeer
+    version: int
+    hudi_options: Mapping[str, str] = field(default_factory=dict)
+    ours: dict[str, Batch] = field(default_factory=dict)
+    hudis: dict[int, Batch] = field(default_factory=dict)
+    done_by_hudi: set[int] = field(default_factory=set)
+    conflicts_of_hudi: int = 0
+    conflicts_of_ours: int = 0
+    _values: int = 0
+    _counting: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def made_by_hudi(
+        cls,
+        location: StoreLocation,
+        peer: HudiPeer,
+        version: int,
+        table_type: TableType,
+        keys: Iterable[int],
+    ) -> ConcurrentTable:
+        """Created by Hudi's first insert."""
+        table = cls(SmallTable(location), peer, version)
+        table.write_with_hudi(
+            "insert",
+            keys,
+            **{
+                "hoodie.datasource.write.recordkey.field": "id",
+                "hoodie.datasource.write.partitionpath.field": "part",
+                "hoodie.datasource.write.table.type": table_type.value,
+            },
+        )
+        return table
+
+    @property
+    def uri_of_hudi(self) -> str:
+        return self.small.location.spark_uri()
+
+    @property
+    def table(self) -> HoodieTable:
+        return open_fresh(self.small.location)
+
+    def write(
+        self,
+        operation: str,
+        keys: Iterable[int],
+        *,
+        after_files: Callable[[], object] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> str:
+        """Write with Tideline; the instant. Raises ConflictError when it lost."""
+        made = self._batch(operation, keys)
+        try:
+            report = self.small.write(
+                operation, made.rows, after_files=after_files, options=options
+            )
+        except ConflictError:
+            self.conflicts_of_ours += 1
+            raise
+        self.ours[report.instant] = made
+        return report.instant
+
+    def write_until_done(self, operation: str, keys: Iterable[int]) -> str:
+        """Write with Tideline, again after every conflict."""
+        chosen = tuple(keys)
+        for attempts_left in range(_ATTEMPTS_MAX, -1, -1):
+            try:
+                return self.write(operation, chosen)
+            except ConflictError:
+                if not attempts_left:
+                    raise
+                time.sleep(0.2)
+        raise AssertionError("not reached")
+
+    def write_with_hudi(self, operation: str, keys: Iterable[int], **options: str) -> bool:
+        """Write with Hudi; False when it lost to another writer."""
+        made = self._batch(operation, keys)
+        self.hudis[made.value] = made
+        given = {
+            "hoodie.table.name": "concurrent",
+            **version_options(self.version),
+            **STORAGE_LOCK,
+            **self.hudi_options,
+            **options,
+            _BATCH: str(made.value),
+        }
+        try:
+            self.peer.write(self.uri_of_hudi, made.rows, operation=operation, options=given)
+        except PeerFailureError as failure:
+            if _LOST not in str(failure):
+                raise
+            self.conflicts_of_hudi += 1
+            return False
+        self.done_by_hudi.add(made.value)
+        return True
+
+    def write_with_hudi_until_done(
+        self, operation: str, keys: Iterable[int], **options: str
+    ) -> None:
+        """Write with Hudi, again after every conflict."""
+        chosen = tuple(keys)
+        for _ in range(_ATTEMPTS_MAX):
+            if self.write_with_hudi(operation, chosen, **options):
+                return
+        raise AssertionError(f"Hudi lost {_ATTEMPTS_MAX} times")
+
+    def run_service(self, service: TableService, options: Mapping[str, str]) -> ServiceRun:
+        """Run a service with Tideline; it tries again what lost to a writer."""
+        for attempts_left in range(_ATTEMPTS_MAX, -1, -1):
+            try:
+                return local_services(self.small, options).run(service)
+            except ConflictError:
+                if not attempts_left:
+                    raise
+                time.sleep(0.5)
+        raise AssertionError("not reached")
+
+    @contextmanager
+    def alongside(self, work: Callable[[], object], *, pause_s: float) -> Iterator[None]:
+        """Do `work` here, again and again with pauses, at least once and until the block ends."""
+        stop = threading.Event()
+
+        def repeat() -> None:
+            work()
+            while not stop.wait(pause_s):
+                work()
+
+        with ThreadPoolExecutor(1) as pool:
+            repeating = pool.submit(repeat)
+            try:
+                yield
+            finally:
+                stop.set()
+            repeating.result()
+
+    def committed(self) -> list[Batch]:
+        """The batches that are committed, in the order in which they completed."""
+        table, found = self.table, dict[InstantTime, Batch]()
+        for instant, extra in _commits(table):
+            time = instant.completed_at
+            assert time is not None
+            assert time not in found
+            if str(instant.time) in self.ours:
+                found[time] = self.ours[str(instant.time)]
+            elif _BATCH in extra:
+                found[time] = self.hudis[int(extra[_BATCH])]
+        return [made for _, made in sorted(found.items())]
+
+    def expected(self) -> list[tuple[str, int]]:
+        """Key and value of every row that the committed batches leave."""
+        rows: dict[str, int] = {}
+        committed = self.committed()
+        values = [made.value for made in committed]
+        assert len(values) == len(set(values)), "a batch is committed twice"
+        wanted = self.done_by_hudi | {made.value for made in self.ours.values()}
+        assert set(values) == wanted, "a writer was told otherwise than the timeline says"
+        for made in committed:
+            made.apply(rows)
+        return sorted(rows.items())
+
+    def check(self) -> None:
+        """All readers find the rows of what is committed, also by way of Hudi's statistics."""
+        expected = self.expected()
+        answers = {
+            "ours, plainly": sorted(self.small.values()),
+            "ours": self.small.merged_values(),
+            "hudi-rs": _pairs(self.peer.read_with_hudi_rs(self.small.location.uri)),
+        }
+        for reader, options in _READERS.items():
+            answers[reader] = _pairs(self.peer.read(self.uri_of_hudi, options, ["id", "v"]))
+        for reader, found in answers.items():
+            differs = sorted({*found} ^ {*expected})
+            assert found == expected, f"{reader} finds {found}; different: {differs}"
+        self._check_skipping(expected)
+        # Hudi begins to write the metadata table before it knows whether it may commit.
+        begun = [str(instant.time) for instant in self.pending()]
+        stale = [
+            wrong for wrong in stale_listing(self.table) if not any(time in wrong for time in begun)
+        ]
+        assert stale == [], stale
+        errors = [
+            finding
+            for finding in self.small.lake().check(keys=True)
+            if finding.severity is Severity.ERROR
+        ]
+        assert errors == [], errors
+
+    def finish(self) -> None:
+        """Undo what lost writes left, after which nothing of them is anywhere."""
+        self.run_service(ROLLBACK, DEAD_AT_ONCE)
+        assert not self.pending(), self.pending()
+        self.check()
+
+    def pending(self) -> Sequence[Instant]:
+        return self.table.timeline().pending().instants
+
+    def _check_skipping(self, expected: list[tuple[str, int]]) -> None:
+        """A query with a filter leaves out files by what the metadata table says of columns."""
+        options = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+        for value in sorted({value for _, value in expected})[-2:]:
+            rows = self.peer.aggregate(
+                self.uri_of_hudi, f"select id, v from t where v = {value}", options
+            ).result
+            wanted = [list(pair) for pair in expected if pair[1] == value]
+            assert sorted(rows) == wanted, f"rows with the value {value}"
+
+    def _batch(self, operation: str, keys: Iterable[int]) -> Batch:
+        with self._counting:
+            self._values += 1
+            return Batch(operation, tuple(keys), self._values)
+
+
+def _commits(table: HoodieTable) -> Iterator[tuple[Instant, Mapping[str, str]]]:
+    """Every completed commit, archived ones too, and what its writer noted there."""
+    seen = set()
+    for instant in table.timeline().completed().of(*COMMIT_ACTIONS):
+        seen.add(instant.time)
+        yield instant, table.read_commit(instant).extra_metadata
+    for entry in table.archived().commits():
+        if entry.instant.time not in seen:
+            yield entry.instant, entry.extra_metadata()
+
+
+def _pairs(rows: pa.Table) -> list[tuple[str, int]]:
+    return sorted(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True))
