@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
@@ -21,7 +22,7 @@ from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Action
 from tideline.storage.location import StoreLocation
-from tideline.testing.concurrent_table import PARTITIONS, ConcurrentTable
+from tideline.testing.concurrent_table import FILES_ALONE, PARTITIONS, ConcurrentTable
 from tideline.testing.hudi_peer import HudiPeer
 
 pytest_plugins = ["tideline.testing.hudi_on_s3", "tideline.testing.minio_fixtures"]
@@ -34,21 +35,29 @@ pytestmark = [
 
 COW, MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
 KEYS = range(12)
+WITHOUT_COMPACTION = {**FILES_ALONE, "hoodie.compact.inline": "false"}
+"""Our appends lose to a compaction that is scheduled meanwhile."""
+HUDIS_DEFAULTS: dict[str, str] = {}
 
 
 @pytest.fixture
 def table(
     request: pytest.FixtureRequest, s3_location: StoreLocation, hudi_peer_on_s3: HudiPeer
 ) -> ConcurrentTable:
-    version, table_type = request.param
-    return ConcurrentTable.made_by_hudi(s3_location, hudi_peer_on_s3, version, table_type, KEYS)
+    version, table_type, options = request.param
+    return ConcurrentTable.made_by_hudi(
+        s3_location, hudi_peer_on_s3, version, table_type, KEYS, options
+    )
 
 
-def on_tables(*tables: tuple[int, TableType]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("table", tables, ids="v{0[0]} {0[1]}".format, indirect=True)
+def on_tables(
+    *tables: tuple[int, TableType], options: Mapping[str, str] = FILES_ALONE
+) -> pytest.MarkDecorator:
+    given = [(*described, options) for described in tables]
+    return pytest.mark.parametrize("table", given, ids="v{0[0]} {0[1]}".format, indirect=True)
 
 
-@on_tables((6, COW), (6, MOR), (8, COW), (8, MOR), (9, COW), (9, MOR))
+@on_tables((6, COW), (6, MOR), (8, MOR), (9, COW), (9, MOR), options=WITHOUT_COMPACTION)
 def test_writers_of_different_partitions_never_lose(table: ConcurrentTable) -> None:
     """Ours writes partitions 0 and 1, Hudi 2 and 3."""
     random, numbers = Random(table.version), itertools.count(100, PARTITIONS)
@@ -68,7 +77,7 @@ def test_writers_of_different_partitions_never_lose(table: ConcurrentTable) -> N
     table.check()
 
 
-@on_tables((6, COW), (6, MOR), (8, COW), (8, MOR), (9, COW), (9, MOR))
+@on_tables((6, COW), (6, MOR), (8, COW), (9, COW), (9, MOR), options=HUDIS_DEFAULTS)
 def test_who_commits_later_loses_and_tries_again(table: ConcurrentTable) -> None:
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(table.write_with_hudi, "upsert", (0, 1, 2, 3, 600))
@@ -86,6 +95,24 @@ def test_who_commits_later_loses_and_tries_again(table: ConcurrentTable) -> None
     table.check()
     table.write("upsert", (0, 2, 701))
     assert table.write_with_hudi("upsert", (0, 1, 600))
+    table.finish()
+
+
+@on_tables((8, MOR), (9, COW), (9, MOR), options=HUDIS_DEFAULTS)
+def test_statistics_of_hudi_never_hide_what_is_written_meanwhile(table: ConcurrentTable) -> None:
+    """Each commit of ours drops them; Hudi makes them anew, or gives up when it cannot."""
+
+    def write_ours() -> None:
+        table.write_until_done("upsert", (0, 1, 4, 5))
+
+    with table.alongside(write_ours, pause_s=0.5):
+        for turn in range(5):
+            table.write_with_hudi("upsert", (2, 3, 600 + turn * PARTITIONS))
+    table.check()
+    table.write_with_hudi_until_done("upsert", (2, 3, 6, 7))
+    assert "column_stats" in table.table.config.metadata_partitions
+    table.check()
+    table.write_until_done("upsert", (0, 1, 2, 3))
     table.finish()
 
 

@@ -185,6 +185,14 @@ class HudiPeer(SparkPeer):
             for undone, deleted in reply.result
         )
 
+    def hold_table_lock(self, uri: str, options: Mapping[str, str]) -> None:
+        """Take the storage lock of a table as Hudi's writers do, and keep it."""
+        self._process.request("hold_table_lock", uri=uri, options=dict(options))
+
+    def release_table_lock(self) -> None:
+        """Give up what `hold_table_lock` took."""
+        self._process.request("release_table_lock")
+
 
 @pytest.fixture(scope="session")
 def hudi_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiPeer]:

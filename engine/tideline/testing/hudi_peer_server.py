@@ -43,6 +43,7 @@ class HudiOperations:
     def __init__(self, spark: SparkSession, answers: Path) -> None:
         self._spark = spark
         self._answers = answers
+        self._held_lock: Any = None
 
     def read(self, uri: str, options: Mapping[str, str], columns: list[str] | None) -> str:
         """Rows of a table through Hudi's data source."""
@@ -132,6 +133,24 @@ class HudiOperations:
         view.close()
         return sorted(found)
 
+    def hold_table_lock(self, uri: str, options: Mapping[str, str]) -> None:
+        """Take the storage lock as a writer does, and renew it until `release_table_lock`."""
+        jvm: Any = self._spark._jvm
+        settings = jvm.org.apache.hudi.common.config.TypedProperties()
+        for name, value in {**options, "hoodie.base.path": uri}.items():
+            settings.setProperty(name, value)
+        described = jvm.org.apache.hudi.common.config.LockConfiguration(settings)
+        lock = jvm.org.apache.hudi.client.transaction.lock.StorageBasedLockProvider(
+            described, self._storage_configuration()
+        )
+        if not lock.tryLock(60, jvm.java.util.concurrent.TimeUnit.SECONDS):
+            raise TimeoutError("the table lock is taken")
+        self._held_lock = lock
+
+    def release_table_lock(self) -> None:
+        """Give up what `hold_table_lock` took."""
+        self._held_lock.close()
+
     def hudi_rs_read(self, uri: str, options: Mapping[str, str]) -> str:
         """Rows of a table through hudi-rs."""
         from hudi import HudiReadOptions, HudiTableBuilder  # type: ignore[import-not-found]
@@ -148,11 +167,14 @@ class HudiOperations:
 
     def _meta_client(self, uri: str) -> Any:
         jvm: Any = self._spark._jvm
-        storage = jvm.org.apache.hudi.storage.hadoop.HadoopStorageConfiguration(
+        builder = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+        return builder.setConf(self._storage_configuration()).setBasePath(uri).build()
+
+    def _storage_configuration(self) -> Any:
+        jvm: Any = self._spark._jvm
+        return jvm.org.apache.hudi.storage.hadoop.HadoopStorageConfiguration(
             self._spark._jsc.hadoopConfiguration()
         )
-        builder = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
-        return builder.setConf(storage).setBasePath(uri).build()
 
     def _answer(self, rows: DataFrame) -> str:
         path = self._answer_path()
