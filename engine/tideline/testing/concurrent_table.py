@@ -38,6 +38,9 @@ PARTITIONS = 4
 FILES_ALONE = {"hoodie.metadata.index.column.stats.enable": "false"}
 """Hudi keeps of its metadata table what Tideline keeps too. By default it also has statistics."""
 
+NO_METADATA_TABLE = {"hoodie.metadata.enable": "false"}
+"""In version 6 each commit of ours switches it off, and a write of Hudi's that reads it fails."""
+
 DEAD_AT_ONCE = {
     "hoodie.client.heartbeat.interval_in_ms": "1000",
     "hoodie.client.heartbeat.tolerable.misses": "1",
@@ -101,8 +104,9 @@ class ConcurrentTable:
         keys: Iterable[int],
         hudi_options: Mapping[str, str],
     ) -> ConcurrentTable:
-        """Created by Hudi's first insert."""
-        table = cls(SmallTable(location), peer, version, table_type, hudi_options)
+        """Created by Hudi's first insert; in version 6 without a metadata table."""
+        options = {**(NO_METADATA_TABLE if version == 6 else {}), **hudi_options}
+        table = cls(SmallTable(location), peer, version, table_type, options)
         table.write_with_hudi(
             "insert",
             keys,
