@@ -166,6 +166,7 @@ def test_services_of_one_run_while_the_other_writes(table: ConcurrentTable) -> N
     assert len(completed.of(Action.CLEAN)), "nothing was cleaned"
     assert any(table.table.archived().completed()), "nothing was archived"
 
+    compacted = completed.of(Action.COMMIT).newest_time()
     hudis = {
         "hoodie.compact.inline": "true",
         "hoodie.compact.inline.max.delta.commits": "1",
@@ -174,14 +175,17 @@ def test_services_of_one_run_while_the_other_writes(table: ConcurrentTable) -> N
         "hoodie.keep.max.commits": "4",
     }
 
-    numbers = itertools.count(900)
+    numbers = itertools.count(900, PARTITIONS)
 
     def write_ours() -> None:
         new = next(numbers)
-        table.write_until_done("upsert", (new % 12, (new + 1) % 12, new))
+        table.write_until_done("upsert", (0, 5, new, new + 1))
 
-    with table.alongside(write_ours, pause_s=1.0):
+    with table.alongside(write_ours, pause_s=2.0):
         for turn in range(3):
-            table.write_with_hudi_until_done("upsert", (turn, 850 + turn), **hudis)
+            keys = (2, 3, 850 + PARTITIONS * turn)
+            table.write_with_hudi_until_done("upsert", keys, **hudis)
+    later = table.table.timeline().completed().of(Action.COMMIT)
+    assert later.newest_time() != compacted, "Hudi compacted nothing"
     table.check()
     table.finish()
