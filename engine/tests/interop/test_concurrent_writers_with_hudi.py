@@ -71,7 +71,9 @@ def test_writers_of_different_partitions_never_lose(table: ConcurrentTable) -> N
     with table.alongside(write_ours, pause_s=0.3):
         assert table.write_with_hudi("upsert", (2, 3, 6, 502))
         assert table.write_with_hudi("delete", (2, 7, 502))
-        assert table.write_with_hudi("insert", (2, 503))
+        # Hudi by itself doubles a key that is deleted in a log, inserted, then upserted: its SIMPLE
+        # index looks into base files alone.
+        assert table.write_with_hudi("insert", (503, 506))
         assert table.write_with_hudi("upsert", (2, 503, 7))
     assert len(table.ours) >= 4
     table.check()
