@@ -89,7 +89,7 @@ class HudiOnS3:
             "spark.driver.extraClassPath": ":".join(map(str, self.s3_jars)),
             "spark.hadoop.fs.s3a.endpoint": self.endpoint,
             "spark.hadoop.fs.s3a.path.style.access": "true",
-            # Hudi leaves streams of logs open; one JVM runs all tests.
+            # One JVM runs all tests of a module, for which the default was not enough.
             "spark.hadoop.fs.s3a.connection.maximum": "5000",
             "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
         }
