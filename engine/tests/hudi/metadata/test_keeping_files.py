@@ -14,7 +14,7 @@ from tideline.hudi.check.repair import repair_table
 from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata.config import COMMITS_PER_COMPACTION, MetadataTableConfig, MetadataWish
-from tideline.hudi.metadata.keep import record_commit, undo_in_metadata_table
+from tideline.hudi.metadata.keep import record_commit, sweep_metadata_table, undo_in_metadata_table
 from tideline.hudi.metadata.metadata_writer import MetadataWriter
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.services.archival.config import ArchivalConfig
@@ -24,6 +24,7 @@ from tideline.hudi.table.metadata_table import MetadataTable
 from tideline.hudi.table.table_config import (
     FILES,
     METADATA_PARTITIONS,
+    METADATA_PARTITIONS_INFLIGHT,
     METADATA_TABLE_PATH,
     TableType,
 )
@@ -174,6 +175,18 @@ def test_what_a_compaction_has_taken_in_cannot_be_taken_out(small: SmallTable) -
         small.write("upsert", batch([v % 6], v))
     undo_in_metadata_table(table, first.time)
     assert opened(small).config.metadata_partitions == ()
+
+
+def test_a_partition_that_hudi_is_building_is_left_to_it(small: SmallTable) -> None:
+    table = opened(small)
+    timelines = metadata_of(small).timelines
+    building = timelines.create_requested(InstantTime("0" * 16 + "5"), Action.DELTACOMMIT)
+    table.update_properties({METADATA_PARTITIONS_INFLIGHT: "column_stats"})
+    sweep_metadata_table(opened(small), table.timeline())
+    assert metadata_of(small).timeline().find(building.time) == building
+    table.update_properties({METADATA_PARTITIONS_INFLIGHT: ""})
+    sweep_metadata_table(opened(small), table.timeline())
+    assert metadata_of(small).timeline().find(building.time) is None
 
 
 def test_the_same_commit_again_is_no_second_one(small: SmallTable) -> None:

@@ -58,6 +58,8 @@ from tideline.storage.lock import Guard, unguarded
 
 FIRST_INSTANT = InstantTime("0" * 17)
 """The commit that a metadata table begins with."""
+_LAST_BUILD = InstantTime("0" * 14 + "999")
+"""Partitions are built at instants of zeros and a number up to this."""
 _COMPACTION_PLAN_VERSION = 2
 _HFILE = "hfile"
 _WRITE_TOKEN = "0-0-0"
@@ -160,13 +162,22 @@ class MetadataWriter:
 
     def sweep(self, data_timeline: ActiveTimeline) -> None:
         """Undo compactions under way, and commits that no instant of the table is under way with:
-        who was rolled back in its sleep may have gone on with one."""
+        who was rolled back in its sleep may have gone on with one.
+
+        A partition that a writer of Hudi is building, which the table says, is left to it.
+        """
         known = {one.time for one in data_timeline}
         timeline = self._metadata.timeline()
         self._undo_compactions(timeline)
         for one in timeline.of(Action.DELTACOMMIT).pending():
-            if one.time not in known:
-                self.undo(one.time, timeline)
+            if one.time in known or (one.time <= _LAST_BUILD and self._is_built()):
+                continue
+            self.undo(one.time, timeline)
+
+    def _is_built(self) -> bool:
+        """Whether a partition is being built that is not in use yet."""
+        config = self._table.reload_config()
+        return set(config.metadata_partitions_in_work) > set(config.metadata_partitions)
 
     def _holds(self, time: InstantTime, block: bytes, timeline: ActiveTimeline) -> bool:
         """Whether the very same commit is completed already."""
