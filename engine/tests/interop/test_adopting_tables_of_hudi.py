@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from tideline.cli.main import run
-from tideline.testing.hudi_peer import HudiPeer, HudiPeerIn
+from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
+from tideline.testing.hudi_peer import HudiPeer, HudiPeerIn, version_options
 from tideline.testing.json_line_process import PeerFailureError
 from tideline.testing.small_table import batch
 
@@ -38,8 +39,7 @@ RECORD_INDEX = {
 ALTERING = {
     "hoodie.schema.on.read.enable": "true",
     "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
-    "hoodie.write.table.version": "6",
-    "hoodie.write.auto.upgrade": "false",
+    **version_options(TABLE_VERSION),
 }
 
 
@@ -99,7 +99,9 @@ def test_a_record_index_and_the_storage_lock(made: Any, capsys: Captured) -> Non
     report = adopt(made(**RECORD_INDEX, **lock), capsys)
     assert {"files", "record_index"} <= set(report["metadata_partitions"])
     assert report["state"]["has_metadata_table"]
-    assert any("metadata table off" in one["what"] for one in report["consequences"])
+    dropped = [one["what"] for one in report["consequences"] if " drops " in one["what"]]
+    assert len(dropped) == 1
+    assert "record_index" in dropped[0]
     assert report["state"]["foreign"]["files"] == 0
     assert report["state"]["pending"] == []
 

@@ -25,13 +25,14 @@ from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
-from tideline.testing.hudi_peer import HudiPeer
+from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.small_table import SCHEMA, SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 OPTIONS = {
+    **version_options(6),
     "hoodie.table.name": "changes",
     "hoodie.table.cdc.enabled": "true",
     "hoodie.datasource.write.table.type": "MERGE_ON_READ",

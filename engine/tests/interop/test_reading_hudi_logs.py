@@ -36,7 +36,7 @@ class HudiTable:
         self._spark = spark
         self._peer = peer
         self._options = {
-            **InteropLayout("logs").creating_options(),
+            **InteropLayout("logs", version=6).creating_options(),
             **METADATA_TABLE_OFF,
             "hoodie.datasource.write.table.type": "MERGE_ON_READ",
             "hoodie.compact.inline": "false",

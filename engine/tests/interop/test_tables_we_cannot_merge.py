@@ -25,7 +25,7 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import WriteConfig
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
-from tideline.testing.hudi_peer import HudiPeer
+from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
@@ -33,6 +33,7 @@ from tideline.testing.table_audit import open_fresh
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 KEYED = {
+    **version_options(6),
     "hoodie.table.name": "theirs",
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.partitionpath.field": "part",

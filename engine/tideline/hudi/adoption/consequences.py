@@ -84,8 +84,8 @@ def _metadata_table(nature: TableNature, state: TableState) -> Iterator[Conseque
         if others:
             yield Consequence(
                 f"the first commit here drops {others} from Hudi's metadata table; files is kept",
-                "Hudi's next writer with hoodie.metadata.enable=true rebuilds them, and fails where "
-                "Tideline commits meanwhile; give writers that go on at the same time "
+                "Hudi's next writer with hoodie.metadata.enable=true rebuilds them, and fails "
+                "where Tideline commits meanwhile; give writers that go on at the same time "
                 "hoodie.metadata.index.column.stats.enable=false",
             )
         return
