@@ -25,6 +25,8 @@ from tideline.storage.object_store import ObjectStore
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 CONFIG = ArchivalConfig(commits_min=2, commits_max=3)
 MERGING = ArchivalConfig(commits_min=1, commits_max=2, merge=MergeConfig(True, 3))
 

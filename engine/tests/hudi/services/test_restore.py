@@ -34,6 +34,8 @@ from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh, unexplained_objects
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 COW, MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
 
 

@@ -52,6 +52,8 @@ from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh, traces_of
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 ONE_COMMIT = CompactionConfig(delta_commits_max=1)
 SERVICE = ServiceConfig()
 

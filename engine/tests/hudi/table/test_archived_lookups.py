@@ -23,6 +23,8 @@ from tideline.testing.faulty_store import FaultyStore
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
+pytestmark = pytest.mark.usefixtures("version_6")
+
 KEY = "tideline.checkpoint.landing"
 
 

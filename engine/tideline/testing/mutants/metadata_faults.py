@@ -48,8 +48,8 @@ METADATA_FAULTS = (
     Fault(
         "what a sleeper left in the metadata table stays",
         _WRITER,
-        "            if one.time not in known:\n",
-        "            if False:\n",
+        "            self.undo(one.time, timeline)\n",
+        "            pass\n",
         _KEEPING,
     ),
     Fault(
