@@ -221,10 +221,12 @@ class Lake:
     def inflight(self, table: str) -> list[str]:
         """The instants, oldest first, that have begun to write and are neither committed nor rolled
         back."""
-        timeline = f"{table}/.hoodie/"
+        timeline = f"{table}/.hoodie/timeline/"
         states: dict[str, set[str]] = {}
         for name in (path.removeprefix(timeline) for path in self.paths(timeline)):
-            instant, _, state = name.partition(".")
+            stem, _, state = name.partition(".")
+            # A completed one has its completion time as well.
+            instant = stem.partition("_")[0]
             if instant.isdecimal() and state:
                 states.setdefault(instant, set()).add(state.rpartition(".")[2])
         return sorted(

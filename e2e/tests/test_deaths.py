@@ -60,7 +60,9 @@ def test_a_driver_killed_while_it_writes_is_rolled_back_and_its_files_ingested_o
     # The heartbeat would count as alive for another ten minutes.
     undone = lake.wait_for_operation("people", "rollback", timeout_s=90)
     assert undone["startedAt"] > lost["finishedAt"]
-    assert instant not in [path.rpartition("/")[2][:17] for path in lake.paths("people/.hoodie/2")]
+    stored = [path.rpartition("/")[2][:17] for path in lake.paths("people/.hoodie/timeline/2")]
+    assert stored
+    assert instant not in stored
     done = lake.wait_for_operation("people", "ingest")
     assert done["startedAt"] > undone["finishedAt"]
     assert done["instant"] != instant
