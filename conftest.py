@@ -16,6 +16,7 @@ pytest_plugins = [
     "tideline.testing.fault_report",
     "tideline.testing.minio_fixtures",
     "tideline.testing.hudi_peer",
+    "tideline.testing.hudi_on_s3",
     "tideline.testing.lance_library",
     "tideline.testing.altered_table",
     "tideline.testing.iceberg_peer",
@@ -32,11 +33,10 @@ settings.load_profile("tideline")
 @pytest.fixture(scope="module")
 def version_6() -> Iterator[None]:
     """For tests of the bytes of table version 6: the version of small tables unless given."""
-    from tideline.testing.small_table import NEW_TABLES
+    from tideline.testing.small_table import new_tables
 
-    before, NEW_TABLES.version = NEW_TABLES.version, 6
-    yield
-    NEW_TABLES.version = before
+    with new_tables(6):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,6 @@ from tideline.storage.location import StoreLocation
 from tideline.testing.concurrent_table import FILES_ALONE, PARTITIONS, ConcurrentTable
 from tideline.testing.hudi_peer import HudiPeer
 
-pytest_plugins = ["tideline.testing.hudi_on_s3", "tideline.testing.minio_fixtures"]
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.minio,

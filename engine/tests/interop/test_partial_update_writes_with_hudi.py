@@ -21,36 +21,19 @@ from tideline.hudi.table.properties import PROPERTIES_PATH
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
+from tideline.testing.partial_rows import (
+    BY_COMMIT_TIME,
+    BY_EVENT_TIME,
+    FROM_DEBEZIUM,
+    MARK,
+    MODEL,
+    rows,
+)
 from tideline.testing.table_audit import merged_rows
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]
 
-MODEL = "org.apache.hudi.common.model."
-BY_EVENT_TIME = "PartialUpdateAvroPayload"
-BY_COMMIT_TIME = "OverwriteNonDefaultsWithLatestAvroPayload"
-FROM_DEBEZIUM = "debezium.PostgresDebeziumAvroPayload"
-MARK = "__debezium_unavailable_value"
 BOTH_TYPES = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("part", pa.string()),
-        ("ts", pa.int64()),
-        ("n", pa.int64()),
-        ("text", pa.string()),
-        ("list", pa.list_(pa.int64())),
-    ]
-)
-Values = tuple[Any, ...]
-
-
-def rows(*values: Values, part: str = "p") -> pa.Table:
-    """Rows of id, ts, n, text, list; of id, part, ts, n, text, list where these are given."""
-    full = [one if len(one) == len(SCHEMA) else (one[0], part, *one[1:]) for one in values]
-    kinds = zip(zip(*full, strict=True), SCHEMA.types, strict=True)
-    return pa.table([pa.array(column, kind) for column, kind in kinds], schema=SCHEMA)
-
-
 FIRST = rows(
     ("a", 5, 1, "one", [1]), ("b", 5, 1, None, None), ("c", 5, 1, "one", [1]),
     ("d", 9, None, "late", None), ("e", 5, 1, MARK, [1]), ("g", 5, 1, "gone", [1]),

@@ -16,51 +16,34 @@ from tideline.hudi.services.log_compaction.service import LOG_COMPACTION
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
+from tideline.testing.partial_rows import (
+    BY_COMMIT_TIME,
+    BY_EVENT_TIME,
+    FROM_DEBEZIUM,
+    MARK,
+    MODEL,
+    SCHEMA,
+    rows,
+)
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable
 from tideline.testing.table_audit import merged_rows
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
-MODEL = "org.apache.hudi.common.model."
-UNAVAILABLE = "__debezium_unavailable_value"
-SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("part", pa.string()),
-        ("ts", pa.int64()),
-        ("n", pa.int64()),
-        ("text", pa.string()),
-        ("list", pa.list_(pa.int64())),
-    ]
-)
 COLUMNS = [name for name in SCHEMA.names if name != "part"]
-
-
-def rows(*values: tuple[Any, ...]) -> pa.Table:
-    """Rows of id, ts, n, text, list."""
-    columns = zip(*((one[0], "p", *one[1:]) for one in values), strict=True)
-    kinds = zip(columns, SCHEMA.types, strict=True)
-    return pa.table([pa.array(column, kind) for column, kind in kinds], schema=SCHEMA)
-
-
 BATCHES = (
     rows(("a", 5, 1, "one", [1]), ("b", 5, 1, None, None), ("c", 5, 1, "one", [1]),
-         ("d", 9, None, "late", None), ("e", 5, 1, UNAVAILABLE, [1])),
+         ("d", 9, None, "late", None), ("e", 5, 1, MARK, [1])),
     rows(("a", 6, None, "two", None), ("b", 6, 2, None, [2]), ("d", 3, 7, "early", [7]),
-         ("e", 6, None, UNAVAILABLE, None)),
+         ("e", 6, None, MARK, None)),
     rows(("a", 7, 3, None, None), ("b", 4, None, "older", None), ("d", 4, 8, "second", None),
-         ("e", 7, 3, "there", None), ("f", 1, None, UNAVAILABLE, None)),
-    rows(("a", 7, None, UNAVAILABLE, [9]), ("f", 2, 5, UNAVAILABLE, [5])),
+         ("e", 7, 3, "there", None), ("f", 1, None, MARK, None)),
+    rows(("a", 7, None, MARK, [9]), ("f", 2, 5, MARK, [5])),
 )  # fmt: skip
 """Newer and older rows of the same keys, with nulls and the marker in several places."""
 
-FROM_DEBEZIUM = "debezium.PostgresDebeziumAvroPayload"
-PAYLOADS = (
-    "PartialUpdateAvroPayload",
-    "OverwriteNonDefaultsWithLatestAvroPayload",
-    FROM_DEBEZIUM,
-)
+PAYLOADS = (BY_EVENT_TIME, BY_COMMIT_TIME, FROM_DEBEZIUM)
 
 
 @pytest.fixture(params=PAYLOADS)

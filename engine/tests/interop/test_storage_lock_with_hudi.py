@@ -29,7 +29,6 @@ from tideline.testing.hudi_on_s3 import SHORT_LEASE, HudiOnS3
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.json_line_process import PeerLostError
 
-pytest_plugins = ["tideline.testing.hudi_on_s3", "tideline.testing.minio_fixtures"]
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.minio,

@@ -12,7 +12,7 @@ from tideline.hudi.metadata import keep
 from tideline.hudi.metadata.disable import disable_metadata_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.lock import Guard, unguarded
-from tideline.testing.small_table import NEW_TABLES
+from tideline.testing.small_table import new_tables
 
 TABLES = (
     pytest.param((9, False), id="v9"),
@@ -24,13 +24,11 @@ TABLES = (
 @pytest.fixture(scope="module", autouse=True, params=TABLES)
 def table_version(request: pytest.FixtureRequest) -> Iterator[int]:
     """The version of the tables that a test makes."""
-    before = NEW_TABLES.version, NEW_TABLES.keeps_metadata_table
-    NEW_TABLES.version, NEW_TABLES.keeps_metadata_table = request.param
-    with pytest.MonkeyPatch.context() as patched:
-        if NEW_TABLES.keeps_metadata_table:
+    version, keeps = request.param
+    with new_tables(version, keep_metadata_table=keeps), pytest.MonkeyPatch.context() as patched:
+        if keeps:
             patched.setattr(keep, "disable_metadata_table", _never)
-        yield NEW_TABLES.version
-    NEW_TABLES.version, NEW_TABLES.keeps_metadata_table = before
+        yield version
 
 
 def _never(table: HoodieTable, guard: Guard = unguarded) -> bool:

@@ -13,10 +13,10 @@ from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 
-from tideline.errors import UnsupportedTableError
+from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.lance_rows import LanceRows
 from tideline.formats.orc_rows import OrcRows
-from tideline.formats.parquet_footer import BaseFileFooter
+from tideline.formats.parquet_footer import BaseFileFooter, is_broken_footer
 from tideline.formats.parquet_rows import ParquetRows
 
 
@@ -60,6 +60,30 @@ def open_rows(extension: str, file: OpenFile) -> StoredRows:
     if opens is None:
         raise UnsupportedTableError("base files of this format are not read", path=file.path)
     return opens(file)
+
+
+def open_sound_rows(
+    extension: str,
+    file: OpenFile,
+    *,
+    role: str,
+    table: object = None,
+    instant: object = None,
+) -> StoredRows:
+    """The same. Raises CorruptTableError for a file that is not of the format, naming its `role`,
+    table and instant."""
+    try:
+        return open_rows(extension, file)
+    except (ValueError, OSError) as error:
+        if not is_broken_footer(error):
+            raise
+        raise CorruptTableError(
+            f"{role} is no {extension} file",
+            table=table,
+            instant=instant,
+            path=file.path,
+            value=error,
+        ) from error
 
 
 def is_read(extension: str) -> bool:

@@ -7,7 +7,8 @@ about it is small: ten rows, tiny bloom filters, a copy that costs a millisecond
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -61,7 +62,18 @@ class NewTables:
 
 
 NEW_TABLES = NewTables()
-"""The one value; `tests/simulation` runs with several."""
+"""The one value; fixtures change it for as long as a test module runs (`new_tables`)."""
+
+
+@contextmanager
+def new_tables(version: int, *, keep_metadata_table: bool = False) -> Iterator[None]:
+    """Within, tables of which a test says nothing are made so."""
+    before = NEW_TABLES.version, NEW_TABLES.keeps_metadata_table
+    NEW_TABLES.version, NEW_TABLES.keeps_metadata_table = version, keep_metadata_table
+    try:
+        yield
+    finally:
+        NEW_TABLES.version, NEW_TABLES.keeps_metadata_table = before
 
 
 def batch(keys: Iterable[int], v: int, *, partitions: int = 2) -> pa.Table:

@@ -18,9 +18,9 @@ import pyarrow as pa
 from pyarrow import types
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError
-from tideline.formats.base_file import OpenFile, StoredRows, open_rows
+from tideline.formats.base_file import OpenFile, StoredRows, open_sound_rows
 from tideline.formats.column_encoding import decoded
-from tideline.formats.parquet_footer import BaseFileFooter, is_broken_footer
+from tideline.formats.parquet_footer import BaseFileFooter
 from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.table.stored_names import StoredName, StoredNames, renamed_array
 from tideline.hudi.table.stored_value import converted_array
@@ -67,20 +67,10 @@ def open_stored_file(
         ) from error
     with closing(stream):
         local_path = store.local_path(base.path)
-        try:
-            rows = open_rows(
-                base.extension, OpenFile(stream, base.path, local_path, keeps_dictionaries)
-            )
-        except (ValueError, OSError) as error:
-            if not is_broken_footer(error):
-                raise
-            raise CorruptTableError(
-                f"base file is no {base.extension} file",
-                table=ctx.table,
-                instant=base.instant,
-                path=base.path,
-                value=error,
-            ) from error
+        file = OpenFile(stream, base.path, local_path, keeps_dictionaries)
+        rows = open_sound_rows(
+            base.extension, file, role="base file", table=ctx.table, instant=base.instant
+        )
         with joined_with_source(store, base, rows) as joined:
             yield StoredFile(ctx, base, joined, meta_columns if ctx.populate_meta_fields else ())
 

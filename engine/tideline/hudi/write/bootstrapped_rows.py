@@ -14,8 +14,8 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from tideline.errors import ConfigError, CorruptTableError
-from tideline.formats.base_file import OpenFile, StoredRows, open_rows
-from tideline.formats.parquet_footer import BaseFileFooter, is_broken_footer
+from tideline.formats.base_file import OpenFile, StoredRows, open_sound_rows
+from tideline.formats.parquet_footer import BaseFileFooter
 from tideline.hudi.table.file_group import BaseFile, SourceFile
 from tideline.hudi.table.meta_column import is_meta_column
 from tideline.storage.location import StoreLocation
@@ -40,14 +40,8 @@ def joined_with_source(
     folder, path = _find(store, source)
     with folder.open_reader(path) as stream:
         extension = path.rpartition(".")[2]
-        try:
-            rows = open_rows(extension, OpenFile(stream, source.uri, folder.local_path(path)))
-        except (ValueError, OSError) as error:
-            if not is_broken_footer(error):
-                raise
-            raise CorruptTableError(
-                f"source file is no {extension} file", path=source.uri, value=error
-            ) from error
+        file = OpenFile(stream, source.uri, folder.local_path(path))
+        rows = open_sound_rows(extension, file, role="source file")
         if rows.row_count != skeleton.row_count:
             raise CorruptTableError(
                 f"source file has {rows.row_count} rows, its skeleton {skeleton.row_count}",

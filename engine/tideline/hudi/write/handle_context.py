@@ -84,11 +84,6 @@ class HandleContext:
         )
 
     @property
-    def orders_by_event_time(self) -> bool:
-        """Whether ordering values decide which of two rows wins."""
-        return self.merge_mode is MergeMode.EVENT_TIME_ORDERING
-
-    @property
     def task_partition(self) -> str:
         """First part of the write token; the middle part of `_hoodie_commit_seqno`."""
         return self.write_token.split("-", 1)[0]

@@ -41,13 +41,12 @@ class RowFold:
     ordering: tuple[str, ...] = ()
     key: tuple[str, ...] = (RECORD_KEY,)
 
-    @classmethod
-    def of(cls, ctx: HandleContext, *key: str) -> RowFold | None:
+    @staticmethod
+    def of(ctx: HandleContext, *key: str) -> RowFold | None:
         """The fold of a write; None where its rows do not fill each other up."""
         if ctx.partial is None:
             return None
-        ordering = ctx.ordering_fields if ctx.orders_by_event_time else ()
-        return cls(ctx.partial, tuple(ctx.schema.names), ordering, key or (RECORD_KEY,))
+        return _fold(ctx.partial, ctx.merge_mode, ctx.ordering_fields, ctx.schema, key)
 
     def fold_sorted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row per key of batches that are sorted by key, and within it by arrival.
@@ -117,15 +116,26 @@ def row_fold(config: TableConfig, schema: pa.Schema, *key: str) -> RowFold | Non
     """The fold of rows with these user columns in a table; None where it has no partial updates."""
     if config.partial_updates is None:
         return None
-    by_event_time = config.merge_mode is MergeMode.EVENT_TIME_ORDERING
-    ordering = config.ordering_fields if by_event_time else ()
-    return RowFold(config.partial_updates, tuple(schema.names), ordering, key or (RECORD_KEY,))
+    mode = config.merge_mode
+    return _fold(config.partial_updates, mode, config.ordering_fields, schema, key)
 
 
 def one_of_each_key(ctx: HandleContext, incoming: IncomingRows) -> IncomingRows:
     """Without rows whose key occurs again later, or filled up where that is how rows are merged."""
     fold = RowFold.of(ctx)
     return incoming.last_of_each_key() if fold is None else fold.fold(incoming)
+
+
+def _fold(
+    partial: PartialUpdates,
+    mode: MergeMode,
+    ordering: tuple[str, ...],
+    schema: pa.Schema,
+    key: tuple[str, ...],
+) -> RowFold:
+    decides = mode is MergeMode.EVENT_TIME_ORDERING
+    names = tuple(schema.names)
+    return RowFold(partial, names, ordering if decides else (), key or (RECORD_KEY,))
 
 
 def _taken(

@@ -96,13 +96,11 @@ def split_slices(
     """
     files, merged = [], []
     for piece in slices:
-        if piece.log_files:
+        base = piece.base_file
+        if piece.log_files or (base is not None and not base.is_plain):
             merged.append(piece)
-        elif piece.base_file is not None:
-            if piece.base_file.is_plain:
-                files.append(piece.base_file)
-            else:
-                merged.append(piece)
+        elif base is not None:
+            files.append(base)
     return tuple(files), tuple(merged)
 
 
