@@ -21,7 +21,7 @@ from tideline.hudi.services.restore.execute import restore_table
 from tideline.hudi.services.savepoint.execute import create_savepoint, delete_savepoint
 from tideline.hudi.table.file_group import LogFile
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
@@ -32,7 +32,6 @@ from tideline.testing.table_audit import open_fresh
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 OPTIONS = {
-    **version_options(6),
     "hoodie.table.name": "changes",
     "hoodie.table.cdc.enabled": "true",
     "hoodie.datasource.write.table.type": "MERGE_ON_READ",
@@ -42,6 +41,7 @@ OPTIONS = {
     "hoodie.compact.inline": "false",
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
+    "hoodie.metadata.compact.max.delta.commits": "2",
 }
 COMPACTS = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
 DUE = {
@@ -58,6 +58,7 @@ class ChangesLogged:
 
     path: Path
     peer: HudiPeer
+    version: int
     has_metadata: bool
 
     @property
@@ -72,15 +73,14 @@ class ChangesLogged:
     def table(self) -> HoodieTable:
         return open_fresh(StoreLocation.of(self.uri))
 
-    def write(self, rows: pa.Table, operation: str = "upsert", **more: str) -> InstantTime:
+    def write(self, rows: pa.Table, operation: str = "upsert", **more: str) -> Instant:
         """The instant of the write."""
         metadata = {"hoodie.metadata.enable": str(self.has_metadata).lower()}
-        self.peer.write(
-            self.uri, rows, operation=operation, options={**OPTIONS, **metadata, **more}
-        )
+        options = {**OPTIONS, **version_options(self.version), **metadata, **more}
+        self.peer.write(self.uri, rows, operation=operation, options=options)
         newest = self.table.timeline().writes().completed().last()
         assert newest is not None
-        return newest.time
+        return newest
 
     def rows(self) -> list[tuple[str, int]]:
         """What Hudi reads, which has to be what we read."""
@@ -89,15 +89,18 @@ class ChangesLogged:
         assert SmallTable(StoreLocation.of(self.uri)).values() == rows
         return rows
 
-    def changes(self, since: InstantTime, until: InstantTime) -> list[Change]:
-        """What Hudi says was changed after an instant: operation, row before and row after."""
+    def changes(self, since: Instant, until: Instant) -> list[Change]:
+        """What Hudi says was changed after an instant: operation, row before and row after.
+
+        Its ranges are of completion times from version 8 on.
+        """
         read = self.peer.read(
             self.uri,
             options={
                 "hoodie.datasource.query.type": "incremental",
                 "hoodie.datasource.query.incremental.format": "cdc",
-                "hoodie.datasource.read.begin.instanttime": str(since),
-                "hoodie.datasource.read.end.instanttime": str(until),
+                "hoodie.datasource.read.begin.instanttime": str(since.completed_at or since.time),
+                "hoodie.datasource.read.end.instanttime": str(until.completed_at or until.time),
             },
         )
         images = [
@@ -117,10 +120,11 @@ class ChangesLogged:
     def dies_before_its_commit(self, rows: pa.Table) -> InstantTime:
         """A write that is left as a process leaves it that dies right before its commit."""
         instant = self.write(rows)
-        for done in (self.path / ".hoodie").glob(f"*{instant}*deltacommit*"):
+        timeline = self.path / (".hoodie" if self.version == 6 else ".hoodie/timeline")
+        for done in timeline.glob(f"*{instant.time}*deltacommit*"):
             if done.name.lstrip(".").removesuffix(".crc").endswith("deltacommit"):
                 done.unlink()
-        return instant
+        return instant.time
 
 
 def _image(text: str | None) -> str | None:
@@ -140,10 +144,11 @@ def placed(v: int, **partitions: str) -> pa.Table:
 
 
 @pytest.mark.parametrize("has_metadata", [False, True])
+@pytest.mark.parametrize("version", [6, 8, 9])
 def test_services_of_ours_leave_the_changes_to_hudis_cdc_query(
-    tmp_path: Path, hudi_peer: HudiPeer, has_metadata: bool
+    tmp_path: Path, hudi_peer: HudiPeer, version: int, has_metadata: bool
 ) -> None:
-    logged = ChangesLogged(tmp_path / "changes", hudi_peer, has_metadata)
+    logged = ChangesLogged(tmp_path / "changes", hudi_peer, version, has_metadata)
     logged.write(batch(range(8), 1), "insert")
     logged.write(batch(range(6), 2))
     logged.write(batch([7], 2), "delete")

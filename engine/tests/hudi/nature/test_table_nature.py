@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tideline.errors import ConfigError, UnsupportedTableError
+from tideline.hudi.nature.guard import admit
 from tideline.hudi.nature.judgement import Facts, refusals_of
 from tideline.hudi.nature.look import look_at, read_nature
 from tideline.hudi.nature.permission import Permission
@@ -14,6 +18,9 @@ from tideline.hudi.nature.table_nature import TableNature, merging_text
 from tideline.hudi.table.properties import PROPERTIES_PATH, update_table_properties
 from tideline.hudi.table.table_config import TableConfig, TableType
 from tideline.hudi.timeline.known_zone import KnownZone, ZoneBasis
+from tideline.lake_table import LakeTable
+from tideline.storage.location import StoreLocation
+from tideline.testing.fixtures import fixture_table
 from tideline.testing.small_table import SmallTable, batch
 
 pytestmark = pytest.mark.usefixtures("version_6")
@@ -73,6 +80,42 @@ def test_each_thing_is_refused_only_where_it_matters(
     changes: dict[str, str], expected: set[Permission]
 ) -> None:
     assert refused(**changes) == expected
+
+
+@pytest.mark.parametrize("own_type", ["variant", "vector", "blob"])
+def test_columns_of_hudis_own_types_are_not_written(own_type: str) -> None:
+    inner = {"type": "record", "name": "w", "fields": [], "logicalType": own_type}
+    nested = {"type": "array", "items": ["null", inner]}
+    held = {"type": "record", "name": "h", "fields": [{"name": "inner", "type": nested}]}
+    schema = {"type": "record", "name": "t", "fields": [{"name": "v", "type": ["null", held]}]}
+    facts = Facts(TableConfig(WRITABLE), schema_json=json.dumps(schema))
+    refused = refusals_of(facts)
+    assert set(refused) == LOGGING | {Permission.CLUSTERING, Permission.UPGRADE}
+    reason = refused[Permission.WRITE]
+    assert (reason.reason, reason.value) == (
+        f"columns of Hudi's type {own_type} are read, not written", "v.inner"
+    )  # fmt: skip
+    # A column of that name is none of that type.
+    plain = {"type": "record", "name": "t", "fields": [{"name": own_type, "type": "string"}]}
+    assert refusals_of(replace(facts, schema_json=json.dumps(plain))) == {}
+
+
+@pytest.mark.fixtures
+@pytest.mark.parametrize("name", ["variant_cow", "variant_mor_spark", "vector_cow"])
+def test_real_tables_of_such_columns_are_left_as_they_are(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    shutil.copytree(fixture_table(f"hudi-common.{name}/data/{name}"), folder)
+    lake = LakeTable.open(str(folder))
+    before = sorted(folder.rglob("*"))
+    for service in ("compaction", "log_compaction", "clustering"):
+        with pytest.raises(UnsupportedTableError, match="are read, not written"):
+            lake.run(service)
+        assert "are read, not written" in str(lake.plan(service).outcome)
+    with pytest.raises(UnsupportedTableError, match="are read, not written"):
+        admit(lake.hoodie_table, Permission.WRITE)
+    nature = look_at(StoreLocation.of(folder))
+    assert Permission.CLEANING not in nature.refusals
+    assert sorted(folder.rglob("*")) == before
 
 
 def test_a_zone_that_is_not_known_keeps_instants_from_being_made() -> None:

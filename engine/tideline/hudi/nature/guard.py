@@ -24,7 +24,7 @@ def admit(table: HoodieTable, permission: Permission) -> ActiveTimeline:
     table.reload_config()
     require_by_properties(table, permission)
     timeline = table.timeline()
-    _require(table, permission, Facts(table.config, table.known_zone(timeline)))
+    _require(table, permission, facts_of(table, permission, timeline))
     return timeline
 
 
@@ -34,11 +34,18 @@ def require_by_properties(table: HoodieTable, permission: Permission) -> None:
 
 
 def require(table: HoodieTable, permission: Permission) -> None:
-    """Raise as `admit`, listing the timeline only where the zone is not declared."""
+    """Raise as `admit`, listing the timeline only where something of it matters."""
     table.reload_config()
     require_by_properties(table, permission)
-    if permission.makes_instants and not table.zone_is_declared:
-        _require(table, permission, Facts(table.config, table.known_zone(table.timeline())))
+    by_zone = permission.makes_instants and not table.zone_is_declared
+    if by_zone or permission.may_write_rows:
+        _require(table, permission, facts_of(table, permission, table.timeline()))
+
+
+def facts_of(table: HoodieTable, permission: Permission, timeline: ActiveTimeline) -> Facts:
+    """What speaks for or against the permission, but for buckets."""
+    schema_json = table.table_schema_json(timeline) if permission.may_write_rows else None
+    return Facts(table.config, table.known_zone(timeline), schema_json=schema_json)
 
 
 def refused_by_properties(table: HoodieTable, permission: Permission) -> Refusal | None:

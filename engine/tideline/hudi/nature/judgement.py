@@ -4,7 +4,7 @@
    all that changes it.
 2. Rows that need custom merging code are never merged here; operations that merge nothing go on.
 3. Base files of another format than Parquet are read, not written: what writes rows is refused, and
-   a change of the version, which compacts.
+   a change of the version, which compacts. The same goes for columns of Hudi's own types.
 4. A bootstrapped table is not changed: some of its rows lie in files of others.
 5. A table that logs changes (CDC) is not written: the log would lack what we write. What only moves
    or drops whole files logs nothing in Hudi either.
@@ -24,6 +24,7 @@ from tideline.hudi.index.bucket_layout import HAS_BUCKETS, BucketEngine, BucketL
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.table.merge_mode import MergeMode
+from tideline.hudi.table.own_type import own_type_of
 from tideline.hudi.table.partial_updates import PartialUpdates
 from tideline.hudi.table.table_config import (
     BASE_FILE_FORMAT,
@@ -47,11 +48,12 @@ _UPGRADE_FIRST = "upgrade it to version 6 first: tideline upgrade --to 6"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a judgement is based on. None as `zone` or `layout`: unknown, or not looked up."""
+    """What a judgement is based on. None but as `config`: unknown, or not looked up."""
 
     config: TableConfig
     zone: KnownZone | None = None
     layout: BucketLayout | None = None
+    schema_json: str | None = None
 
 
 def refusal_of(permission: Permission, facts: Facts) -> Refusal | None:
@@ -84,13 +86,25 @@ def _not_changed(permission: Permission, facts: Facts) -> Refusal | None:
 
 def _in_other_format(permission: Permission, facts: Facts) -> Refusal | None:
     found = facts.config.base_file_format
-    if found == PARQUET or not (permission.writes_rows or permission is Permission.UPGRADE):
+    if found == PARQUET or not permission.may_write_rows:
         return None
     return Refusal(
         f"base files in {found} are read, not written",
         PROPERTIES_PATH,
         f"{BASE_FILE_FORMAT}={found}",
         remedy=_WITH_HUDI,
+    )
+
+
+def _in_hudis_types(permission: Permission, facts: Facts) -> Refusal | None:
+    if facts.schema_json is None or not permission.may_write_rows:
+        return None
+    found = own_type_of(facts.schema_json)
+    if found is None:
+        return None
+    column, own_type = found
+    return Refusal(
+        f"columns of Hudi's type {own_type} are read, not written", value=column, remedy=_WITH_HUDI
     )
 
 
@@ -221,6 +235,7 @@ _RULES: tuple[Callable[[Permission, Facts], Refusal | None], ...] = (
     _unreadable,
     _not_changed,
     _in_other_format,
+    _in_hudis_types,
     _bootstrapped,
     _not_rewritten,
     _unmerged,

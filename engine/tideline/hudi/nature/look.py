@@ -88,6 +88,7 @@ def read_nature(table: HoodieTable, timeline: ActiveTimeline | None = None) -> T
     commits = tuple(_newest_commits(table, timeline, unreadable))
     folder = _control_folder(table.store)
     recognised = _as_far_as_possible(lambda: recognise_buckets(table, timeline), unreadable)
+    schema_json = _as_far_as_possible(lambda: table.table_schema_json(timeline), unreadable)
     return TableNature(
         table.uri,
         table.config,
@@ -96,6 +97,7 @@ def read_nature(table: HoodieTable, timeline: ActiveTimeline | None = None) -> T
         schema_traces(commits, folder),
         writer_traces(commits, folder, table.config),
         tuple(dict.fromkeys(unreadable)),
+        schema_json,
     )
 
 

@@ -55,6 +55,11 @@ class Permission(Enum):
         )
 
     @property
+    def may_write_rows(self) -> bool:
+        """Whether files with rows may come of it: a change of the version compacts first."""
+        return self.writes_rows or self is Permission.UPGRADE
+
+    @property
     def makes_instants(self) -> bool:
         """Whether it makes an instant, or depends on the age of one."""
         return self.changes_table and self is not Permission.SAVEPOINT

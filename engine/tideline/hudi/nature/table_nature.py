@@ -66,7 +66,8 @@ class IndexNature:
 class TableNature:
     """What a Hudi table is.
 
-    `zone` is None where nothing but properties could be read: the table is refused altogether.
+    `zone` and `schema_json`, the Avro schema of its rows, are None where nothing but properties
+    could be read: the table is refused altogether.
     `unreadable` are things on disk that could not be read when the nature was.
     """
 
@@ -77,10 +78,11 @@ class TableNature:
     schema: SchemaTraces = field(default_factory=SchemaTraces)
     writers: WriterTraces = field(default_factory=WriterTraces)
     unreadable: tuple[str, ...] = ()
+    schema_json: str | None = None
     refusals: Mapping[Permission, Refusal] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        facts = Facts(self.config, self.zone, self.index.buckets)
+        facts = Facts(self.config, self.zone, self.index.buckets, self.schema_json)
         object.__setattr__(self, "refusals", refusals_of(facts))
 
     def may(self, permission: Permission) -> Refusal | None:

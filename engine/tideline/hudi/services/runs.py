@@ -8,12 +8,12 @@ executes what is due.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tideline.hudi.index.bucket_layout import BucketEngine, BucketLayout, KnownFrom
 from tideline.hudi.index.bucket_recognition import names_layout
-from tideline.hudi.nature.guard import require
+from tideline.hudi.nature.guard import facts_of, require
 from tideline.hudi.nature.judgement import Facts, refusal_of
 from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.services.context import ServiceContext
@@ -93,15 +93,21 @@ class TableServices:
         service = _known(service)
         timeline = self.table.timeline()
         warning = self.table.require_zone(timeline).warning
-        refused = self.refusal(service)
+        refused = self.refusal(service, timeline)
         outcome = NotDue(refused.reason) if refused else service.plan(self.context, timeline)
         if isinstance(outcome, Explanation):
             outcome = outcome.estimated(service.estimate_s(self.table, timeline, outcome))
         return ServicePlan(service, outcome, self.pending(service, timeline), warning)
 
-    def refusal(self, service: TableService) -> Refusal | None:
-        """Why the table is not for the service, by its properties and its index; reads nothing."""
-        return refusal_of(service.permission, Facts(self.table.config, layout=self._layout))
+    def refusal(
+        self, service: TableService, timeline: ActiveTimeline | None = None
+    ) -> Refusal | None:
+        """Why the table is not for the service, by its properties and its index, which reads
+        nothing, and by its schema where a timeline is given."""
+        facts = Facts(self.table.config)
+        if timeline is not None:
+            facts = facts_of(self.table, service.permission, timeline)
+        return refusal_of(service.permission, replace(facts, layout=self._layout))
 
     def pending(self, service: TableService, timeline: ActiveTimeline) -> tuple[PendingRun, ...]:
         """The planned instants of a service, oldest first."""

@@ -14,7 +14,7 @@ NATURE_FAULTS = (
     Fault(
         "a table of another zone is written without a declaration",
         f"{_NATURE}/guard.py",
-        "    _require(table, permission, Facts(table.config, table.known_zone(timeline)))\n"
+        "    _require(table, permission, facts_of(table, permission, timeline))\n"
         "    return timeline\n",
         "    return timeline\n",
         ("engine/tests/hudi/services/test_services_in_a_zone.py",),
@@ -29,8 +29,15 @@ NATURE_FAULTS = (
     Fault(
         "base files of another format are written",
         f"{_NATURE}/judgement.py",
-        "    if found == PARQUET or not (permission.writes_rows",
-        "    if True or not (permission.writes_rows",
+        "    if found == PARQUET or not permission",
+        "    if True or not permission",
+        _NATURE_TESTS,
+    ),
+    Fault(
+        "a column of Hudi's type variant becomes a struct at the next write",
+        f"{_NATURE}/judgement.py",
+        "    if facts.schema_json is None or not permission",
+        "    if True or not permission",
         _NATURE_TESTS,
     ),
     Fault(
