@@ -75,6 +75,22 @@ class BloomFilter:
         return cls(BloomFilterType.DYNAMIC_V0, bit_count, hash_count, num_entries, max_entries)
 
     @classmethod
+    def sized(
+        cls,
+        key_count: int,
+        num_entries: int = 60_000,
+        error_rate: float = 1e-9,
+        max_entries: int = 100_000,
+    ) -> BloomFilter:
+        """An empty dynamic filter with room for `key_count` keys, never smaller than for 64.
+
+        Its row is made for a power of two of keys, so that who adds to it seldom makes it anew, and
+        for `num_entries` at most: more keys get what `create` makes.
+        """
+        room = max(_KEYS_MIN, 1 << max(key_count - 1, 0).bit_length())
+        return cls.create(min(room, num_entries), error_rate, max_entries)
+
+    @classmethod
     def from_base64(
         cls,
         text: str,
@@ -123,6 +139,11 @@ class BloomFilter:
     @property
     def row_count(self) -> int:
         return len(self._rows)
+
+    @property
+    def room(self) -> int:
+        """How many more keys the row that keys go to is made for."""
+        return max(self.keys_per_row - self._keys_in_row, 0)
 
     def add_keys(self, keys: Any) -> None:
         """Add keys in order. Raises InvalidDataError for a null or empty key, as Hudi does."""
@@ -200,6 +221,7 @@ class BloomFilter:
             yield (overflowed - 1 + offset) % rows, slice(start + offset, count, rows)
 
 
+_KEYS_MIN = 64
 _VERSION = -1
 _MURMUR = 1
 _HASHES_MAX = 1024

@@ -114,6 +114,32 @@ def test_the_bloom_filter_has_the_configured_size() -> None:
     assert bloom.might_contain(absent).mean() < 0.1
 
 
+@pytest.mark.parametrize(
+    ("count", "expected"), [(0, 64), (1, 64), (64, 64), (65, 128), (600, 1024), (1100, 1500)]
+)
+def test_the_filter_of_a_file_with_few_rows_is_made_for_few(count: int, expected: int) -> None:
+    case = HandleCase.of(SCHEMA, bloom=BloomSettings(num_entries=1500))
+    (stat,) = case.create(rows(count) if count else rows(1), deletes=[not count] * max(count, 1))
+    case.check(stat, MarkerKind.CREATE)
+    bloom = case.footer(stat).bloom
+    assert bloom is not None
+    assert (bloom.keys_per_row, bloom.row_count) == (expected, 1)
+
+
+def test_a_file_of_two_rows_is_small() -> None:
+    case = HandleCase.of(SCHEMA, bloom=BloomSettings())
+    (stat,) = case.create(rows(2))
+    assert stat.file_size_in_bytes < 6_000
+
+
+def test_a_file_has_no_filter_where_none_is_wanted() -> None:
+    case = HandleCase.of(SCHEMA, bloom=BloomSettings(is_written=False))
+    (stat,) = case.create(rows(200))
+    footer = case.footer(stat)
+    assert footer.bloom is None
+    assert footer.min_key is not None
+
+
 def test_a_file_rolls_at_the_maximum_size_and_every_row_is_in_one_file() -> None:
     size_max = 200_000
     case = HandleCase.of(

@@ -15,7 +15,7 @@ from tideline.errors import ConfigError, CorruptTableError, InvalidDataError, Un
 from tideline.hudi.table.markers import MarkerKind
 from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.write.config import ParquetSettings
+from tideline.hudi.write.config import BloomSettings, ParquetSettings
 from tideline.hudi.write.merge_handle import merge_base_file
 from tideline.storage.local import LocalStore
 from tideline.testing.handle_case import FIRST, HandleCase, base_file, handle_input
@@ -237,6 +237,32 @@ def test_the_footer_is_rebuilt_when_most_rows_are_gone() -> None:
     assert footer.bloom.might_contain(pa.array(["a", "b", "c", "d", "a2"])).tolist() == [
         True, False, False, False, True,
     ]  # fmt: skip
+
+
+def more(first: int, count: int) -> pa.Table:
+    return rows(*[(f"k{n:05d}", 1, "x") for n in range(first, first + count)])
+
+
+def test_a_filter_goes_on_while_it_has_room_and_is_made_anew_for_more_keys() -> None:
+    case, stat = stored()
+    sizes = []
+    for first, count in ((0, 30), (30, 30), (60, 1), (61, 200), (261, 1000), (1261, 5000)):
+        stat = case.merge(stat, more(first, count))
+        case.check(stat, MarkerKind.MERGE)
+        bloom = case.footer(stat).bloom
+        assert bloom is not None
+        sizes.append((bloom.keys_per_row, bloom.row_count))
+    # The largest is for 2,000; from there on rows are added, for 100,000 keys at most.
+    assert sizes == [(64, 1), (64, 1), (128, 1), (512, 1), (2000, 1), (2000, 4)]
+
+
+def test_a_filter_that_is_not_wanted_any_more_goes() -> None:
+    case, base = stored()
+    case.ctx = replace(case.ctx, bloom=BloomSettings(is_written=False))
+    stat = case.merge(base, rows(("0", 1, "x")))
+    footer = case.footer(stat)
+    assert footer.bloom is None
+    assert (footer.min_key, footer.max_key) == ("0", "d")
 
 
 def test_a_base_file_without_a_bloom_filter_gets_one() -> None:

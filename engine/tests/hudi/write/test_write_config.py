@@ -21,6 +21,18 @@ from tideline.hudi.write.config import (
 from tideline.hudi.write.planned_write import table_write_config
 
 
+@pytest.mark.parametrize(
+    ("index", "written"), [("SIMPLE", False), ("BLOOM", True), ("GLOBAL_BLOOM", True)]
+)
+def test_bloom_filters_are_left_out_where_no_bloom_index_is_named(
+    index: str, written: bool
+) -> None:
+    config = WriteConfig.from_properties(
+        {"hoodie.parquet.bloom.filter.enabled": "false", "hoodie.index.type": index}
+    )
+    assert config.bloom.is_written is written
+
+
 def test_defaults_are_hudi_s_but_for_codec_and_policy() -> None:
     config = WriteConfig.from_properties({})
     assert config == WriteConfig()
@@ -29,6 +41,7 @@ def test_defaults_are_hudi_s_but_for_codec_and_policy() -> None:
     assert config.sizing.insert_split_records == 500_000
     assert config.sizing.record_size_estimate_bytes == 1024
     assert (config.bloom.num_entries, config.bloom.error_rate) == (60_000, 1e-9)
+    assert config.bloom.is_written
     assert config.index.type is IndexType.SIMPLE
     assert config.parquet.codec is ParquetCodec.SNAPPY
     assert config.failed_writes_policy is FailedWritesPolicy.LAZY

@@ -4,7 +4,8 @@
 2. The first row group decides how columns are encoded.
 3. Finishing writes the bloom filter, the key range and the calendar of dates into the footer.
 
-Only one row group of Arrow data is held at a time.
+Only one row group of Arrow data is held at a time, and the first keys: the filter of a file with
+few rows is made for as many.
 Source: Hudi `HoodieParquetWriter`, `HoodieBloomFilterWriteSupport`.
 """
 
@@ -88,6 +89,7 @@ class BaseFileWriter:
         self.pending_bytes = 0
         """Arrow bytes held until their row group is written."""
         self._new_keys: list[pa.Array] = []
+        self._unfiltered: list[pa.Array] = []
         self._flushed_bytes = 0
         self._sink = pa.PythonFile(stream, mode="w")
         self._writer: pq.ParquetWriter | None = None
@@ -109,9 +111,9 @@ class BaseFileWriter:
 
     def continue_footer(self, footer: BaseFileFooter) -> None:
         """Start from the footer of the file this one replaces, before keys are added."""
-        self._bloom = footer.bloom
-        if footer.bloom is not None:
-            footer.bloom.max_entries = self._ctx.bloom.max_entries
+        if footer.bloom is not None and self._ctx.bloom.is_written:
+            self._bloom = footer.bloom
+            self._bloom.max_entries = self._ctx.bloom.max_entries
         if footer.min_key is not None and footer.max_key is not None:
             self._keys = KeyRange(footer.min_key, footer.max_key)
 
@@ -143,7 +145,7 @@ class BaseFileWriter:
         if self._ctx.populate_meta_fields:
             keys = self._keys if self.rows else None
             footer = BaseFileFooter(
-                self._bloom or _empty_bloom(self._ctx),
+                self._finished_bloom(),
                 keys.min_key if keys else None,
                 keys.max_key if keys else None,
             )
@@ -163,10 +165,36 @@ class BaseFileWriter:
         keys = pa.chunked_array(self._new_keys, pa.string())
         found = key_range(keys)
         if found is not None:
-            self._bloom = self._bloom or _empty_bloom(self._ctx)
-            self._bloom.add_keys(keys)
             self._keys = found.union(self._keys)
+            self._filter_keys(keys)
         self._new_keys = []
+
+    def _filter_keys(self, keys: pa.ChunkedArray) -> None:
+        """Add to the filter, or hold the keys until it is known how large it has to be."""
+        settings = self._ctx.bloom
+        if not settings.is_written:
+            return
+        if self._bloom is None:
+            # A copy: keys may be slices of buffers that hold whole batches.
+            self._unfiltered.append(pa.concat_arrays([*keys.chunks, pa.array([], pa.string())]))
+            if sum(map(len, self._unfiltered)) >= settings.num_entries:
+                self._bloom = self._sized_bloom()
+        else:
+            self._bloom.add_keys(keys)
+
+    def _sized_bloom(self) -> BloomFilter:
+        """A filter of the keys that were held."""
+        keys = pa.chunked_array(self._unfiltered, pa.string())
+        self._unfiltered = []
+        settings = self._ctx.bloom
+        bloom = BloomFilter.sized(
+            len(keys), settings.num_entries, settings.error_rate, settings.max_entries
+        )
+        bloom.add_keys(keys)
+        return bloom
+
+    def _finished_bloom(self) -> BloomFilter | None:
+        return self._bloom or (self._sized_bloom() if self._ctx.bloom.is_written else None)
 
     def _row_group_room(self, batch: pa.RecordBatch) -> int:
         bytes_per_row = max(1, int(batch.nbytes) // int(batch.num_rows))
@@ -239,7 +267,3 @@ def _file_fields(ctx: HandleContext) -> list[pa.Field]:
     if not ctx.populate_meta_fields:
         return fields
     return [*(pa.field(name, pa.string()) for name in META_COLUMNS), *fields]
-
-
-def _empty_bloom(ctx: HandleContext) -> BloomFilter:
-    return BloomFilter.create(ctx.bloom.num_entries, ctx.bloom.error_rate, ctx.bloom.max_entries)

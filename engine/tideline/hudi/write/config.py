@@ -124,11 +124,13 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True)
 class BloomSettings:
-    """Sizing of a base file's bloom filter (Hudi's DYNAMIC_V0)."""
+    """Sizing of a base file's bloom filter (Hudi's DYNAMIC_V0), at its largest; a file with fewer
+    keys than `num_entries` gets a smaller one."""
 
     num_entries: int = 60_000
     error_rate: float = 1e-9
     max_entries: int = 100_000
+    is_written: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,10 +323,12 @@ def _bloom(read: Settings) -> BloomSettings:
         raise ConfigError(
             "only DYNAMIC_V0 is written for hoodie.bloom.index.filter.type", value=kind
         )
+    wanted = read.boolean("hoodie.parquet.bloom.filter.enabled")
     return BloomSettings(
         num_entries=read.integer("hoodie.index.bloom.num_entries"),
         error_rate=read.decimal("hoodie.index.bloom.fpp"),
         max_entries=read.integer("hoodie.bloom.index.filter.dynamic.max.entries"),
+        is_written=wanted or IndexType.parse(read.text("hoodie.index.type")).reads_bloom_filters,
     )
 
 

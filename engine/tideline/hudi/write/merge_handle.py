@@ -5,7 +5,8 @@
    their file name column changes. Replaced ones get new meta columns, deleted ones are left out.
    In a table with partial updates the row that wins is filled up from the other, whichever it is.
 3. Incoming rows whose key is not stored are appended.
-4. The footer goes on from the old file's: the bloom filter and the key range gain the new keys.
+4. The footer goes on from the old file's: the bloom filter and the key range gain the new keys, or
+   it is made anew of all keys.
    Deleted keys stay in both, which costs a needless look and never hides a row; when most rows are
    gone, or the old footer lacks them, both are rebuilt.
 
@@ -29,6 +30,7 @@ from tideline.hudi.table.partial_updates import PartialUpdates
 from tideline.hudi.timeline.commit_metadata import RuntimeStats, WriteStat
 from tideline.hudi.write.base_file_reader import StoredBatch, StoredFile, open_stored_file
 from tideline.hudi.write.base_file_writer import BaseFileWriter
+from tideline.hudi.write.config import BloomSettings
 from tideline.hudi.write.handle_context import HandleContext
 from tideline.hudi.write.marked_file import open_marked_file
 from tideline.hudi.write.meta_columns import with_meta_columns
@@ -97,9 +99,14 @@ class _Merge:
             writer.write(merged)
             dropped.append(replacement.dropped + rows_read)
             rows_read += batch.rows.num_rows
+        new = self._new_rows()
         if self._ctx.populate_meta_fields:
-            _continue_footer(stored, writer, np.concatenate([*dropped, NO_MATCHES.stored]))
-        self._append(writer)
+            gone = np.concatenate([*dropped, NO_MATCHES.stored])
+            if _goes_on(stored, gone, len(new), self._ctx.bloom):
+                writer.continue_footer(stored.footer())
+            else:
+                _add_remaining_keys(stored, writer, gone)
+        self._append(writer, new)
 
     def stat(self, base: BaseFile, writer: BaseFileWriter, elapsed_ms: int) -> WriteStat:
         return WriteStat(
@@ -146,11 +153,13 @@ class _Merge:
         )
         return replacement, replacement.merge(batch.rows, rewritten, self._kept_columns)
 
-    def _append(self, writer: BaseFileWriter) -> None:
-        """Add the rows whose keys were not found; deletes among them delete nothing."""
+    def _new_rows(self) -> IncomingRows:
+        """The rows whose keys were not found; deletes among them delete nothing."""
         left = ~self._matched
         self._deletes += int((left & self._incoming.deletes).sum())
-        new = self._incoming.take(np.flatnonzero(left & ~self._incoming.deletes))
+        return self._incoming.take(np.flatnonzero(left & ~self._incoming.deletes))
+
+    def _append(self, writer: BaseFileWriter, new: IncomingRows) -> None:
         self._inserts = len(new)
         if self._inserts:
             numbers = np.arange(writer.rows, writer.rows + self._inserts)
@@ -198,13 +207,25 @@ def kept_columns(ctx: HandleContext) -> frozenset[str]:
     return frozenset(ctx.schema.names) - frozenset(ctx.partial_update_columns)
 
 
-def _continue_footer(stored: StoredFile, writer: BaseFileWriter, dropped: Positions) -> None:
-    """Carry the old footer over, or rebuild it from the keys of the rows that remain."""
+def _goes_on(stored: StoredFile, dropped: Positions, inserts: int, settings: BloomSettings) -> bool:
+    """Whether the footer is carried over and gains the new keys.
+
+    It is made anew when most of its keys are gone, and when its filter, made for fewer keys than
+    filters at their largest, has no room for the new ones.
+    """
     footer = stored.footer()
-    has_range = footer.min_key is not None and footer.max_key is not None
-    if footer.bloom is not None and has_range and len(dropped) * 2 <= stored.row_count:
-        writer.continue_footer(footer)
-        return
+    if footer.min_key is None or footer.max_key is None or len(dropped) * 2 > stored.row_count:
+        return False
+    if not settings.is_written:
+        return True
+    bloom = footer.bloom
+    if bloom is None:
+        return False
+    return inserts <= bloom.room or bloom.keys_per_row >= settings.num_entries
+
+
+def _add_remaining_keys(stored: StoredFile, writer: BaseFileWriter, dropped: Positions) -> None:
+    """Add the keys of the rows that remain, as they are stored."""
     rows_read = 0
     for keys in stored.key_batches():
         gone = dropped[(dropped >= rows_read) & (dropped < rows_read + len(keys))] - rows_read

@@ -94,7 +94,7 @@ SETTINGS = (
     integer(
         "hoodie.index.bloom.num_entries",
         60_000,
-        "keys that the bloom filter of a base file is made for",
+        "keys that the bloom filter of a base file is made for at most",
         at_least=1,
     ),
     decimal("hoodie.index.bloom.fpp", "1e-9", "share of other keys that the filter lets through"),
@@ -109,10 +109,11 @@ SETTINGS = (
         100_000,
         "keys up to which a filter grows",
     ),
-    *refused(
-        "every base file gets its filter, because Hudi's BLOOM index needs it; leave it out",
+    flag(
         "hoodie.parquet.bloom.filter.enabled",
-        unless=("true",),
+        "true",
+        "write bloom filters of keys to base files; with a bloom index they always are, and Hudi "
+        "needs them for one",
     ),
     *refused(
         "the bucket count of a table is one number, fixed at its creation: set "
