@@ -182,7 +182,7 @@ class LakeTable:
 
         Raises as `write` does: ConflictError when another writer changed the same file groups.
         """
-        from tideline.spark.read.snapshot import rows_matching
+        from tideline.spark.read.frames import rows_matching
 
         matching = rows_matching(spark, self.hoodie_table, where)
         return self.write(matching, WriteOperation.DELETE, options=options, token=token)
@@ -208,13 +208,39 @@ class LakeTable:
 
     def snapshot(self, spark: SparkSession, as_of: Any = None) -> DataFrame:
         """The table's rows, now or as of an instant (text, datetime or InstantTime)."""
-        from tideline.spark.read.snapshot import snapshot
+        from tideline.spark.read.frames import snapshot
 
         return snapshot(spark, self.hoodie_table, as_of)
 
+    def to_arrow(
+        self, columns: Sequence[str] | None = None, filter: Any = None, as_of: Any = None
+    ) -> pa.Table:
+        """The table's rows as `scan` reads them, all in memory."""
+        return self.scan(columns, filter, as_of).read_all()
+
+    def scan(
+        self, columns: Sequence[str] | None = None, filter: Any = None, as_of: Any = None
+    ) -> pa.RecordBatchReader:
+        """The table's rows, now or as of an instant, batch after batch in Arrow, without Spark.
+
+        `columns` are all unless given, Hudi's first. `filter` is a condition in pyarrow's form:
+        `pyarrow.compute.field("ts") > 5`, or `[("ts", ">", 5)]`; partitions that it rules out are
+        not read. Raises ConfigError for columns and conditions that the table does not have, and
+        for an `as_of` as `snapshot` does; a file that cannot be read raises CorruptTableError when
+        its rows are reached.
+        """
+        import pyarrow as pa
+
+        from tideline.hudi.read.arrow_scan import ArrowScan
+        from tideline.hudi.read.snapshot import plan_snapshot
+
+        table = self.hoodie_table
+        found = ArrowScan.of(table, plan_snapshot(table, as_of), columns, filter)
+        return pa.RecordBatchReader.from_batches(found.schema, found.batches())
+
     def read_optimized(self, spark: SparkSession) -> DataFrame:
         """The rows of the base files alone: a merge-on-read table without its logs."""
-        from tideline.spark.read.snapshot import read_optimized
+        from tideline.spark.read.frames import read_optimized
 
         return read_optimized(spark, self.hoodie_table)
 
@@ -224,7 +250,7 @@ class LakeTable:
         Either is the time of a commit, or any other; in tables of versions 8 and 9 commits count by
         the times at which they completed.
         """
-        from tideline.spark.read.incremental import incremental
+        from tideline.spark.read.frames import incremental
 
         return incremental(spark, self.hoodie_table, after, until)
 

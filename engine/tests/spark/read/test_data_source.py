@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tideline.hudi.table.stored_value import converted_array
 from tideline.spark.read.data_source import register
-from tideline.spark.read.snapshot import snapshot
+from tideline.spark.read.frames import snapshot
 from tideline.testing.fixtures import fixture_table
 from tideline.testing.hand_written_table import HandWrittenTable
 

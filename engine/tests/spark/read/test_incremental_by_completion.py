@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.errors import ConfigError
+from tideline.hudi.read.incremental import plan_incremental
+from tideline.hudi.read.table_scan import TableScan
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import archive_table
 from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolicy
@@ -18,8 +20,6 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import WriteConfig
-from tideline.spark.read.incremental import plan_incremental
-from tideline.spark.read.table_scan import TableScan
 from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
 

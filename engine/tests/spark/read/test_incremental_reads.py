@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.formats.avro import encode_container
+from tideline.hudi.read.incremental import plan_incremental
 from tideline.hudi.timeline.instant import Action
-from tideline.spark.read.incremental import incremental, plan_incremental
+from tideline.spark.read.frames import incremental
 from tideline.testing.hand_written_table import HandWrittenTable, instant_time
 
 pytestmark = pytest.mark.spark

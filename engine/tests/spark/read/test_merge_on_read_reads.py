@@ -16,15 +16,16 @@ from pyspark.sql import functions as F
 from tideline.errors import ConfigError, CorruptTableError
 from tideline.formats.avro import encode_container
 from tideline.hudi.log.log_format import LogFormat
+from tideline.hudi.read.incremental import plan_incremental
+from tideline.hudi.read.slice_rows import SliceTask
+from tideline.hudi.read.snapshot import plan_read_optimized, plan_snapshot
 from tideline.hudi.table.properties import TableType
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.write.file_slice_merge import SliceContext
 from tideline.lake_table import LakeTable
 from tideline.spark.arrow_types import arrow_to_spark, spark_to_arrow
 from tideline.spark.read.data_source import register
-from tideline.spark.read.file_slice_scan import slice_reader, slice_task
-from tideline.spark.read.incremental import plan_incremental
-from tideline.spark.read.snapshot import plan_read_optimized, plan_snapshot
+from tideline.spark.read.file_slice_scan import slice_reader
 from tideline.spark.task_errors import raised_errors
 from tideline.testing.hand_written_table import HandWrittenTable, instant_time
 
@@ -245,7 +246,7 @@ def test_a_task_reads_no_other_columns_and_is_small(tmp_path: Path) -> None:
     assert schema is not None
     context = SliceContext.of(table, timeline, schema)
     (piece,) = table.file_system_view(timeline).latest_slices("d1")
-    task = pickle.loads(pickle.dumps(slice_task(piece, None)))
+    task = pickle.loads(pickle.dumps(SliceTask.of(piece, None)))
     reader = pickle.loads(pickle.dumps(slice_reader(context)))
     assert len(pickle.dumps(task)) < 2000
     (first, *_) = reader.rows(table.store, task, ["n"])

@@ -8,8 +8,7 @@ from pyspark.sql import SparkSession
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.lake_table import LakeTable
-from tideline.spark.read.incremental import incremental
-from tideline.spark.read.snapshot import snapshot
+from tideline.spark.read.frames import incremental, snapshot
 from tideline.storage.location import StoreLocation
 from tideline.testing.fixtures import canonical_rows, expected, fixture_table, tables_of_versions
 

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tideline.errors import ConfigError
+from tideline.hudi.read.point_in_time import parse_point_in_time
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.zone import UTC_ZONE, TimelineZone
-from tideline.spark.read.point_in_time import parse_point_in_time
-from tideline.spark.read.snapshot import snapshot
+from tideline.spark.read.frames import snapshot
 from tideline.testing.hand_written_table import HandWrittenTable, instant_time
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])

@@ -15,7 +15,8 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import types as T
 
 from tideline.errors import CorruptTableError
-from tideline.spark.read.snapshot import plan_snapshot, snapshot
+from tideline.hudi.read.snapshot import plan_snapshot
+from tideline.spark.read.frames import snapshot
 from tideline.spark.read.stored_types import group_by_stored_types
 from tideline.testing.hand_written_table import HandWrittenTable
 

@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tideline.errors import UnsupportedTableError
+from tideline.hudi.read.partition_values import PartitionColumn, PartitionLayout
 from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.spark.read.file_index import read_base_files
-from tideline.spark.read.partition_values import PartitionColumn, PartitionLayout
-from tideline.spark.read.snapshot import snapshot
+from tideline.spark.read.frames import snapshot
 from tideline.storage.location import StoreLocation
 from tideline.testing.hand_written_table import HandWrittenTable
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from tideline.hudi.read.partition_values import PartitionColumn, PartitionLayout, unescape
 from tideline.hudi.table.properties import TableConfig
-from tideline.spark.read.partition_values import PartitionColumn, PartitionLayout, unescape
 
 
 def layout(*types: pa.DataType, hive: bool = False, encoded: bool = False) -> PartitionLayout:

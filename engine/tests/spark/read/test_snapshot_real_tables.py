@@ -12,8 +12,7 @@ from pyspark.sql import SparkSession
 from tideline.errors import UnsupportedTableError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.spark.read.data_source import register
-from tideline.spark.read.incremental import incremental
-from tideline.spark.read.snapshot import read_optimized, snapshot
+from tideline.spark.read.frames import incremental, read_optimized, snapshot
 from tideline.storage.location import StoreLocation
 from tideline.testing.fixtures import FIXTURES, canonical_rows, expected, fixture_table
 

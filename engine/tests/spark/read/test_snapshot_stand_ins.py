@@ -9,8 +9,7 @@ from pyspark.sql import SparkSession
 from tideline.errors import UnsupportedTableError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.spark.read.data_source import register
-from tideline.spark.read.incremental import incremental
-from tideline.spark.read.snapshot import read_optimized, snapshot
+from tideline.spark.read.frames import incremental, read_optimized, snapshot
 from tideline.storage.location import StoreLocation
 from tideline.testing.stand_in_tables import answer, recipes, stand_in
 from tideline.testing.table_model import canonical_with_meta

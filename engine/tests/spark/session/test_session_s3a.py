@@ -28,7 +28,7 @@ READ = """
 import sys
 from tideline.spark.session.spark_session import spark_session
 from tideline.spark.read.data_source import register
-from tideline.spark.read.snapshot import snapshot
+from tideline.spark.read.frames import snapshot
 from tideline.storage.location import StoreLocation
 from tideline.hudi.table.hoodie_table import HoodieTable
 

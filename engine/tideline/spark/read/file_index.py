@@ -17,9 +17,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from tideline.hudi.read.partition_values import PartitionLayout, split_by_certainty
 from tideline.hudi.table.file_group import BaseFile
 from tideline.spark.quoting import quoted
-from tideline.spark.read.partition_values import PartitionLayout, split_by_certainty
 from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings
 from tideline.storage.location import StoreLocation
 

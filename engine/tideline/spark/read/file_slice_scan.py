@@ -20,12 +20,12 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.util import PythonEvalType
 
+from tideline.hudi.read.partition_values import PartitionLayout, split_by_certainty
+from tideline.hudi.read.slice_rows import SliceReader, SliceTask
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.write.file_slice_merge import SliceContext
 from tideline.spark.arrow_types import arrow_to_spark, spark_to_arrow
 from tideline.spark.read.file_index import compiled_relation, java_map
-from tideline.spark.read.partition_values import PartitionLayout, split_by_certainty
-from tideline.spark.read.slice_rows import SliceReader, SliceTask
 from tideline.spark.task_errors import carried_errors
 from tideline.storage.location import StoreLocation
 
@@ -51,14 +51,6 @@ class ReadSlices:
 def slice_reader(context: SliceContext) -> SliceReader:
     """The reader of a context's slices, in the types Spark has for them."""
     return SliceReader(context, spark_to_arrow(arrow_to_spark(context.full_schema)))
-
-
-def slice_task(file_slice: FileSlice, layout: PartitionLayout | None) -> SliceTask:
-    """The task of a slice; `layout` gives the values of columns that files leave out."""
-    if layout is None or not layout.is_dropped:
-        return SliceTask(file_slice)
-    values = layout.values(file_slice.group.partition) or ()
-    return SliceTask(file_slice, dict(zip(layout.schema.names, values, strict=True)))
 
 
 def read_file_slices(
@@ -108,7 +100,7 @@ def _frame(
         names = []
         for piece in slices[partition]:
             name = f"slice-{len(descriptors)}"
-            descriptors[name] = pickle.dumps(slice_task(piece, layout))
+            descriptors[name] = pickle.dumps(SliceTask.of(piece, layout))
             names.append((name, 1))
             bytes_total += piece.size_bytes
         directories.append(

@@ -1,4 +1,4 @@
-"""What runs inside a Python worker to read file slices: merged rows in Spark's Arrow types."""
+"""Merged rows of file slices in the Arrow types that their reader asks for; picklable."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.write.file_slice_merge import FileSliceMerge, SliceContext
 from tideline.storage.object_store import ObjectStore
 
-# Rows of a batch on their way to Java, which works on one while the next is made.
+# The reader works on one batch while the next is made.
 _BATCH_ROWS = 65_536
 
 
@@ -22,12 +23,20 @@ class SliceTask:
     file_slice: FileSlice
     constants: Mapping[str, str | None] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, file_slice: FileSlice, layout: PartitionLayout | None) -> SliceTask:
+        """The task of a slice; `layout` gives the values of columns that files leave out."""
+        if layout is None or not layout.is_dropped:
+            return cls(file_slice)
+        values = layout.values(file_slice.group.partition) or ()
+        return cls(file_slice, dict(zip(layout.schema.names, values, strict=True)))
+
 
 @dataclass(frozen=True, slots=True)
 class SliceReader:
-    """How the slices of one scan are read; picklable.
+    """How the slices of one scan are read.
 
-    `target` has the types that Spark expects the columns of the context in.
+    `target` has the types that the columns of the context are given in.
     """
 
     context: SliceContext

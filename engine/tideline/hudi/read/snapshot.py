@@ -1,4 +1,4 @@
-"""Snapshot reads: the table as of its newest commit, or as of an earlier instant.
+"""The plan of a snapshot: the table as of its newest commit, or as of an earlier instant.
 
 1. Load the timeline; what is not completed does not exist.
 2. Take the newest slice of every file group, as of the instant asked for: its base file, and its
@@ -14,43 +14,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pyspark.sql import Column, DataFrame, SparkSession
-
+from tideline.hudi.read.history import check_files_kept, load_view
+from tideline.hudi.read.point_in_time import point_in_time
+from tideline.hudi.read.table_scan import TableScan, scan_schema, split_slices
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.meta_column import META_COLUMNS
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.spark.read.history import check_files_kept, load_view
-from tideline.spark.read.point_in_time import point_in_time
-from tideline.spark.read.table_scan import TableScan, execute_scan, scan_schema, split_slices
-from tideline.spark.session.spark_session import spark_session
-
-
-def snapshot(
-    spark: SparkSession, table: HoodieTable, as_of: InstantTime | datetime | str | None = None
-) -> DataFrame:
-    """The table's rows, as of an instant time, a datetime or an ISO timestamp when given.
-
-    The frame keeps to the files of the moment of this call, regardless of later commits. Raises
-    ConfigError for an `as_of` that is no time or whose files are gone.
-    """
-    return execute_scan(spark, table, plan_snapshot(table, as_of))
-
-
-def rows_matching(spark: SparkSession | None, table: HoodieTable, where: str | Column) -> DataFrame:
-    """The rows for which a condition holds, in SQL or as a column expression, as they were written:
-    without the meta columns. No session given, one is opened for the table."""
-    spark = spark or spark_session(locations=[table.location])
-    return snapshot(spark, table).filter(where).drop(*META_COLUMNS)
-
-
-def read_optimized(spark: SparkSession, table: HoodieTable) -> DataFrame:
-    """The rows of the base files alone.
-
-    Of a merge-on-read table that is what the last compaction of each file group left. A copy on
-    write table is its base files.
-    """
-    return execute_scan(spark, table, plan_read_optimized(table))
 
 
 def plan_snapshot(

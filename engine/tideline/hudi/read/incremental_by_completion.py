@@ -18,6 +18,9 @@ from collections.abc import Mapping
 from functools import cache
 
 from tideline.errors import ConfigError
+from tideline.hudi.read.history import built_on, load_view, whole_versions, written_by
+from tideline.hudi.read.point_in_time import BEGINNING
+from tideline.hudi.read.table_scan import CommitRange, TableScan, scan_schema, split_slices
 from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -26,9 +29,6 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.lsm_history import LsmHistory
-from tideline.spark.read.history import built_on, load_view, whole_versions, written_by
-from tideline.spark.read.point_in_time import BEGINNING
-from tideline.spark.read.table_scan import CommitRange, TableScan, scan_schema, split_slices
 
 
 def plan_by_completion(

@@ -18,8 +18,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 
-from pyspark.sql import DataFrame, SparkSession
-
 from tideline.errors import (
     ConfigError,
     CorruptTableError,
@@ -27,43 +25,29 @@ from tideline.errors import (
     UnsupportedTableError,
 )
 from tideline.formats.avro import decode_container
-from tideline.hudi.table.file_group import FileGroupId, FileSlice, split_path
-from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
-from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
-from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.spark.read.history import (
+from tideline.hudi.read.history import (
     check_files_kept,
     has_archive,
     load_view,
     whole_versions,
     written_by,
 )
-from tideline.spark.read.incremental_by_completion import plan_by_completion
-from tideline.spark.read.point_in_time import point_in_time
-from tideline.spark.read.table_scan import (
+from tideline.hudi.read.incremental_by_completion import plan_by_completion
+from tideline.hudi.read.point_in_time import point_in_time
+from tideline.hudi.read.table_scan import (
     CommitRange,
     TableScan,
-    execute_scan,
     scan_schema,
     split_slices,
 )
+from tideline.hudi.table.file_group import FileGroupId, FileSlice, split_path
+from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from tideline.hudi.timeline.instant_time import InstantTime
 
 Point = InstantTime | datetime | str
-
-
-def incremental(
-    spark: SparkSession, table: HoodieTable, after: Point, until: Point | None = None
-) -> DataFrame:
-    """Rows whose `_hoodie_commit_time` is later than `after` and not later than `until`.
-
-    Without `until`, up to the newest commit that no pending write precedes. In tables of versions 8
-    and 9 both are about the times at which commits completed, and without `until` nothing is left
-    out. Deleted rows and older versions of a row do not appear. Raises ConfigError when the files
-    of that range have been cleaned since, UnsupportedTableError for a table without meta columns.
-    """
-    return execute_scan(spark, table, plan_incremental(table, after, until))
 
 
 def plan_incremental(table: HoodieTable, after: Point, until: Point | None = None) -> TableScan:

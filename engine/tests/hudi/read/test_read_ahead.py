@@ -1,0 +1,63 @@
+"""Pieces are read at once and given in order, a few items ahead."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tideline.hudi.read.read_ahead import in_order
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("pieces", [0, 1, 3, 20])
+def test_items_come_in_the_order_of_pieces(threads: int, pieces: int) -> None:
+    def read(piece: int) -> Iterator[tuple[int, int]]:
+        for number in range(piece % 7):
+            time.sleep(0.0005 * ((piece * 5) % 3))
+            yield piece, number
+
+    expected = [(piece, number) for piece in range(pieces) for number in range(piece % 7)]
+    assert list(in_order(range(pieces), read, threads)) == expected
+
+
+def test_pieces_are_read_at_once() -> None:
+    both = threading.Barrier(2, timeout=30)
+
+    def read(piece: int) -> Iterator[int]:
+        both.wait()
+        yield piece
+
+    assert list(in_order([0, 1], read, 2)) == [0, 1]
+
+
+def test_nobody_reads_far_ahead() -> None:
+    made = 0
+
+    def read(_: int) -> Iterator[int]:
+        nonlocal made
+        for number in range(1000):
+            made += 1
+            yield number
+
+    items = in_order([0], read, 1)
+    next(items)
+    time.sleep(0.3)
+    assert made < 10
+    items.close()  # type: ignore[attr-defined]
+    time.sleep(0.3)
+    assert made < 10
+
+
+def test_an_error_comes_when_its_piece_does() -> None:
+    def read(piece: int) -> Iterator[int]:
+        if piece == 1:
+            raise ValueError("broken")
+        yield piece
+
+    items = in_order([0, 1, 2], read, 3)
+    assert next(items) == 0
+    with pytest.raises(ValueError, match="broken"):
+        next(items)

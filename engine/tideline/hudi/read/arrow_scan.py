@@ -1,0 +1,96 @@
+"""The rows of a planned read in Arrow, without Spark.
+
+1. A filter rules partitions out by the values in their paths.
+2. Threads read the next file slices, each its base file with its log merged in, with the columns
+   asked for and those of the filter alone (`read_ahead`).
+3. The filter selects the rows of each batch.
+
+Slices come in the order of partitions and file groups. Memory depends on the number of threads, the
+size of a batch and that of a slice's log.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tideline.errors import ConfigError
+from tideline.hudi.read.partition_values import PartitionLayout
+from tideline.hudi.read.read_ahead import in_order
+from tideline.hudi.read.row_filter import RowFilter
+from tideline.hudi.read.slice_rows import SliceReader, SliceTask
+from tideline.hudi.read.table_scan import TableScan, check_scan
+from tideline.hudi.table.hoodie_table import HoodieTable
+
+_THREADS_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowScan:
+    """Rows of a table to be read; `schema` is that of its batches."""
+
+    table: HoodieTable
+    schema: pa.Schema
+    reader: SliceReader
+    tasks: tuple[SliceTask, ...]
+    row_filter: RowFilter | None = None
+
+    @classmethod
+    def of(
+        cls,
+        table: HoodieTable,
+        scan: TableScan,
+        columns: Sequence[str] | None = None,
+        condition: Any = None,
+    ) -> ArrowScan:
+        """The rows of `scan`, with these columns or all, for which the condition holds.
+
+        Raises ConfigError for unknown columns and for what is no condition (`RowFilter`),
+        UnsupportedTableError for rows that are not read.
+        """
+        full = _nullable(scan.schema)
+        names = full.names if columns is None else list(columns)
+        unknown = [name for name in names if name not in full.names]
+        if unknown or not names:
+            raise ConfigError(
+                f"the table has no such columns; there are {', '.join(full.names)}",
+                table=table.uri,
+                value=unknown,
+            )
+        layout = PartitionLayout.of(table.config, scan.schema)
+        check_scan(table, scan, layout)
+        row_filter = None if condition is None else RowFilter.of(condition, full)
+        slices = scan.all_slices()
+        if row_filter is not None:
+            partitions = row_filter.possible({one.group.partition for one in slices}, layout)
+            slices = tuple(one for one in slices if one.group.partition in partitions)
+        return cls(
+            table,
+            pa.schema([full.field(name) for name in names]),
+            SliceReader(scan.slice_context(table), full),
+            tuple(SliceTask.of(piece, layout) for piece in slices),
+            row_filter,
+        )
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, at least one a batch. Raises CorruptTableError, UnsupportedTableError."""
+        threads = min(_THREADS_MAX, 2 * (os.cpu_count() or 1), max(len(self.tasks), 1))
+        return in_order(self.tasks, self._rows, threads)
+
+    def _rows(self, task: SliceTask) -> Iterator[pa.RecordBatch]:
+        read = list(self.schema.names)
+        if self.row_filter is not None:
+            read += sorted(self.row_filter.columns - set(read))
+        for batch in self.reader.rows(self.table.store, task, read):
+            found = batch if self.row_filter is None else self.row_filter.selected(batch)
+            if found.num_rows:
+                yield found.select(self.schema.names)
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    """Files older than a column have no values for it."""
+    return pa.schema([field.with_nullable(True) for field in schema])

@@ -1,0 +1,89 @@
+"""Reading several pieces at once and giving what they hold piece after piece.
+
+Threads read the next pieces while the first one is given. Each holds back when it is a few items
+ahead, so that memory depends on their number and not on that of the pieces.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import Full, Queue
+from threading import Event
+from typing import Generic, TypeVar
+
+Piece = TypeVar("Piece")
+Item = TypeVar("Item")
+
+_ITEMS_AHEAD = 4
+_STOP_NOTICED_S = 0.1
+
+
+def in_order(
+    pieces: Sequence[Piece], read: Callable[[Piece], Iterator[Item]], threads: int
+) -> Iterator[Item]:
+    """The items of all pieces in order; `read` runs in threads. Raises what it raises, when its
+    piece's turn comes."""
+    stop = Event()
+    waiting = deque(pieces)
+    running: deque[_Lane[Item]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            while waiting or running:
+                while waiting and len(running) < threads:
+                    lane: _Lane[Item] = _Lane(stop)
+                    pool.submit(lane.fill, read, waiting.popleft())
+                    running.append(lane)
+                yield from running[0].items()
+                running.popleft()
+        finally:
+            stop.set()
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """After the last item; `error` is what ended it."""
+
+    error: BaseException | None = None
+
+
+class _Lane(Generic[Item]):
+    """What one thread has read and nobody has taken yet."""
+
+    def __init__(self, stop: Event) -> None:
+        self._stop = stop
+        self._queue: Queue[Item | _End] = Queue(_ITEMS_AHEAD)
+
+    def fill(self, read: Callable[[Piece], Iterator[Item]], piece: Piece) -> None:
+        """Read a piece, no faster than it is taken."""
+        end = _End()
+        try:
+            for item in read(piece):
+                if not self._put(item):
+                    return
+        except BaseException as error:
+            end = _End(error)
+        self._put(end)
+
+    def items(self) -> Iterator[Item]:
+        """What the piece holds. Raises what reading it raised."""
+        while True:
+            item = self._queue.get()
+            if not isinstance(item, _End):
+                yield item
+            elif item.error is not None:
+                raise item.error
+            else:
+                return
+
+    def _put(self, item: Item | _End) -> bool:
+        """False when nobody takes any more."""
+        while not self._stop.is_set():
+            try:
+                self._queue.put(item, timeout=_STOP_NOTICED_S)
+                return True
+            except Full:
+                continue
+        return False

@@ -1,0 +1,58 @@
+"""Reads of a table as frames: snapshots, base files alone, what a range of commits wrote.
+
+What they read is planned by `tideline.hudi.read`; nothing is read before Spark runs the query.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from tideline.hudi.read.incremental import Point, plan_incremental
+from tideline.hudi.read.snapshot import plan_read_optimized, plan_snapshot
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.meta_column import META_COLUMNS
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.spark.read.execute_scan import execute_scan
+from tideline.spark.session.spark_session import spark_session
+
+
+def snapshot(
+    spark: SparkSession, table: HoodieTable, as_of: InstantTime | datetime | str | None = None
+) -> DataFrame:
+    """The table's rows, as of an instant time, a datetime or an ISO timestamp when given.
+
+    The frame keeps to the files of the moment of this call, regardless of later commits. Raises
+    ConfigError for an `as_of` that is no time or whose files are gone.
+    """
+    return execute_scan(spark, table, plan_snapshot(table, as_of))
+
+
+def rows_matching(spark: SparkSession | None, table: HoodieTable, where: str | Column) -> DataFrame:
+    """The rows for which a condition holds, in SQL or as a column expression, as they were written:
+    without the meta columns. No session given, one is opened for the table."""
+    spark = spark or spark_session(locations=[table.location])
+    return snapshot(spark, table).filter(where).drop(*META_COLUMNS)
+
+
+def read_optimized(spark: SparkSession, table: HoodieTable) -> DataFrame:
+    """The rows of the base files alone.
+
+    Of a merge-on-read table that is what the last compaction of each file group left. A copy on
+    write table is its base files.
+    """
+    return execute_scan(spark, table, plan_read_optimized(table))
+
+
+def incremental(
+    spark: SparkSession, table: HoodieTable, after: Point, until: Point | None = None
+) -> DataFrame:
+    """Rows whose `_hoodie_commit_time` is later than `after` and not later than `until`.
+
+    Without `until`, up to the newest commit that no pending write precedes. In tables of versions 8
+    and 9 both are about the times at which commits completed, and without `until` nothing is left
+    out. Deleted rows and older versions of a row do not appear. Raises ConfigError when the files
+    of that range have been cleaned since, UnsupportedTableError for a table without meta columns.
+    """
+    return execute_scan(spark, table, plan_incremental(table, after, until))
