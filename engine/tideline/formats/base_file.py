@@ -18,6 +18,7 @@ from tideline.formats.lance_rows import LanceRows
 from tideline.formats.orc_rows import OrcRows
 from tideline.formats.parquet_footer import BaseFileFooter, is_broken_footer
 from tideline.formats.parquet_rows import ParquetRows
+from tideline.formats.row_filter import RowFilter
 
 
 class StoredRows(Protocol):
@@ -42,12 +43,16 @@ class StoredRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """A file to read: its bytes, and where they are on this machine if they are."""
+    """A file to read: its bytes, and where they are on this machine if they are.
+
+    Rows that `row_filter` does not select may be left out of its batches.
+    """
 
     stream: BinaryIO
     path: str
     local_path: str | None = None
     keeps_dictionaries: bool = False
+    row_filter: RowFilter | None = None
 
 
 def open_rows(extension: str, file: OpenFile) -> StoredRows:
@@ -98,6 +103,7 @@ def _parquet(file: OpenFile) -> StoredRows:
         # Few large requests instead of one for every column.
         pre_buffer=file.local_path is None,
         keeps_dictionaries=file.keeps_dictionaries,
+        row_filter=file.row_filter,
     )
 
 

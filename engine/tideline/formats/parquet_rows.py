@@ -16,6 +16,8 @@ from tideline.formats.column_encoding import is_text
 from tideline.formats.parquet_calendar import FileCalendar
 from tideline.formats.parquet_footer import BaseFileFooter, check_columns, read_footer
 from tideline.formats.row_batches import rows_of_batch
+from tideline.formats.row_filter import RowFilter
+from tideline.formats.row_group_statistics import guarantee, trusted_columns
 
 # Text with at most this many encoded bytes per value is worth reading as a dictionary.
 _DICTIONARY_BYTES_PER_VALUE_MAX = 2
@@ -26,13 +28,20 @@ class ParquetRows:
     one of more columns than are read."""
 
     def __init__(
-        self, stream: BinaryIO, *, path: str, pre_buffer: bool, keeps_dictionaries: bool
+        self,
+        stream: BinaryIO,
+        *,
+        path: str,
+        pre_buffer: bool,
+        keeps_dictionaries: bool,
+        row_filter: RowFilter | None = None,
     ) -> None:
         source = pa.PythonFile(stream, mode="r")
         metadata = pq.read_metadata(source)
         check_columns(metadata, path=path)
         self._path = path
         self._metadata = metadata
+        self._row_filter = row_filter
         self._calendar = FileCalendar.of(metadata)
         self._file = pq.ParquetFile(
             source,
@@ -55,7 +64,7 @@ class ParquetRows:
 
     def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Raises UnsupportedTableError for a value that is another one in the file's calendar."""
-        for index in range(self._metadata.num_row_groups):
+        for index in self._row_groups():
             group = self._metadata.row_group(index)
             for batch in self._file.iter_batches(
                 batch_size=rows_of_batch(int(group.total_byte_size), int(group.num_rows)),
@@ -65,6 +74,19 @@ class ParquetRows:
             ):
                 self._calendar.check_all(batch, self._path)
                 yield batch
+
+    def _row_groups(self) -> Sequence[int]:
+        """Those that may have rows that the filter selects."""
+        every = range(self._metadata.num_row_groups)
+        if self._row_filter is None:
+            return every
+        columns = trusted_columns(self._metadata, self._row_filter.schema)
+        known = [(n, name) for n, name in columns.items() if name in self._row_filter.columns]
+        if not known:
+            return every
+        return self._row_filter.possible(
+            guarantee(self._metadata.row_group(index), known) for index in every
+        )
 
 
 def _dictionary_columns(metadata: pq.FileMetaData) -> list[str]:

@@ -1,6 +1,7 @@
 """The rows of a planned read in Arrow, without Spark.
 
-1. A filter rules partitions out by the values in their paths.
+1. A filter rules partitions out by the values in their paths, and row groups of files without logs
+   by their statistics.
 2. Threads read the next file slices, each its base file with its log merged in, with the columns
    asked for and those of the filter alone (`read_ahead`).
 3. The filter selects the rows of each batch.
@@ -19,11 +20,12 @@ from typing import Any
 import pyarrow as pa
 
 from tideline.errors import ConfigError
+from tideline.formats.row_filter import RowFilter
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.read.read_ahead import in_order
-from tideline.hudi.read.row_filter import RowFilter
 from tideline.hudi.read.slice_rows import SliceReader, SliceTask
 from tideline.hudi.read.table_scan import TableScan, check_scan
+from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 
 _THREADS_MAX = 8
@@ -66,12 +68,11 @@ class ArrowScan:
         row_filter = None if condition is None else RowFilter.of(condition, full)
         slices = scan.all_slices()
         if row_filter is not None:
-            partitions = row_filter.possible({one.group.partition for one in slices}, layout)
-            slices = tuple(one for one in slices if one.group.partition in partitions)
+            slices = _possible(slices, row_filter, layout)
         return cls(
             table,
             pa.schema([full.field(name) for name in names]),
-            SliceReader(scan.slice_context(table), full),
+            SliceReader(scan.slice_context(table), full, row_filter),
             tuple(SliceTask.of(piece, layout) for piece in slices),
             row_filter,
         )
@@ -89,6 +90,18 @@ class ArrowScan:
             found = batch if self.row_filter is None else self.row_filter.selected(batch)
             if found.num_rows:
                 yield found.select(self.schema.names)
+
+
+def _possible(
+    slices: Sequence[FileSlice], row_filter: RowFilter, layout: PartitionLayout | None
+) -> tuple[FileSlice, ...]:
+    """The slices of partitions whose values do not contradict the filter."""
+    partitions = sorted({one.group.partition for one in slices})
+    if layout is None or not partitions or not row_filter.columns & set(layout.schema.names):
+        return tuple(slices)
+    found = row_filter.possible(layout.guarantee(partition) for partition in partitions)
+    kept = {partitions[number] for number in found}
+    return tuple(one for one in slices if one.group.partition in kept)
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

@@ -24,6 +24,7 @@ from decimal import Decimal, InvalidOperation
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.errors import UnsupportedTableError
@@ -106,6 +107,18 @@ class PartitionLayout:
             else:
                 return None
         return tuple(values)
+
+    def guarantee(self, partition: str) -> pc.Expression:
+        """What all rows of a partition have in common, as a condition that they meet."""
+        values = self.values(partition)
+        found = pc.scalar(True)
+        for field, text in zip(self.schema, values or (), strict=values is not None):
+            column = pc.field(field.name)
+            if text is None:
+                found &= column.is_null()
+            else:
+                found &= column == pa.scalar(text).cast(field.type)
+        return found
 
     def texts(self, partition: str) -> tuple[str, ...] | None:
         """Per column the text of its level, None when the path is not spelt as the layout says."""

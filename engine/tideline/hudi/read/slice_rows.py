@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from tideline.formats.row_filter import RowFilter
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.write.file_slice_merge import FileSliceMerge, SliceContext
@@ -36,11 +37,13 @@ class SliceTask:
 class SliceReader:
     """How the slices of one scan are read.
 
-    `target` has the types that the columns of the context are given in.
+    `target` has the types that the columns of the context are given in. Rows that `row_filter` does
+    not select may be left out, and are where that saves reading them.
     """
 
     context: SliceContext
     target: pa.Schema
+    row_filter: RowFilter | None = None
 
     def rows(
         self, store: ObjectStore, task: SliceTask, columns: Sequence[str]
@@ -51,7 +54,10 @@ class SliceReader:
         if not stored:
             # Some column must give the number of rows.
             stored = [next(name for name in self.target.names if name not in task.constants)]
-        for batch in FileSliceMerge(store, task.file_slice, self.context, stored).batches():
+        merge = FileSliceMerge(
+            store, task.file_slice, self.context, stored, row_filter=self.row_filter
+        )
+        for batch in merge.batches():
             for start in range(0, batch.num_rows, _BATCH_ROWS):
                 yield self._shaped(batch.slice(start, _BATCH_ROWS), task.constants, schema)
 

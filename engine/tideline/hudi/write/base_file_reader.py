@@ -21,6 +21,7 @@ from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.base_file import OpenFile, StoredRows, open_sound_rows
 from tideline.formats.column_encoding import decoded
 from tideline.formats.parquet_footer import BaseFileFooter
+from tideline.formats.row_filter import RowFilter
 from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.table.stored_names import StoredName, StoredNames, renamed_array
 from tideline.hudi.table.stored_value import converted_array
@@ -52,12 +53,13 @@ def open_stored_file(
     *,
     meta_columns: Sequence[str] = KEPT_META_COLUMNS,
     keeps_dictionaries: bool = True,
+    row_filter: RowFilter | None = None,
 ) -> Iterator[StoredFile]:
     """Open a base file to read it. Raises CorruptTableError when it is missing or not of the format
     that its name says, UnsupportedTableError for a format that is not read.
 
     `meta_columns` are those to read, where the table has any. Without `keeps_dictionaries` no
-    column comes as an Arrow dictionary.
+    column comes as an Arrow dictionary. Rows that `row_filter` does not select may be left out.
     """
     try:
         stream = store.open_reader(base.path)
@@ -67,7 +69,9 @@ def open_stored_file(
         ) from error
     with closing(stream):
         local_path = store.local_path(base.path)
-        file = OpenFile(stream, base.path, local_path, keeps_dictionaries)
+        # The rows of a file in two parts are joined by their positions.
+        row_filter = row_filter if base.is_plain else None
+        file = OpenFile(stream, base.path, local_path, keeps_dictionaries, row_filter)
         rows = open_sound_rows(
             base.extension, file, role="base file", table=ctx.table, instant=base.instant
         )

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.formats.column_encoding import decoded
+from tideline.formats.row_filter import RowFilter
 from tideline.hudi.log.block_scan import SelectedBlocks
 from tideline.hudi.log.log_files import LogFiles
 from tideline.hudi.log.merged_log import LogRules, MergedLog, merge_log
@@ -159,7 +160,8 @@ def read_file_slice(
 class FileSliceMerge:
     """One slice being merged, and what was counted on the way.
 
-    `keeps_dictionaries` leaves text columns encoded as the base file has them, for rewriting.
+    `keeps_dictionaries` leaves text columns encoded as the base file has them, for rewriting. Of a
+    slice without logs, row groups without rows that `row_filter` selects are not read.
     """
 
     def __init__(
@@ -170,6 +172,7 @@ class FileSliceMerge:
         columns: Sequence[str] | None = None,
         *,
         keeps_dictionaries: bool = False,
+        row_filter: RowFilter | None = None,
     ) -> None:
         if file_slice.log_files and ctx.merge_mode is None:
             raise UnsupportedTableError(
@@ -185,6 +188,8 @@ class FileSliceMerge:
         self._slice = file_slice
         self._ctx = ctx
         self._keeps_dictionaries = keeps_dictionaries
+        # A row that a log replaces is no row of the table, and columns may have had other names.
+        self._row_filter = None if file_slice.log_files or ctx.history else row_filter
         names = full.names if columns is None else list(columns)
         self.schema = pa.schema([full.field(name).with_nullable(True) for name in names])
         """Of the batches, whose text columns may be dictionaries; columns may be null, for files
@@ -207,6 +212,7 @@ class FileSliceMerge:
             self._slice.base_file,
             meta_columns=self._meta_columns(needs_keys=len(log) > 0),
             keeps_dictionaries=self._keeps_dictionaries,
+            row_filter=self._row_filter,
         ) as stored:
             merge = _BaseMerge(self._ctx, log, self.counters)
             for rows in stored.row_batches():

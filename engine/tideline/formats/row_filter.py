@@ -1,4 +1,4 @@
-"""Conditions on rows, as pyarrow has them: which columns they read, which partitions they rule out.
+"""Conditions on rows, as pyarrow has them: which columns they read, what they rule out.
 
 Given as an expression (`pc.field("ts") > 5`) or as a list of comparisons (`[("ts", ">", 5)]`, which
 all have to hold; a list of such lists: all of any).
@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from tideline.errors import ConfigError
-from tideline.hudi.read.partition_values import PartitionLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +43,19 @@ class RowFilter:
         """The rows of a batch for which the condition holds."""
         return batch.filter(self.expression)
 
-    def possible(self, partitions: Iterable[str], layout: PartitionLayout | None) -> frozenset[str]:
-        """The partitions that may hold such rows: whose values do not contradict the condition."""
-        partitions = list(partitions)
-        if layout is None or not self.columns & set(layout.schema.names):
-            return frozenset(partitions)
-        file_format = ds.ParquetFileFormat()
-        local = fs.LocalFileSystem()
-        # Nothing is opened: a fragment is a partition, named by its number.
+    def possible(self, guarantees: Iterable[pc.Expression]) -> list[int]:
+        """The numbers of the guarantees that the condition does not contradict.
+
+        A guarantee is what all rows of a partition, or of a row group, have in common.
+        """
+        file_format, local = ds.ParquetFileFormat(), fs.LocalFileSystem()
+        # Nothing is opened: a fragment is named by its number.
         fragments = [
-            file_format.make_fragment(
-                str(number), local, partition_expression=_guarantee(layout, partition)
-            )
-            for number, partition in enumerate(partitions)
+            file_format.make_fragment(str(number), local, partition_expression=guarantee)
+            for number, guarantee in enumerate(guarantees)
         ]
         dataset = ds.FileSystemDataset(fragments, self.schema, file_format, local)
-        kept = dataset.get_fragments(filter=self.expression)
-        return frozenset(partitions[int(fragment.path)] for fragment in kept)
+        return [int(one.path) for one in dataset.get_fragments(filter=self.expression)]
 
 
 def _expression(given: Any) -> pc.Expression:
@@ -81,16 +76,3 @@ def _is_read(expression: pc.Expression, schema: pa.Schema, name: str) -> bool:
     except (pa.ArrowException, KeyError):
         return True
     return False
-
-
-def _guarantee(layout: PartitionLayout, partition: str) -> pc.Expression:
-    """What all rows of a partition have in common."""
-    values = layout.values(partition)
-    found = pc.scalar(True)
-    for field, text in zip(layout.schema, values or (), strict=False):
-        column = pc.field(field.name)
-        if text is None:
-            found &= column.is_null()
-        else:
-            found &= column == pa.scalar(text).cast(field.type)
-    return found

@@ -1,0 +1,54 @@
+"""What the statistics of a Parquet row group say of its rows, as a condition that they meet.
+
+Only columns whose order in the file is that of their values in Arrow count: whole numbers, booleans
+and text. Floating point numbers may be NaN, which statistics leave out; dates and times may be
+those of another calendar, or mislabelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import types
+
+_TRUSTED = (types.is_int32, types.is_int64, types.is_boolean, types.is_string)
+
+
+def trusted_columns(metadata: pq.FileMetaData, wanted: pa.Schema) -> dict[int, str]:
+    """The columns, by their number in the file, that it stores under the names and in the types
+    that are wanted of them."""
+    stored = metadata.schema.to_arrow_schema()
+    found = {}
+    for number in range(metadata.num_columns):
+        name = metadata.schema.column(number).path
+        if stored.get_field_index(name) < 0 or wanted.get_field_index(name) < 0:
+            continue
+        data_type = wanted.field(name).type
+        if stored.field(name).type == data_type and any(known(data_type) for known in _TRUSTED):
+            found[number] = name
+    return found
+
+
+def guarantee(row_group: pq.RowGroupMetaData, columns: Iterable[tuple[int, str]]) -> pc.Expression:
+    """What all rows of the row group have in common, by the statistics of these columns."""
+    found = pc.scalar(True)
+    for number, name in columns:
+        known = _bounds(row_group.column(number), pc.field(name))
+        if known is not None:
+            found &= known
+    return found
+
+
+def _bounds(chunk: pq.ColumnChunkMetaData, column: pc.Expression) -> pc.Expression | None:
+    statistics = chunk.statistics
+    if statistics is None or not statistics.has_null_count:
+        return None
+    if statistics.null_count == chunk.num_values:
+        return column.is_null()
+    if not statistics.has_min_max:
+        return None
+    within = (column >= statistics.min) & (column <= statistics.max)
+    return within | column.is_null() if statistics.null_count else within
