@@ -9,9 +9,13 @@ from tideline.cli.options import limit_option, table_options
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.cli.progress import progress
 from tideline.errors import ConfigError
+from tideline.hudi.read.arrow_scan import ArrowScan
+from tideline.hudi.read.incremental import plan_incremental
+from tideline.hudi.read.shown_rows import ShownRows, first_rows
+from tideline.hudi.read.snapshot import plan_read_optimized, plan_snapshot
+from tideline.hudi.read.table_scan import TableScan
+from tideline.hudi.table.meta_column import META_COLUMNS, is_meta_column
 from tideline.lake_table import LakeTable
-from tideline.spark.read.query import query_rows
-from tideline.spark.session.spark_session import spark_session
 from tideline.wording import counted
 
 
@@ -49,15 +53,14 @@ def read_command(
     if read_optimized and (as_of or after):
         raise ConfigError("--read-optimized reads the table as it is now: no --as-of, no --after")
     table = LakeTable.open(uri, storage_options=storage)
-    spark = spark_session("tideline read", locations=[table.hoodie_table.location])
     if after:
-        frame = table.incremental(spark, after=after, until=until)
+        scan = plan_incremental(table.hoodie_table, after, until)
     elif read_optimized:
-        frame = table.read_optimized(spark)
+        scan = plan_read_optimized(table.hoodie_table)
     else:
-        frame = table.snapshot(spark, as_of=as_of)
+        scan = plan_snapshot(table.hoodie_table, as_of)
     with progress("reading the table"):
-        answer = query_rows(frame, sql=sql, limit=limit, with_meta_columns=meta)
+        answer = _rows(table, scan, sql, limit, meta)
     if as_json:
         rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
         print_json({"columns": answer.columns, "rows": rows, "complete": answer.complete})
@@ -65,3 +68,22 @@ def read_command(
     print_table(answer.columns, answer.rows)
     if not answer.complete:
         print_line(f"... the first {counted(limit or 0, 'row')}; --limit all prints all.")
+
+
+def _rows(
+    table: LakeTable, scan: TableScan, sql: str | None, limit: int | None, meta: bool
+) -> ShownRows:
+    """The rows of the scan, or those of a query over it, which alone needs Spark."""
+    if sql is None:
+        names = [name for name in scan.schema.names if meta or not is_meta_column(name)]
+        if not names:
+            # No write has said what columns there are.
+            return ShownRows((), (), complete=True)
+        return first_rows(ArrowScan.of(table.hoodie_table, scan, names), limit)
+    from tideline.spark.read.execute_scan import execute_scan
+    from tideline.spark.read.query import query_rows
+    from tideline.spark.session.spark_session import spark_session
+
+    spark = spark_session("tideline read", locations=[table.hoodie_table.location])
+    frame = execute_scan(spark, table.hoodie_table, scan)
+    return query_rows(frame if meta else frame.drop(*META_COLUMNS), sql, limit)

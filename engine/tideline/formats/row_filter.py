@@ -39,6 +39,13 @@ class RowFilter:
         columns = [name for name in schema.names if _is_read(expression, schema, name)]
         return cls(expression, frozenset(columns), schema)
 
+    def and_also(self, other: RowFilter | None) -> RowFilter:
+        """Both conditions, of the same rows."""
+        if other is None:
+            return self
+        both = self.expression & other.expression
+        return RowFilter(both, self.columns | other.columns, self.schema)
+
     def selected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch for which the condition holds."""
         return batch.filter(self.expression)

@@ -13,7 +13,7 @@ size of a batch and that of a slice's log.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,6 @@ class ArrowScan:
     schema: pa.Schema
     reader: SliceReader
     tasks: tuple[SliceTask, ...]
-    row_filter: RowFilter | None = None
 
     @classmethod
     def of(
@@ -49,7 +48,8 @@ class ArrowScan:
         columns: Sequence[str] | None = None,
         condition: Any = None,
     ) -> ArrowScan:
-        """The rows of `scan`, with these columns or all, for which the condition holds.
+        """The rows of `scan`, of its commits, with these columns or all, for which the condition
+        holds.
 
         Raises ConfigError for unknown columns and for what is no condition (`RowFilter`),
         UnsupportedTableError for rows that are not read.
@@ -61,11 +61,13 @@ class ArrowScan:
             raise ConfigError(
                 f"the table has no such columns; there are {', '.join(full.names)}",
                 table=table.uri,
-                value=unknown,
+                value=", ".join(unknown),
             )
         layout = PartitionLayout.of(table.config, scan.schema)
         check_scan(table, scan, layout)
         row_filter = None if condition is None else RowFilter.of(condition, full)
+        if scan.commits is not None:
+            row_filter = RowFilter.of(scan.commits.condition, full).and_also(row_filter)
         slices = scan.all_slices()
         if row_filter is not None:
             slices = _possible(slices, row_filter, layout)
@@ -74,22 +76,15 @@ class ArrowScan:
             pa.schema([full.field(name) for name in names]),
             SliceReader(scan.slice_context(table), full, row_filter),
             tuple(SliceTask.of(piece, layout) for piece in slices),
-            row_filter,
         )
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Generator[pa.RecordBatch]:
         """The rows, at least one a batch. Raises CorruptTableError, UnsupportedTableError."""
         threads = min(_THREADS_MAX, 2 * (os.cpu_count() or 1), max(len(self.tasks), 1))
         return in_order(self.tasks, self._rows, threads)
 
     def _rows(self, task: SliceTask) -> Iterator[pa.RecordBatch]:
-        read = list(self.schema.names)
-        if self.row_filter is not None:
-            read += sorted(self.row_filter.columns - set(read))
-        for batch in self.reader.rows(self.table.store, task, read):
-            found = batch if self.row_filter is None else self.row_filter.selected(batch)
-            if found.num_rows:
-                yield found.select(self.schema.names)
+        return self.reader.rows(self.table.store, task, self.schema.names)
 
 
 def _possible(

@@ -7,7 +7,7 @@ ahead, so that memory depends on their number and not on that of the pieces.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import Full, Queue
@@ -23,9 +23,9 @@ _STOP_NOTICED_S = 0.1
 
 def in_order(
     pieces: Sequence[Piece], read: Callable[[Piece], Iterator[Item]], threads: int
-) -> Iterator[Item]:
-    """The items of all pieces in order; `read` runs in threads. Raises what it raises, when its
-    piece's turn comes."""
+) -> Generator[Item]:
+    """The items of all pieces in order; `read` runs in threads, which end when this is closed.
+    Raises what `read` raises, when its piece's turn comes."""
     stop = Event()
     waiting = deque(pieces)
     running: deque[_Lane[Item]] = deque()

@@ -37,8 +37,7 @@ class SliceTask:
 class SliceReader:
     """How the slices of one scan are read.
 
-    `target` has the types that the columns of the context are given in. Rows that `row_filter` does
-    not select may be left out, and are where that saves reading them.
+    `target` has the types that the columns of the context are given in.
     """
 
     context: SliceContext
@@ -48,7 +47,19 @@ class SliceReader:
     def rows(
         self, store: ObjectStore, task: SliceTask, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """The merged rows of a slice, with these columns."""
+        """The merged rows of a slice that the filter selects, with these columns."""
+        if self.row_filter is None:
+            yield from self._all_rows(store, task, columns)
+            return
+        read = [*columns, *sorted(self.row_filter.columns - set(columns))]
+        for batch in self._all_rows(store, task, read):
+            found = self.row_filter.selected(batch)
+            if found.num_rows:
+                yield found.select(list(columns))
+
+    def _all_rows(
+        self, store: ObjectStore, task: SliceTask, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([self.target.field(name) for name in columns])
         stored = [name for name in columns if name not in task.constants]
         if not stored:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tideline.errors import UnsupportedTableError
 from tideline.formats.base_file import is_read
@@ -18,7 +19,7 @@ from tideline.hudi.nature.permission import Permission
 from tideline.hudi.read.partition_values import PartitionLayout, split_by_certainty
 from tideline.hudi.table.file_group import BaseFile, FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.meta_column import with_meta_fields, without_meta_fields
+from tideline.hudi.table.meta_column import COMMIT_TIME, with_meta_fields, without_meta_fields
 from tideline.hudi.table.schema_history import SchemaHistory
 from tideline.hudi.table.schema_history_reader import schema_history
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -37,6 +38,15 @@ class CommitRange:
     after: InstantTime
     until: InstantTime
     times: frozenset[InstantTime] | None = None
+
+    @property
+    def condition(self) -> pc.Expression:
+        """What rows of these commits meet."""
+        time = pc.field(COMMIT_TIME)
+        if self.times is not None:
+            return time.isin([str(one) for one in sorted(self.times)])
+        # Instant times are ordered as text.
+        return (time > self.after.value) & (time <= self.until.value)
 
 
 @dataclass(frozen=True, slots=True)

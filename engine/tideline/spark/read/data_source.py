@@ -14,19 +14,18 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tideline.errors import ConfigError
+from tideline.formats.row_filter import RowFilter
 from tideline.hudi.read.incremental import plan_incremental
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.read.slice_rows import SliceTask
 from tideline.hudi.read.snapshot import plan_snapshot
-from tideline.hudi.read.table_scan import CommitRange, TableScan, check_scan
+from tideline.hudi.read.table_scan import TableScan, check_scan
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.meta_column import COMMIT_TIME
 from tideline.spark.arrow_types import arrow_to_spark
 from tideline.spark.read.file_slice_scan import slice_reader
 from tideline.storage.location import OPTION_NAMES, StoreLocation
@@ -80,10 +79,11 @@ class TidelineReader(DataSourceReader):
             raise ConfigError("the table has no such columns", table=table.uri, value=unknown)
         layout = PartitionLayout.of(table.config, scan.schema)
         check_scan(table, scan, layout)
+        commits = scan.commits
+        row_filter = None if commits is None else RowFilter.of(commits.condition, scan.schema)
         self._location = table.location
         self._columns = list(schema.names)
-        self._commits = scan.commits
-        self._slices = slice_reader(scan.slice_context(table))
+        self._slices = slice_reader(scan.slice_context(table), row_filter)
         self._partitions = [
             SlicePartition(SliceTask.of(piece, layout)) for piece in scan.all_slices()
         ]
@@ -99,12 +99,7 @@ class TidelineReader(DataSourceReader):
         if not isinstance(partition, SlicePartition):
             # Spark runs one task even when there is nothing to read.
             return
-        commits, names = self._commits, self._columns
-        wanted = names if commits is None else list(dict.fromkeys([*names, COMMIT_TIME]))
-        for batch in self._slices.rows(self._location.open(), partition.task, wanted):
-            rows = batch if commits is None else batch.filter(_within(commits, batch))
-            if rows.num_rows:
-                yield rows.select(names)
+        yield from self._slices.rows(self._location.open(), partition.task, self._columns)
 
 
 def _plan(options: Mapping[str, str]) -> tuple[HoodieTable, TableScan]:
@@ -126,11 +121,3 @@ def _plan(options: Mapping[str, str]) -> tuple[HoodieTable, TableScan]:
     else:
         scan = plan_incremental(table, given["after"], given.get("until"))
     return table, scan
-
-
-def _within(commits: CommitRange, batch: pa.RecordBatch) -> pa.Array:
-    time = batch.column(COMMIT_TIME)
-    if commits.times is not None:
-        return pc.is_in(time, value_set=pa.array([str(one) for one in commits.times], time.type))
-    later = pc.greater(time, commits.after.value)
-    return pc.and_(later, pc.less_equal(time, commits.until.value))

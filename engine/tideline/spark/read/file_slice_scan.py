@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.util import PythonEvalType
 
+from tideline.formats.row_filter import RowFilter
 from tideline.hudi.read.partition_values import PartitionLayout, split_by_certainty
 from tideline.hudi.read.slice_rows import SliceReader, SliceTask
 from tideline.hudi.table.file_group import FileSlice
@@ -48,9 +49,9 @@ class ReadSlices:
                     yield from self.reader.rows(store, task, json.loads(columns.as_py()))
 
 
-def slice_reader(context: SliceContext) -> SliceReader:
+def slice_reader(context: SliceContext, row_filter: RowFilter | None = None) -> SliceReader:
     """The reader of a context's slices, in the types Spark has for them."""
-    return SliceReader(context, spark_to_arrow(arrow_to_spark(context.full_schema)))
+    return SliceReader(context, spark_to_arrow(arrow_to_spark(context.full_schema)), row_filter)
 
 
 def read_file_slices(
