@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 OPTIONAL_DEPENDENCIES = ("pyspark", "pyarrow", "pandas", "numpy", "kubernetes", "minio")
 MOVING_NO_ROWS = (
@@ -85,3 +86,21 @@ def test_work_that_moves_no_rows_needs_no_spark_and_no_arrow() -> None:
         """
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_rows_are_read_without_spark(tmp_path: Path) -> None:
+    done = run_python(
+        f"""
+        import sys
+        sys.modules["pyspark"] = None  # importing it now fails
+        from tideline.cli.main import main
+        from tideline.testing.small_table import SmallTable, batch
+        from tideline.storage.location import StoreLocation
+        table = SmallTable.create(StoreLocation.of({str(tmp_path / "t")!r}))
+        table.write("insert", batch(range(3), 1, partitions=1))
+        print(table.lake().to_arrow(["id"])["id"].to_pylist())
+        main(["read", {str(tmp_path / "t")!r}, "--json"])
+        """
+    )
+    assert "['k000', 'k001', 'k002']" in done.stdout, done.stderr
+    assert '"complete": true' in done.stdout, done.stderr

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -61,3 +64,20 @@ def test_an_error_comes_when_its_piece_does() -> None:
     assert next(items) == 0
     with pytest.raises(ValueError, match="broken"):
         next(items)
+
+
+def test_a_process_ends_although_a_reader_is_left_half_read() -> None:
+    code = """
+    import itertools
+    from tideline.hudi.read.read_ahead import in_order
+    items = in_order([0, 1], lambda _: itertools.count(), 2)
+    print(next(items))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("0\n", "", 0)

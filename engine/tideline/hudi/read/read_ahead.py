@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import Full, Queue
-from threading import Event
+from threading import Event, Thread, main_thread
 from typing import Generic, TypeVar
 
 Piece = TypeVar("Piece")
@@ -28,18 +27,17 @@ def in_order(
     Raises what `read` raises, when its piece's turn comes."""
     stop = Event()
     waiting = deque(pieces)
-    running: deque[_Lane[Item]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            while waiting or running:
-                while waiting and len(running) < threads:
-                    lane: _Lane[Item] = _Lane(stop)
-                    pool.submit(lane.fill, read, waiting.popleft())
-                    running.append(lane)
-                yield from running[0].items()
-                running.popleft()
-        finally:
-            stop.set()
+    running: deque[_Lane[Piece, Item]] = deque()
+    try:
+        while waiting or running:
+            while waiting and len(running) < threads:
+                running.append(_Lane(read, waiting.popleft(), stop))
+            yield from running[0].items()
+            running.popleft()
+    finally:
+        stop.set()
+        for lane in running:
+            lane.join()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +47,23 @@ class _End:
     error: BaseException | None = None
 
 
-class _Lane(Generic[Item]):
-    """What one thread has read and nobody has taken yet."""
+class _Lane(Generic[Piece, Item]):
+    """A thread that reads a piece, no faster than it is taken.
 
-    def __init__(self, stop: Event) -> None:
+    It ends with the process as well, which waits for it: a reader may be left half read.
+    """
+
+    def __init__(self, read: Callable[[Piece], Iterator[Item]], piece: Piece, stop: Event) -> None:
         self._stop = stop
         self._queue: Queue[Item | _End] = Queue(_ITEMS_AHEAD)
+        self._thread = Thread(target=self._fill, args=(read, piece))
+        self._thread.start()
 
-    def fill(self, read: Callable[[Piece], Iterator[Item]], piece: Piece) -> None:
-        """Read a piece, no faster than it is taken."""
+    def join(self) -> None:
+        """Wait for the end of the thread."""
+        self._thread.join()
+
+    def _fill(self, read: Callable[[Piece], Iterator[Item]], piece: Piece) -> None:
         end = _End()
         try:
             for item in read(piece):
@@ -80,7 +86,7 @@ class _Lane(Generic[Item]):
 
     def _put(self, item: Item | _End) -> bool:
         """False when nobody takes any more."""
-        while not self._stop.is_set():
+        while not self._stop.is_set() and main_thread().is_alive():
             try:
                 self._queue.put(item, timeout=_STOP_NOTICED_S)
                 return True
