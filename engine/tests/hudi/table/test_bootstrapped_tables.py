@@ -8,6 +8,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,6 +19,7 @@ from tideline.hudi.nature.look import look_at
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.table.bootstrap_index import INDEX_PATH
 from tideline.hudi.table.table_config import BOOTSTRAP_BASE_PATH
+from tideline.lake_table import LakeTable
 from tideline.testing.hand_written_table import HandWrittenTable
 from tideline.testing.table_audit import merged_rows
 
@@ -107,6 +109,16 @@ def test_small_batches_of_both_files_are_cut_alike(
     monkeypatch.setattr("tideline.formats.row_batches._BATCH_BYTES", 1)
     monkeypatch.setattr("tideline.formats.row_batches._BATCH_ROWS_MIN", 1)
     assert numbers(table) == ALL
+
+
+def test_a_condition_on_either_file_leaves_rows_of_the_other_with_theirs(
+    table: HandWrittenTable,
+) -> None:
+    """Of five rows the skeleton has row groups of three, the source of two."""
+    lake = LakeTable.open(table.open().location.uri)
+    for condition in (pc.field("_hoodie_record_key") == "d", pc.field("n") == 3):
+        rows = lake.to_arrow(["_hoodie_record_key", "id", "n"], condition)
+        assert rows.to_pylist() == [{"_hoodie_record_key": "d", "id": "d", "n": 3}]
 
 
 def test_a_view_knows_the_source_of_each_skeleton(table: HandWrittenTable, tmp_path: Path) -> None:

@@ -41,6 +41,27 @@ NATURE_FAULTS = (
         _NATURE_TESTS,
     ),
     Fault(
+        "a condition keeps a stored row from meeting its log entry",
+        "engine/tideline/hudi/write/file_slice_merge.py",
+        "        self._row_filter = None if file_slice.log_files or ctx.history else row_filter\n",
+        "        self._row_filter = row_filter\n",
+        ("engine/tests/hudi/read/test_row_groups_of_slices.py",),
+    ),
+    Fault(
+        "the rows of a skeleton are joined with those of other row groups",
+        "engine/tideline/hudi/write/base_file_reader.py",
+        "        row_filter = row_filter if base.is_plain else None\n",
+        "",
+        ("engine/tests/hudi/table/test_bootstrapped_tables.py",),
+    ),
+    Fault(
+        "statistics are taken to speak of nulls",
+        "engine/tideline/formats/row_group_statistics.py",
+        "    return within | column.is_null() if statistics.null_count else within\n",
+        "    return within\n",
+        ("engine/tests/formats/test_row_groups_by_statistics.py",),
+    ),
+    Fault(
         "times in ORC files are taken for those of a clock in UTC",
         "engine/tideline/formats/orc_rows.py",
         "            if zone not in _UTC:\n",
