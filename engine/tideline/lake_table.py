@@ -224,10 +224,10 @@ class LakeTable:
         """The table's rows, now or as of an instant, batch after batch in Arrow, without Spark.
 
         `columns` are all unless given, Hudi's first. `filter` is a condition in pyarrow's form:
-        `pyarrow.compute.field("ts") > 5`, or `[("ts", ">", 5)]`; partitions that it rules out are
-        not read. Raises ConfigError for columns and conditions that the table does not have, and
-        for an `as_of` as `snapshot` does; a file that cannot be read raises CorruptTableError when
-        its rows are reached.
+        `pyarrow.compute.field("ts") > 5`, or `[("ts", ">", 5)]`; what it rules out is not read.
+        Batches are read ahead until the reader is dropped. Raises ConfigError for columns and
+        conditions that the table does not have, and for an `as_of` as `snapshot` does; a file that
+        cannot be read raises CorruptTableError when its rows are reached.
         """
         import pyarrow as pa
 

@@ -6,8 +6,8 @@ all have to hold; a list of such lists: all of any).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,9 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from tideline.errors import ConfigError
+
+_BY_NUMBER = "FieldPath("
+"""How Arrow prints a column that is named by its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,16 @@ class RowFilter:
         except (pa.ArrowException, TypeError, ValueError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise ConfigError(f"no condition on the table's rows: {reason}", value=given) from error
-        columns = [name for name in schema.names if _is_read(expression, schema, name)]
+        text = str(expression)
+        if _BY_NUMBER in text:
+            raise ConfigError("name the columns of a condition, not their numbers", value=text)
+        named = [name for name in schema.names if name in text]
+        columns = [name for name in named if _is_read(expression, schema, named, name)]
         return cls(expression, frozenset(columns), schema)
+
+    def without(self, names: Iterable[str]) -> RowFilter:
+        """The same, of which only other columns are asked what they rule out."""
+        return replace(self, columns=self.columns - set(names))
 
     def and_also(self, other: RowFilter | None) -> RowFilter:
         """Both conditions, of the same rows."""
@@ -47,8 +58,14 @@ class RowFilter:
         return RowFilter(both, self.columns | other.columns, self.schema)
 
     def selected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch for which the condition holds."""
-        return batch.filter(self.expression)
+        """The rows of a batch for which the condition holds. Raises ConfigError where it cannot be
+        asked of a value."""
+        try:
+            return batch.filter(self.expression)
+        except pa.ArrowException as error:
+            raise ConfigError(
+                f"the condition does not suit a value: {error}", value=self.expression
+            ) from error
 
     def possible(self, guarantees: Iterable[pc.Expression]) -> list[int]:
         """The numbers of the guarantees that the condition does not contradict.
@@ -76,10 +93,19 @@ def _selects(expression: pc.Expression, schema: pa.Schema) -> None:
     schema.empty_table().filter(expression)
 
 
-def _is_read(expression: pc.Expression, schema: pa.Schema, name: str) -> bool:
+def _is_read(expression: pc.Expression, schema: pa.Schema, named: Iterable[str], name: str) -> bool:
     """Whether the condition means nothing without the column: Arrow does not say what it reads."""
     try:
-        _selects(expression, pa.schema([field for field in schema if field.name != name]))
+        _selects(expression, pa.schema([schema.field(one) for one in named if one != name]))
     except (pa.ArrowException, KeyError):
         return True
     return False
+
+
+def having(values: Mapping[str, pa.Scalar]) -> pc.Expression:
+    """What rows with these values in these columns have in common."""
+    found = pc.scalar(True)
+    for name, value in values.items():
+        column = pc.field(name)
+        found &= column == value if value.is_valid else column.is_null()
+    return found

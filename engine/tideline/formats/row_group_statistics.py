@@ -48,7 +48,9 @@ def _bounds(chunk: pq.ColumnChunkMetaData, column: pc.Expression) -> pc.Expressi
         return None
     if statistics.null_count == chunk.num_values:
         return column.is_null()
-    if not statistics.has_min_max:
+    try:
+        within = (column >= statistics.min) & (column <= statistics.max)
+    except (TypeError, UnicodeDecodeError):
+        # None there, or text that was cut within a character.
         return None
-    within = (column >= statistics.min) & (column <= statistics.max)
     return within | column.is_null() if statistics.null_count else within

@@ -14,6 +14,7 @@ from tideline.hudi.check.finding import Finding, error, note
 from tideline.hudi.check.inspection import Inspection
 from tideline.wording import counted
 
+_FILTERS_ENABLED = "hoodie.parquet.bloom.filter.enabled"
 NAME = "base files"
 _ADVICE = "put it back from a copy, or restore to a savepoint from before"
 
@@ -21,7 +22,9 @@ _ADVICE = "put it back from a copy, or restore to a savepoint from before"
 def check_base_files(seen: Inspection) -> Iterator[Finding]:
     """Findings about the footer of every base file that the view keeps."""
     stated = stats_by_path(seen)
-    expects_footers = seen.table.config.populate_meta_fields
+    config = seen.table.config
+    switched_off = config.properties.get(_FILTERS_ENABLED, "true").lower() == "false"
+    expects_filters = config.populate_meta_fields and not switched_off
     for file in seen.live_base_files():
         local_path = seen.table.store.local_path(file.path)
         try:
@@ -47,6 +50,6 @@ def check_base_files(seen: Inspection) -> Iterator[Finding]:
                 instant=file.instant,
                 advice=_ADVICE,
             )
-        if expects_footers and footer.bloom is None:
-            message = "no bloom filter: writers with a BLOOM index cannot look keys up in it"
+        if expects_filters and footer.bloom is None:
+            message = "no bloom filter: Hudi's writers with a BLOOM index cannot look keys up in it"
             yield note(NAME, message, path=file.path)

@@ -1,7 +1,7 @@
 """The rows of a planned read in Arrow, without Spark.
 
-1. A filter rules partitions out by the values in their paths, and row groups of files without logs
-   by their statistics.
+1. Partition columns have the values in the path, where these are certain, as in reads by Spark. A
+   filter rules partitions out by them, and row groups of files without logs by their statistics.
 2. Threads read the next file slices, each its base file with its log merged in, with the columns
    asked for and those of the filter alone (`read_ahead`).
 3. The filter selects the rows of each batch.
@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from tideline.errors import ConfigError
-from tideline.formats.row_filter import RowFilter
+from tideline.formats.row_filter import RowFilter, having
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.read.read_ahead import in_order
 from tideline.hudi.read.slice_rows import SliceReader, SliceTask
@@ -57,17 +57,18 @@ class ArrowScan:
         full = _nullable(scan.schema)
         names = full.names if columns is None else list(columns)
         unknown = [name for name in names if name not in full.names]
-        if unknown or not names:
+        if unknown or not names or len(set(names)) < len(names):
             raise ConfigError(
-                f"the table has no such columns; there are {', '.join(full.names)}",
+                "the table has no such columns, or not so often; there are "
+                f"{', '.join(full.names)}",
                 table=table.uri,
-                value=", ".join(unknown),
+                value=", ".join(unknown or names),
             )
         layout = PartitionLayout.of(table.config, scan.schema)
         check_scan(table, scan, layout)
         row_filter = None if condition is None else RowFilter.of(condition, full)
         if scan.commits is not None:
-            row_filter = RowFilter.of(scan.commits.condition, full).and_also(row_filter)
+            row_filter = scan.commits.row_filter(full).and_also(row_filter)
         slices = scan.all_slices()
         if row_filter is not None:
             slices = _possible(slices, row_filter, layout)
@@ -75,12 +76,16 @@ class ArrowScan:
             table,
             pa.schema([full.field(name) for name in names]),
             SliceReader(scan.slice_context(table), full, row_filter),
-            tuple(SliceTask.of(piece, layout) for piece in slices),
+            tuple(SliceTask.by_path(piece, layout) for piece in slices),
         )
 
-    def batches(self) -> Generator[pa.RecordBatch]:
-        """The rows, at least one a batch. Raises CorruptTableError, UnsupportedTableError."""
-        threads = min(_THREADS_MAX, 2 * (os.cpu_count() or 1), max(len(self.tasks), 1))
+    def batches(self, threads_max: int = _THREADS_MAX) -> Generator[pa.RecordBatch]:
+        """The rows, at least one a batch, slices read by so many threads.
+
+        Raises CorruptTableError, UnsupportedTableError, and ConfigError for a condition that a
+        row's value does not suit.
+        """
+        threads = min(threads_max, 2 * (os.cpu_count() or 1), max(len(self.tasks), 1))
         return in_order(self.tasks, self._rows, threads)
 
     def _rows(self, task: SliceTask) -> Iterator[pa.RecordBatch]:
@@ -94,7 +99,7 @@ def _possible(
     partitions = sorted({one.group.partition for one in slices})
     if layout is None or not partitions or not row_filter.columns & set(layout.schema.names):
         return tuple(slices)
-    found = row_filter.possible(layout.guarantee(partition) for partition in partitions)
+    found = row_filter.possible(having(layout.scalars(partition)) for partition in partitions)
     kept = {partitions[number] for number in found}
     return tuple(one for one in slices if one.group.partition in kept)
 

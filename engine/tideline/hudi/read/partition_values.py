@@ -24,7 +24,6 @@ from decimal import Decimal, InvalidOperation
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.errors import UnsupportedTableError
@@ -108,17 +107,19 @@ class PartitionLayout:
                 return None
         return tuple(values)
 
-    def guarantee(self, partition: str) -> pc.Expression:
-        """What all rows of a partition have in common, as a condition that they meet."""
+    def scalars(self, partition: str) -> dict[str, pa.Scalar]:
+        """The values of the columns of `schema`, in their types; none if any is uncertain."""
         values = self.values(partition)
-        found = pc.scalar(True)
-        for field, text in zip(self.schema, values or (), strict=values is not None):
-            column = pc.field(field.name)
-            if text is None:
-                found &= column.is_null()
-            else:
-                found &= column == pa.scalar(text).cast(field.type)
-        return found
+        if values is None:
+            return {}
+        try:
+            return {
+                field.name: pa.scalar(text, pa.string()).cast(field.type)
+                for field, text in zip(self.schema, values, strict=True)
+            }
+        except pa.ArrowInvalid:
+            # A spelling that Python takes for a number and Arrow does not.
+            return {}
 
     def texts(self, partition: str) -> tuple[str, ...] | None:
         """Per column the text of its level, None when the path is not spelt as the layout says."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from queue import Full, Queue
-from threading import Event, Thread, main_thread
+from queue import Empty, Full, Queue
+from threading import Event, Thread, current_thread, main_thread
 from typing import Generic, TypeVar
 
 Piece = TypeVar("Piece")
@@ -55,6 +55,7 @@ class _Lane(Generic[Piece, Item]):
 
     def __init__(self, read: Callable[[Piece], Iterator[Item]], piece: Piece, stop: Event) -> None:
         self._stop = stop
+        self._taker = current_thread()
         self._queue: Queue[Item | _End] = Queue(_ITEMS_AHEAD)
         self._thread = Thread(target=self._fill, args=(read, piece))
         self._thread.start()
@@ -76,7 +77,7 @@ class _Lane(Generic[Piece, Item]):
     def items(self) -> Iterator[Item]:
         """What the piece holds. Raises what reading it raised."""
         while True:
-            item = self._queue.get()
+            item = self._next()
             if not isinstance(item, _End):
                 yield item
             elif item.error is not None:
@@ -84,9 +85,23 @@ class _Lane(Generic[Piece, Item]):
             else:
                 return
 
+    def _next(self) -> Item | _End:
+        while True:
+            is_over = not self._thread.is_alive()
+            try:
+                return self._queue.get(timeout=_STOP_NOTICED_S)
+            except Empty:
+                if is_over:
+                    return _End(RuntimeError("the process ends: no more rows are read"))
+
+    def _is_over(self) -> bool:
+        """Whether nobody takes any more, for the process ends: it waits for this thread."""
+        taken = self._taker.is_alive() and not self._taker.daemon
+        return self._stop.is_set() or not (taken or main_thread().is_alive())
+
     def _put(self, item: Item | _End) -> bool:
         """False when nobody takes any more."""
-        while not self._stop.is_set() and main_thread().is_alive():
+        while not self._is_over():
             try:
                 self._queue.put(item, timeout=_STOP_NOTICED_S)
                 return True

@@ -30,8 +30,9 @@ class ShownRows:
 
 
 def first_rows(scan: ArrowScan, limit: int | None) -> ShownRows:
-    """The first rows of a scan; no more is read than is needed for them."""
-    with closing(scan.batches()) as batches:
+    """The first rows of a scan; only a few batches more are read than are needed for them."""
+    batches = scan.batches() if limit is None else scan.batches(threads_max=1)
+    with closing(batches):
         found = list(_as_many(batches, limit))
     return ShownRows.of(pa.Table.from_batches(found, scan.schema), limit)
 

@@ -19,18 +19,23 @@ _BATCH_ROWS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class SliceTask:
-    """One slice to read, and the values of columns that its files leave out."""
+    """One slice to read, and the values of columns that are not read from its files."""
 
     file_slice: FileSlice
-    constants: Mapping[str, str | None] = field(default_factory=dict)
+    constants: Mapping[str, pa.Scalar] = field(default_factory=dict)
 
     @classmethod
     def of(cls, file_slice: FileSlice, layout: PartitionLayout | None) -> SliceTask:
         """The task of a slice; `layout` gives the values of columns that files leave out."""
         if layout is None or not layout.is_dropped:
             return cls(file_slice)
-        values = layout.values(file_slice.group.partition) or ()
-        return cls(file_slice, dict(zip(layout.schema.names, values, strict=True)))
+        return cls.by_path(file_slice, layout)
+
+    @classmethod
+    def by_path(cls, file_slice: FileSlice, layout: PartitionLayout | None) -> SliceTask:
+        """The same, with every value that the path gives for certain."""
+        found = {} if layout is None else layout.scalars(file_slice.group.partition)
+        return cls(file_slice, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +70,19 @@ class SliceReader:
         if not stored:
             # Some column must give the number of rows.
             stored = [next(name for name in self.target.names if name not in task.constants)]
-        merge = FileSliceMerge(
-            store, task.file_slice, self.context, stored, row_filter=self.row_filter
-        )
+        known = self.row_filter and self.row_filter.without(task.constants)
+        merge = FileSliceMerge(store, task.file_slice, self.context, stored, row_filter=known)
         for batch in merge.batches():
             for start in range(0, batch.num_rows, _BATCH_ROWS):
                 yield self._shaped(batch.slice(start, _BATCH_ROWS), task.constants, schema)
 
     def _shaped(
-        self, rows: pa.RecordBatch, constants: Mapping[str, str | None], schema: pa.Schema
+        self, rows: pa.RecordBatch, constants: Mapping[str, pa.Scalar], schema: pa.Schema
     ) -> pa.RecordBatch:
         arrays = []
         for wanted in schema:
             if wanted.name in constants:
-                array = pa.repeat(pa.scalar(constants[wanted.name], pa.string()), rows.num_rows)
+                array = pa.repeat(constants[wanted.name], rows.num_rows)
             else:
                 array = rows.column(wanted.name)
             arrays.append(array if array.type == wanted.type else array.cast(wanted.type))

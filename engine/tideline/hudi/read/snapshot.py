@@ -25,7 +25,10 @@ from tideline.hudi.timeline.instant_time import InstantTime
 def plan_snapshot(
     table: HoodieTable, as_of: InstantTime | datetime | str | None = None
 ) -> TableScan:
-    """The files and columns of a snapshot. Raises as `snapshot` does."""
+    """The files and columns of a snapshot, as of an instant when given.
+
+    Raises ConfigError for an `as_of` that is no time or whose files are gone.
+    """
     time = None if as_of is None else point_in_time(table, as_of)
     timeline, view = load_view(table)
     if time is not None:

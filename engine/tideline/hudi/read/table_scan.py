@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from tideline.errors import UnsupportedTableError
 from tideline.formats.base_file import is_read
+from tideline.formats.row_filter import RowFilter
 from tideline.hudi.nature.guard import require_by_properties
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.read.partition_values import PartitionLayout, split_by_certainty
@@ -39,14 +40,15 @@ class CommitRange:
     until: InstantTime
     times: frozenset[InstantTime] | None = None
 
-    @property
-    def condition(self) -> pc.Expression:
-        """What rows of these commits meet."""
+    def row_filter(self, schema: pa.Schema) -> RowFilter:
+        """What rows of these commits meet, with these columns."""
         time = pc.field(COMMIT_TIME)
         if self.times is not None:
-            return time.isin([str(one) for one in sorted(self.times)])
-        # Instant times are ordered as text.
-        return (time > self.after.value) & (time <= self.until.value)
+            condition = time.isin([str(one) for one in sorted(self.times)])
+        else:
+            # Instant times are ordered as text.
+            condition = (time > self.after.value) & (time <= self.until.value)
+        return RowFilter(condition, frozenset({COMMIT_TIME}), schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,10 @@ class TableScan:
 
         Raises UnsupportedTableError where the rows cannot be merged here.
         """
-        if any(piece.log_files for piece in self.slices):
+        merges = any(piece.log_files for piece in self.slices)
+        if merges:
             require_by_properties(table, Permission.MERGE_LOGS)
-        return SliceContext.of(table, self.timeline, self.schema, self.until)
+        return SliceContext.of(table, self.timeline, self.schema, self.until, merges=merges)
 
 
 def scan_schema(table: HoodieTable, timeline: ActiveTimeline) -> pa.Schema:

@@ -122,7 +122,8 @@ def _outcome(
     turns: frozenset[Turn],
     config: SchedulerConfig,
 ) -> AfterCommit:
-    refusal = services.refusal(service)
+    moves_rows = service.permission.may_write_rows
+    refusal = services.refusal(service, services.table.timeline() if moves_rows else None)
     if refusal is not None:
         return AfterCommit(service, left_out=refusal.reason)
     try:

@@ -44,6 +44,8 @@ from tideline.storage.object_store import ObjectStore
 
 _WITHOUT_STATISTICS = frozenset({COMMIT_SEQNO, PARTITION_PATH, FILE_NAME})
 _WRITE_BATCH_ROWS = 8192
+_HELD_BYTES_PER_KEY = 12
+"""Twice what a filter takes per key: many files may be open at once."""
 
 
 @contextmanager
@@ -177,18 +179,24 @@ class BaseFileWriter:
         if self._bloom is None:
             # A copy: keys may be slices of buffers that hold whole batches.
             self._unfiltered.append(pa.concat_arrays([*keys.chunks, pa.array([], pa.string())]))
-            if sum(map(len, self._unfiltered)) >= settings.num_entries:
+            held_bytes = sum(keys.nbytes for keys in self._unfiltered)
+            if held_bytes >= settings.num_entries * _HELD_BYTES_PER_KEY:
+                self._bloom = self._sized_bloom(settings.num_entries)
+            elif sum(map(len, self._unfiltered)) >= settings.num_entries:
                 self._bloom = self._sized_bloom()
         else:
             self._bloom.add_keys(keys)
 
-    def _sized_bloom(self) -> BloomFilter:
-        """A filter of the keys that were held."""
+    def _sized_bloom(self, keys_min: int = 0) -> BloomFilter:
+        """A filter of the keys that were held, made for so many at least."""
         keys = pa.chunked_array(self._unfiltered, pa.string())
         self._unfiltered = []
         settings = self._ctx.bloom
         bloom = BloomFilter.sized(
-            len(keys), settings.num_entries, settings.error_rate, settings.max_entries
+            max(len(keys), keys_min),
+            settings.num_entries,
+            settings.error_rate,
+            settings.max_entries,
         )
         bloom.add_keys(keys)
         return bloom

@@ -82,11 +82,13 @@ class SliceContext:
         until: InstantTime | None = None,
         *,
         schemas: ActiveTimeline | None = None,
+        merges: bool = True,
     ) -> SliceContext:
         """The context of a table as `timeline` shows it, up to `until` when given.
 
         `schema` may have the meta columns or not; it is the one at the end of `schemas`, without
-        that of `timeline` up to `until`, but for columns that a write adds.
+        that of `timeline` up to `until`, but for columns that a write adds. Unless it `merges` only
+        slices without logs are read, of tables as well that are merged in unknown ways.
         """
         config = table.config
         columns = without_meta_fields(schema)
@@ -94,13 +96,13 @@ class SliceContext:
             table, schemas or (timeline if until is None else timeline.up_to(until))
         )
         qualified = len(config.record_key_fields) > 1
-        if not config.populate_meta_fields:
+        if merges and not config.populate_meta_fields:
             qualified |= config.key_generator is KeyGeneratorKind.COMPLEX
         return cls(
             table=table.uri,
             schema=columns,
             committed=CommittedInstants.of(timeline, until),
-            merge_mode=config.known_merge_mode,
+            merge_mode=config.known_merge_mode if merges else None,
             ordering_fields=config.ordering_fields,
             populate_meta_fields=config.populate_meta_fields,
             key_fields=config.record_key_fields,
@@ -108,7 +110,7 @@ class SliceContext:
             delete_field=config.merge_property("hoodie.payload.delete.field"),
             delete_marker=config.merge_property("hoodie.payload.delete.marker"),
             history=known and known.reading(columns),
-            partial=config.partial_updates,
+            partial=config.partial_updates if merges else None,
         )
 
     @property

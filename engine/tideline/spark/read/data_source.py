@@ -19,14 +19,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tideline.errors import ConfigError
-from tideline.formats.row_filter import RowFilter
 from tideline.hudi.read.incremental import plan_incremental
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.read.slice_rows import SliceTask
 from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.read.table_scan import TableScan, check_scan
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.spark.arrow_types import arrow_to_spark
+from tideline.spark.arrow_types import arrow_to_spark, spark_to_arrow
 from tideline.spark.read.file_slice_scan import slice_reader
 from tideline.storage.location import OPTION_NAMES, StoreLocation
 
@@ -80,10 +79,10 @@ class TidelineReader(DataSourceReader):
         layout = PartitionLayout.of(table.config, scan.schema)
         check_scan(table, scan, layout)
         commits = scan.commits
-        row_filter = None if commits is None else RowFilter.of(commits.condition, scan.schema)
+        row_filter = None if commits is None else commits.row_filter(scan.schema)
         self._location = table.location
         self._columns = list(schema.names)
-        self._slices = slice_reader(scan.slice_context(table), row_filter)
+        self._slices = slice_reader(scan.slice_context(table), row_filter, spark_to_arrow(schema))
         self._partitions = [
             SlicePartition(SliceTask.of(piece, layout)) for piece in scan.all_slices()
         ]

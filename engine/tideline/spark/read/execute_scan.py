@@ -57,7 +57,7 @@ def _read_group(
     if group.schema == schema:
         return frame
     columns = [
-        converted(frame[_quoted(have.name)], have.type, want.type).alias(want.name)
+        converted(frame[quoted(have.name)], have.type, want.type).alias(want.name)
         for have, want in zip(group.schema, schema, strict=True)
     ]
     return frame.select(*columns)
@@ -74,7 +74,3 @@ def _within(commits: CommitRange) -> Column:
         return time.isin([str(one) for one in sorted(commits.times)])
     # Instant times are ordered as text.
     return (time > commits.after.value) & (time <= commits.until.value)
-
-
-def _quoted(name: str) -> str:
-    return quoted(name)

@@ -49,9 +49,16 @@ class ReadSlices:
                     yield from self.reader.rows(store, task, json.loads(columns.as_py()))
 
 
-def slice_reader(context: SliceContext, row_filter: RowFilter | None = None) -> SliceReader:
-    """The reader of a context's slices, in the types Spark has for them."""
-    return SliceReader(context, spark_to_arrow(arrow_to_spark(context.full_schema)), row_filter)
+def slice_reader(
+    context: SliceContext,
+    row_filter: RowFilter | None = None,
+    asked: pa.Schema | None = None,
+) -> SliceReader:
+    """The reader of a context's slices, in the types Spark has for them or asks for."""
+    types_ = {field.name: field for field in asked or ()}
+    known = spark_to_arrow(arrow_to_spark(context.full_schema))
+    target = pa.schema([types_.get(field.name, field) for field in known])
+    return SliceReader(context, target, row_filter)
 
 
 def read_file_slices(
