@@ -41,7 +41,6 @@ OPTIONS = {
     "hoodie.compact.inline": "false",
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
-    "hoodie.metadata.compact.max.delta.commits": "2",
 }
 COMPACTS = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
 DUE = {
@@ -184,8 +183,13 @@ def test_services_of_ours_leave_the_changes_to_hudis_cdc_query(
     (cleaned,) = logged.lake.run("cleaning", options=DUE).done
     assert cleaned.to_json_object()["deleted"]
     unchanged()
-    assert logged.lake.run("archival", options=DUE).done
-    assert logged.peer.archived_timeline(logged.uri)
+    archival = logged.lake.run("archival", options=DUE)
+    if version > 6 and has_metadata:
+        # The restore has made it anew.
+        assert "the metadata table has not been compacted yet" in str(archival.not_due)
+    else:
+        assert archival.done
+        assert logged.peer.archived_timeline(logged.uri)
     unchanged()
 
     # Hudi goes on, in logs first and then in the base file of the write that failed.
