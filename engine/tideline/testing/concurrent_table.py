@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from tideline.hudi.services.rollback.service import ROLLBACK
 from tideline.hudi.services.service import ServiceRun, TableService
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.location import StoreLocation
@@ -53,6 +54,7 @@ _LOST = "HoodieWriteConflictException"
 _LOST_METADATA_TABLE = re.compile(
     "HoodieMetadataException: Bootstrap on|completing streaming commit to metadata"
 )
+_ROLLED_BACK_TWICE = re.compile("Failed to rollback .*Could not delete instant", re.DOTALL)
 _ATTEMPTS_MAX = 20
 
 
@@ -174,7 +176,8 @@ class ConcurrentTable:
             self.peer.write(self.uri_of_hudi, made.rows, operation=operation, options=given)
         except PeerFailureError as failure:
             is_conflict = _LOST in str(failure)
-            if not is_conflict and not self._is_lost_metadata_table(failure):
+            is_expected = self._is_lost_metadata_table(failure) or _is_rolled_back_twice(failure)
+            if not is_conflict and not is_expected:
                 raise
             self.conflicts_of_hudi += is_conflict
             self.failures_of_hudi += not is_conflict
@@ -222,16 +225,26 @@ class ConcurrentTable:
             repeating.result()
 
     def committed(self) -> list[Batch]:
-        """The batches that are committed, in the order in which they completed."""
+        """The batches that are committed, in the order in which they completed.
+
+        A delete that found none of its keys changed no file, so that it conflicts with no insert
+        of them that was first to complete: it stands before that insert, and is without effect.
+        """
         table, found = self.table, dict[InstantTime, Batch]()
-        for instant, extra in _commits(table):
+        for instant, metadata in _commits(table):
             time = instant.completed_at
             assert time is not None
             assert time not in found
+            extra = metadata.extra_metadata
             if str(instant.time) in self.ours:
-                found[time] = self.ours[str(instant.time)]
+                made = self.ours[str(instant.time)]
             elif _BATCH in extra:
-                found[time] = self.hudis[int(extra[_BATCH])]
+                made = self.hudis[int(extra[_BATCH])]
+            else:
+                continue
+            has_deleted = any(stat.num_deletes for stat in metadata.write_stats)
+            is_idle = made.operation == "delete" and not has_deleted
+            found[time] = replace(made, keys=()) if is_idle else made
         return [made for _, made in sorted(found.items())]
 
     def expected(self) -> list[tuple[str, int]]:
@@ -320,15 +333,23 @@ class ConcurrentTable:
             return Batch(operation, tuple(keys), self._values)
 
 
-def _commits(table: HoodieTable) -> Iterator[tuple[Instant, Mapping[str, str]]]:
-    """Every completed commit, archived ones too, and what its writer noted there."""
+def _is_rolled_back_twice(failure: PeerFailureError) -> bool:
+    """Whether Hudi was rolling back a write that it had lost when we had just done so.
+
+    We hold the table's lock for that, Hudi does not; its failed write is undone either way.
+    """
+    return _ROLLED_BACK_TWICE.search(str(failure)) is not None
+
+
+def _commits(table: HoodieTable) -> Iterator[tuple[Instant, CommitMetadata]]:
+    """Every completed commit, archived ones too."""
     seen = set()
     for instant in table.timeline().completed().of(*COMMIT_ACTIONS):
         seen.add(instant.time)
-        yield instant, table.read_commit(instant).extra_metadata
+        yield instant, table.read_commit(instant)
     for entry in table.archived().commits():
         if entry.instant.time not in seen:
-            yield entry.instant, entry.extra_metadata()
+            yield entry.instant, entry.commit_metadata()
 
 
 def _pairs(rows: pa.Table) -> list[tuple[str, int]]:

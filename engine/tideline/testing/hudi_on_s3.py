@@ -89,7 +89,7 @@ class HudiOnS3:
             "spark.driver.extraClassPath": ":".join(map(str, self.s3_jars)),
             "spark.hadoop.fs.s3a.endpoint": self.endpoint,
             "spark.hadoop.fs.s3a.path.style.access": "true",
-            # One JVM runs all tests of a module, for which the default was not enough.
+            # Hudi leaves connections open, so that the default is not enough for a test.
             "spark.hadoop.fs.s3a.connection.maximum": "5000",
             "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
         }
@@ -109,12 +109,10 @@ def hudi_on_s3(minio_server: MinioServer) -> Iterator[HudiOnS3]:
         yield HudiOnS3.prepare(minio_server)
 
 
-@pytest.fixture(scope="module")
-def hudi_peer_on_s3(
-    hudi_on_s3: HudiOnS3, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[HudiPeer]:
-    """One JVM for as long as a test module runs."""
-    with hudi_on_s3.start(tmp_path_factory.mktemp("hudi-on-s3")) as peer:
+@pytest.fixture
+def hudi_peer_on_s3(hudi_on_s3: HudiOnS3, tmp_path: Path) -> Iterator[HudiPeer]:
+    """A JVM for one test: Hudi leaves connections open, until none is left for the next."""
+    with hudi_on_s3.start(tmp_path / "hudi-on-s3") as peer:
         yield peer
 
 
