@@ -50,6 +50,7 @@ NEEDS_AN_EXTRA = (
     "tideline.hudi.check.keys.",
     "tideline.hudi.read.",
     "tideline.iceberg.table.catalog_table.",
+    "tideline.in_process.run.",
     "tideline.iceberg.maintenance.rewrite_position_deletes.",
     "tideline.iceberg.data.arrow_schema.",
     "tideline.iceberg.rewrite.group_outcome.",

@@ -146,7 +146,7 @@ class LakeTable:
 
     def write(
         self,
-        frame: DataFrame,
+        rows: Any,
         operation: WriteOperation | str | None = None,
         *,
         extra_metadata: Options = None,
@@ -154,8 +154,11 @@ class LakeTable:
         require: Requirement | None = None,
         token: str | None = None,
     ) -> CommitReport:
-        """Write the rows of a Spark DataFrame as one commit.
+        """Write rows as one commit: of a Spark DataFrame, or of what is in memory here.
 
+        That is pyarrow, pandas, or whatever gives an Arrow stream, such as Polars and DuckDB: it is
+        written by this process, without Spark, unless it is large (512 MiB) or the table's
+        partition paths are formatted from times.
         `operation` is upsert (unless the options name another), insert, bulk_insert, delete,
         insert_overwrite, insert_overwrite_table or delete_partition (the last reads only the
         partition columns). `options` are Hudi write settings (`hoodie.*`); `extra_metadata` goes
@@ -168,7 +171,7 @@ class LakeTable:
         ConfigError, UnsupportedTableError. A conflict is retried
         `hoodie.write.num.retries.on.conflict.failures` times first.
         """
-        return write_rows(self.writer, frame, operation, options, extra_metadata, require, token)
+        return write_rows(self.writer, rows, operation, options, extra_metadata, require, token)
 
     def delete(
         self,

@@ -9,9 +9,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tideline.commit_report import CommitReport, report_write
 from tideline.errors import FailedAfterCommitError, TidelineError
@@ -20,18 +20,20 @@ from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.names import one_or_several
+from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
-from tideline.hudi.write.write_request import Requirement
+from tideline.hudi.write.write_request import Requirement, WriteDone, WriteRequest
 from tideline.settings.setting import Place
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
 def write_rows(
     writer: TableWriter,
-    frame: DataFrame,
+    rows: Any,
     operation: WriteOperation | str | None,
     options: Mapping[str, str] | None,
     extra_metadata: Mapping[str, str] | None,
@@ -39,19 +41,18 @@ def write_rows(
     token: str | None,
 ) -> CommitReport:
     """See `LakeTable.write`."""
-    from tideline.spark.write.run import partitions_to_delete, write_frame
-
     given = writer.given(options, Place.WRITE)
     wanted, config = writer.planned(operation, given)
+    batch = _batch_of(rows, writer.table, wanted, config)
     if wanted is WriteOperation.DELETE_PARTITION:
-        partitions = partitions_to_delete(frame, writer.table)
+        partitions = batch.partitions_to_delete()
         return delete_partitions(writer, partitions, given, extra_metadata, token)
     scheduler = SchedulerConfig.of_table(writer.table.config, given)
     request = writer.request(
         wanted, config, extra_metadata=extra_metadata, require=require, token=token
     )
-    report = report_write(write_frame(frame, writer, request))
-    return _followed_by_services(report, scheduler, writer, given, frame.sparkSession)
+    report = report_write(batch.write(writer, request))
+    return _followed_by_services(report, scheduler, writer, given, batch.spark)
 
 
 def delete_partitions(
@@ -102,6 +103,52 @@ def _followed_by_services(
             value=error.value,
         ) from error
     return replace(report, services=done)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Rows to write, and the engine for them: in this process, or with a Spark DataFrame."""
+
+    table: HoodieTable
+    rows: pa.Table | None = None
+    frame: DataFrame | None = None
+
+    @property
+    def spark(self) -> SparkSession | None:
+        return None if self.frame is None else self.frame.sparkSession
+
+    def partitions_to_delete(self) -> tuple[str, ...]:
+        if self.frame is not None:
+            from tideline.spark.write.run import partitions_to_delete as partitions_of_frame
+
+            return partitions_of_frame(self.frame, self.table)
+        from tideline.in_process.run import partitions_to_delete
+
+        return partitions_to_delete(self.rows, self.table)
+
+    def write(self, writer: TableWriter, request: WriteRequest) -> WriteDone:
+        if self.frame is not None:
+            from tideline.spark.write.run import write_frame
+
+            return write_frame(self.frame, writer, request)
+        from tideline.in_process.run import write_rows
+
+        return write_rows(self.rows, writer, request)
+
+
+def _batch_of(
+    rows: Any, table: HoodieTable, operation: WriteOperation, config: WriteConfig
+) -> _Batch:
+    from tideline.in_process.run import arrow_table, why_spark
+
+    found = arrow_table(rows)
+    if found is None:
+        return _Batch(table, frame=rows)
+    if why_spark(found, table, operation, config) is None:
+        return _Batch(table, rows=found)
+    from tideline.spark.arrow_frame import arrow_frame
+
+    return _Batch(table, frame=arrow_frame(found, table.location))
 
 
 def _open_engine(table: HoodieTable, spark: SparkSession | None) -> ServiceEngine:

@@ -12,8 +12,7 @@ import pytest
 import tideline
 from tideline.cli.main import run
 from tideline.hudi.write.write_operation import WriteOperation
-from tideline.testing.local_engine import LocalEngine
-from tideline.testing.write_batch import write_batch
+from tideline.testing.write_batch import batch_engine, write_batch
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("n", pa.int64())])
 
@@ -25,7 +24,7 @@ def upsert(uri: str, keys: range, n: int) -> None:
         {"id": [f"k{key}" for key in keys], "day": ["mon"] * len(keys), "n": [n] * len(keys)},
         schema=SCHEMA,
     )
-    engine = LocalEngine(table.hoodie_table.store, rows, key="id", partition="day")
+    engine = batch_engine(table, rows, WriteOperation.UPSERT)
     write_batch(table, engine, WriteOperation.UPSERT)
 
 

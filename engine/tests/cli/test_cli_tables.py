@@ -22,8 +22,7 @@ from tideline.ingest.landing.checkpoint import advance, checkpoint_metadata
 from tideline.ingest.landing.landed_file import Landing, LandingFile
 from tideline.ingest.landing.quarantine import quarantine, quarantine_rows
 from tideline.storage.location import StoreLocation
-from tideline.testing.local_engine import LocalEngine
-from tideline.testing.write_batch import write_batch
+from tideline.testing.write_batch import batch_engine, write_batch
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("n", pa.int64())])
 
@@ -37,8 +36,8 @@ def write(
     """Commit rows without Spark; returns the instant."""
     table = tideline.open(uri)
     batch = pa.Table.from_pylist(rows, schema=SCHEMA)
-    engine = LocalEngine(table.hoodie_table.store, batch, key="id", partition="day")
-    report = write_batch(table, engine, WriteOperation.parse(operation), extra_metadata)
+    wanted = WriteOperation.parse(operation)
+    report = write_batch(table, batch_engine(table, batch, wanted), wanted, extra_metadata)
     return report.instant
 
 

@@ -15,9 +15,8 @@ from tideline.ingest.landing.landed_file import FileFormat, Landing, LandingFile
 from tideline.ingest.operation.operation import IngestFiles, Place
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.going_away_store import GoingAway
-from tideline.testing.local_engine import LocalEngine
 from tideline.testing.small_table import SmallTable, batch
-from tideline.testing.write_batch import write_batch
+from tideline.testing.write_batch import batch_engine, write_batch
 
 LONG_S = 3600.0
 NAME = "landing"
@@ -44,7 +43,7 @@ def ingest(table: SmallTable, generation: int, store: ObjectStore | None = None)
     advanced = advance(checkpoint(table), Landing(FILES), FILES)
     write_batch(
         lake,
-        LocalEngine(lake.hoodie_table.store, ROWS, "id", "part"),
+        batch_engine(lake, ROWS, WriteOperation.INSERT),
         WriteOperation.INSERT,
         {**checkpoint_metadata({NAME: advanced}), INGEST_KEY: NAME},
         require=lambda now: require_generation(lake, now, work),

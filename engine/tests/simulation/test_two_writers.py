@@ -17,7 +17,6 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.lake_table import LakeTable
 from tideline.testing.faulty_store import SimulatedCrash
-from tideline.testing.local_engine import LocalEngine
 from tideline.testing.small_table import SCHEMA, SmallTable, batch
 from tideline.testing.stepping_store import Step, SteppingStore
 from tideline.testing.table_audit import (
@@ -27,7 +26,7 @@ from tideline.testing.table_audit import (
     traces_of,
     unexplained_objects,
 )
-from tideline.testing.write_batch import write_batch
+from tideline.testing.write_batch import batch_engine, write_batch
 
 LONG_S = 3600.0
 NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
@@ -274,7 +273,7 @@ def test_a_column_that_a_later_instant_would_hide_is_written_again(table: SmallT
 def test_a_batch_prepared_before_a_column_was_added_is_refused(table: SmallTable) -> None:
     """Rewriting a file that has the column already would drop it."""
     lake = table.lake()
-    prepared_batch = LocalEngine(lake.hoodie_table.store, batch([0], 2), "id", "part")
+    prepared_batch = batch_engine(lake, batch([0], 2), WriteOperation.UPSERT)
     table.write("upsert", with_note(batch([0], 3), "keep"))
     with pytest.raises(ConflictError, match="schema changed"):
         write_batch(lake, prepared_batch, WriteOperation.UPSERT)

@@ -181,9 +181,15 @@ class ConcurrentTable:
                 raise
             self.conflicts_of_hudi += is_conflict
             self.failures_of_hudi += not is_conflict
-            return False
+            if not self._has_committed(made):
+                return False
         self.done_by_hudi.add(made.value)
         return True
+
+    def _has_committed(self, made: Batch) -> bool:
+        """Whether a write of Hudi that failed took place: it also rolls back once it committed."""
+        batches = (metadata.extra_metadata.get(_BATCH) for _, metadata in _commits(self.table))
+        return str(made.value) in batches
 
     def write_with_hudi_until_done(
         self, operation: str, keys: Iterable[int], **options: str

@@ -25,13 +25,22 @@ def completed_commits(folder: Path) -> dict[str, dict[str, Any]]:
     found = {}
     for path in sorted(_instants(folder)):
         if path.suffix in (".commit", ".deltacommit", ".replacecommit"):
-            found[_time(path)] = _metadata(path.read_bytes())
+            found[_time(path)] = metadata_of(path)
     return found
 
 
 def newest_commit(folder: Path) -> dict[str, Any]:
     """The metadata of the newest completed commit."""
     return list(completed_commits(folder).values())[-1]
+
+
+def metadata_of(instant: Path) -> dict[str, Any]:
+    """What the file of a commit says, in JSON or Avro."""
+    body = instant.read_bytes()
+    if not body.startswith(b"Obj"):
+        return dict(json.loads(body or b"{}"))
+    (record,) = fastavro.reader(BytesIO(body))
+    return cast("dict[str, Any]", record)
 
 
 def live_files(folder: Path) -> list[Path]:
@@ -96,10 +105,3 @@ def _instants(folder: Path) -> list[Path]:
 def _time(path: Path) -> str:
     """The requested time: the name goes on with the state, or with the completion time."""
     return re.split(r"[._]", path.name)[0]
-
-
-def _metadata(body: bytes) -> dict[str, Any]:
-    if not body.startswith(b"Obj"):
-        return dict(json.loads(body or b"{}"))
-    (record,) = fastavro.reader(BytesIO(body))
-    return cast("dict[str, Any]", record)

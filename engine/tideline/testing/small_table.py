@@ -17,21 +17,16 @@ from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.hudi.table.table_config import TableType
-from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.write.engine import BucketPlacement, Target
 from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
-from tideline.hudi.write.handle_context import HandleContext
-from tideline.hudi.write.upsert_partitioner import BucketPlan
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory import MemoryStore
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
-from tideline.testing.local_engine import LocalEngine
 from tideline.testing.table_audit import Row, open_fresh, read_rows
-from tideline.testing.write_batch import write_batch
+from tideline.testing.write_batch import InterruptedEngine, batch_engine, write_batch
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
 CHEAP = {
@@ -85,32 +80,6 @@ def batch(keys: Iterable[int], v: int, *, partitions: int = 2) -> pa.Table:
         "v": [v] * len(numbers),
     }
     return pa.table(columns, schema=SCHEMA)
-
-
-@dataclass(slots=True)
-class InterruptedEngine(LocalEngine):
-    """A `LocalEngine` that lets others act before or after it has written its files."""
-
-    before_files: Callable[[], object] | None = None
-    after_files: Callable[[], object] | None = None
-
-    def write(
-        self,
-        plan: BucketPlan,
-        targets: Mapping[int, Target],
-        context: HandleContext,
-        *,
-        drops_duplicates: bool,
-        placement: BucketPlacement | None = None,
-    ) -> Sequence[WriteStat]:
-        if self.before_files is not None:
-            self.before_files()
-        stats = LocalEngine.write(
-            self, plan, targets, context, drops_duplicates=drops_duplicates, placement=placement
-        )
-        if self.after_files is not None:
-            self.after_files()
-        return stats
 
 
 @dataclass(slots=True)
@@ -208,16 +177,9 @@ class SmallTable:
         if wanted is WriteOperation.DELETE_PARTITION:
             partitions = sorted(set(rows.column("part").to_pylist()))
             return lake.delete_partitions(partitions, options=options, token=token)
-        engine = InterruptedEngine(
-            lake.hoodie_table.store,
-            rows,
-            "id",
-            "part",
-            deletes=wanted is WriteOperation.DELETE,
-            before_files=before_files,
-            after_files=after_files,
-        )
-        return write_batch(lake, engine, wanted, options=options, token=token)
+        engine = batch_engine(lake, rows, wanted, options)
+        interrupted = InterruptedEngine(engine, before_files, after_files)
+        return write_batch(lake, interrupted, wanted, options=options, token=token)
 
     def rows(self) -> list[Row]:
         """What a fresh reader sees."""

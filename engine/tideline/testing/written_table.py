@@ -1,13 +1,14 @@
-"""A table that tests write on Spark through the facade and read back without it."""
+"""A table that tests write through the facade, on Spark or in this process, and read back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pyarrow as pa
+import pytest
 
 from tideline.commit_report import CommitReport
 from tideline.lake_table import LakeTable
@@ -21,6 +22,28 @@ SMALL_BLOOM = {
     "hoodie.index.bloom.num_entries": "10",
     "hoodie.bloom.index.filter.dynamic.max.entries": "20",
 }
+
+
+@dataclass
+class Engine:
+    """What writes the rows: Spark, or this process."""
+
+    is_in_process: bool = False
+
+
+ENGINE = Engine()
+"""The one value; the fixture `either_engine` changes it for a test."""
+
+
+@pytest.fixture(params=["spark", "in_process"])
+def either_engine(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The test runs twice: what it writes to a `WrittenTable` is written by one engine each."""
+    ENGINE.is_in_process = request.param == "in_process"
+    yield
+    ENGINE.is_in_process = False
+
+
+Rows: TypeAlias = "Iterable[Sequence[Any]] | pa.Table | DataFrame"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +83,23 @@ class WrittenTable:
 
     def write(
         self,
-        rows: Iterable[Sequence[Any]] | pa.Table | DataFrame,
+        rows: Rows,
         operation: str = "upsert",
         options: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> CommitReport:
         """One write. Nothing of an unfinished write may be left after it."""
-        is_frame = hasattr(rows, "sparkSession")
-        frame = cast("DataFrame", rows) if is_frame else self.frame(cast("pa.Table", rows))
-        report = self.lake.write(frame, operation, options=options, **settings)
+        given = self._in_memory(rows) if ENGINE.is_in_process else self._on_spark(rows)
+        report = self.lake.write(given, operation, options=options, **settings)
         assert leftovers(self.folder) == []
         return report
+
+    def _on_spark(self, rows: Rows) -> DataFrame:
+        is_frame = hasattr(rows, "sparkSession")
+        return cast("DataFrame", rows) if is_frame else self.frame(cast("pa.Table", rows))
+
+    def _in_memory(self, rows: Rows) -> pa.Table:
+        return rows if isinstance(rows, pa.Table) else self._on_spark(rows).toArrow()
 
     def rows(self, *columns: str) -> list[tuple[Any, ...]]:
         """The stored rows, sorted; all columns of the schema or those named."""

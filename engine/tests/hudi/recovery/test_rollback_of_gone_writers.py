@@ -11,11 +11,10 @@ from tideline.hudi.write.write_operation import WriteOperation
 from tideline.storage.heartbeat import heartbeat_writer
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
-from tideline.testing.local_engine import LocalEngine
-from tideline.testing.small_table import InterruptedEngine, SmallTable, batch
+from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.stepping_store import Step, SteppingStore
 from tideline.testing.table_audit import traces_of, unexplained_objects
-from tideline.testing.write_batch import write_batch
+from tideline.testing.write_batch import InterruptedEngine, batch_engine, write_batch
 
 pytestmark = pytest.mark.usefixtures("version_6")
 
@@ -37,7 +36,7 @@ def write_named(table: SmallTable, store: ObjectStore) -> None:
     """A write whose heartbeat says who writes."""
     lake = table.lake(store)
     lake.hoodie_table.writer = ME
-    engine = LocalEngine(lake.hoodie_table.store, batch(range(4), 2), "id", "part")
+    engine = batch_engine(lake, batch(range(4), 2), WriteOperation.UPSERT)
     write_batch(lake, engine, WriteOperation.UPSERT)
 
 
@@ -82,8 +81,8 @@ def test_a_writer_declared_gone_that_lives_commits_nothing(table: SmallTable) ->
 
     lake = table.lake()
     lake.hoodie_table.writer = ME
-    store, rows = lake.hoodie_table.store, batch(range(4), 2)
-    engine = InterruptedEngine(store, rows, "id", "part", after_files=declare_gone)
+    opened = batch_engine(lake, batch(range(4), 2), WriteOperation.UPSERT)
+    engine = InterruptedEngine(opened, after_files=declare_gone)
     with pytest.raises(ConflictError):
         write_batch(lake, engine, WriteOperation.UPSERT)
     assert table.values() == BEFORE

@@ -17,13 +17,11 @@ from tideline.hudi.write.file_slice_merge import SliceContext
 from tideline.hudi.write.handle_context import RECORD_KEY
 from tideline.hudi.write.lookup_candidate import LookupCandidate
 from tideline.hudi.write.rows_in_logs import may_have_rows_in_logs
-from tideline.spark.write.batch import PARTITION_PATH
-from tideline.spark.write.key_lookup import (
-    CHUNK,
+from tideline.hudi.write.stored_key_lookup import (
     IS_GONE,
-    LOCATED_FILE,
-    LookUpKeys,
     LookupSettings,
+    StoredKeyLookup,
+    WantedKeys,
 )
 from tideline.testing.flink_append import append_as_flink
 from tideline.testing.service_process import local_services
@@ -122,19 +120,11 @@ def test_a_task_finds_rows_of_logs_and_marks_deleted_ones(
         is_global=False,
         has_rows_in_logs=may_have_rows_in_logs(hoodie, timeline),
     )
-    incoming = {CHUNK: pa.array([0] * 3, pa.int32()), RECORD_KEY: keys, PARTITION_PATH: ["p0"] * 3}
-    answer = pa.schema(
-        [
-            (RECORD_KEY, pa.string()),
-            (PARTITION_PATH, pa.string()),
-            (LOCATED_FILE, pa.int32()),
-            (IS_GONE, pa.bool_()),
-        ]
-    )
     reading = SliceContext.of(hoodie, timeline, SCHEMA)
     settings = LookupSettings(reads_bloom_filters=True, prunes_by_ranges=True, reading=reading)
-    task = LookUpKeys(table.location, candidates, ((0,),), settings, answer)
-    found = [row for rows in task(pa.table(incoming).to_batches()) for row in rows.to_pylist()]
+    lookup = StoredKeyLookup(candidates, settings)
+    wanted = WantedKeys.of(pa.array(keys), pa.array(["p0"] * 3))
+    found = [row for rows in lookup.look_up(hoodie.store, 0, wanted) for row in rows.to_pylist()]
     assert {row[RECORD_KEY]: row[IS_GONE] for row in found} == {"k000": False, "k002": True}
     assert len(found) == 2
 

@@ -15,8 +15,7 @@ from tideline.errors import ConflictError
 from tideline.hudi.services.clustering.execute import read_clustering_plan
 from tideline.hudi.services.engine import ServiceWork
 from tideline.hudi.services.explanation import Explanation
-from tideline.hudi.timeline.instant import Action, Instant, State
-from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.timeline.instant import Action, State
 from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.lake_table import LakeTable
 from tideline.spark.services.clustering import cluster_groups
@@ -145,7 +144,8 @@ def test_a_large_group_is_sorted_in_parts_over_several_files(
     time = table.schedule("clustering", options=options)
     assert time is not None
     hoodie = table.hoodie_table
-    instant = Instant(InstantTime(time), Action.REPLACECOMMIT, State.REQUESTED)
+    (instant,) = hoodie.timeline().pending()
+    assert str(instant.time) == time
     plan = read_clustering_plan(hoodie, instant)
     timeline = hoodie.timeline()
     schema = hoodie.table_schema_json(timeline)

@@ -1,4 +1,5 @@
-"""Record keys and partition paths in Spark, against what Hudi 1.2 makes of the same values."""
+"""Record keys and partition paths, in Spark and in Arrow, against what Hudi 1.2 makes of the same
+values."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from tideline.errors import ConfigError
 from tideline.hudi.write.key_generator import KeyGenerator, PartitionField, TimestampFormat
+from tideline.hudi.write.row_keys import partition_paths, record_keys
 from tideline.spark.write.keys import partition_path_column, record_key_column
 
 pytestmark = pytest.mark.spark
@@ -78,7 +80,10 @@ def simple(field: str = "id", *partitions: str | PartitionField, **settings: boo
 
 def keys_of(spark: SparkSession, rows: pa.Table, keys: KeyGenerator) -> list[str | None]:
     frame = spark.createDataFrame(rows)
-    return [row[0] for row in frame.select(record_key_column(keys, frame.schema)).collect()]
+    found = [row[0] for row in frame.select(record_key_column(keys, frame.schema)).collect()]
+    if not keys.timestamps_as_text:
+        assert record_keys(_batch(rows), keys).to_pylist() == found
+    return found
 
 
 def paths_of(spark: SparkSession, rows: pa.Table, *many: KeyGenerator) -> list[list[str | None]]:
@@ -88,8 +93,16 @@ def paths_of(spark: SparkSession, rows: pa.Table, *many: KeyGenerator) -> list[l
         partition_path_column(keys, frame.schema).alias(str(number))
         for number, keys in enumerate(many)
     ]
-    found = frame.select(*columns).collect()
-    return [[row[number] for row in found] for number in range(len(many))]
+    rows_found = frame.select(*columns).collect()
+    found = [[row[number] for row in rows_found] for number in range(len(many))]
+    for keys, paths in zip(many, found, strict=True):
+        if all(part.timestamp is None for part in keys.partition_fields):
+            assert partition_paths(_batch(rows), keys).to_pylist() == paths
+    return found
+
+
+def _batch(rows: pa.Table) -> pa.RecordBatch:
+    return rows.combine_chunks().to_batches()[0]
 
 
 def test_values_of_every_type_read_as_java_prints_them(spark: SparkSession) -> None:
@@ -97,6 +110,9 @@ def test_values_of_every_type_read_as_java_prints_them(spark: SparkSession) -> N
     columns = [record_key_column(simple(name), frame.schema).alias(name) for name in AS_TEXT]
     row, nulls = frame.select(*columns).collect()
     assert row.asDict() == AS_TEXT
+    batch = _batch(pa.Table.from_pylist([TYPED_ROW, {}], schema=TYPED))
+    for name, text in AS_TEXT.items():
+        assert record_keys(batch, simple(name)).to_pylist() == [text, None]
     assert set(nulls) == {None}
 
 
@@ -170,14 +186,21 @@ def test_partition_paths_have_one_level_per_field(spark: SparkSession) -> None:
 
 
 def test_missing_and_nested_key_fields_are_refused_by_name(spark: SparkSession) -> None:
-    schema = spark.createDataFrame(pa.Table.from_pylist([TYPED_ROW], schema=TYPED)).schema
+    batch = _batch(pa.Table.from_pylist([TYPED_ROW], schema=TYPED))
+    schema = spark.createDataFrame(pa.Table.from_batches([batch])).schema
     for name in ("absent", "deep.other", "text.inner"):
         with pytest.raises(ConfigError, match=f"key field '{name}' is not a column"):
             record_key_column(simple(name), schema)
         with pytest.raises(ConfigError, match=f"key field '{name}' is not a column"):
             partition_path_column(simple("text", name), schema)
+        with pytest.raises(ConfigError, match=f"key field '{name}' is not a column"):
+            record_keys(batch, simple(name))
+        with pytest.raises(ConfigError, match=f"key field '{name}' is not a column"):
+            partition_paths(batch, simple("text", name))
     with pytest.raises(ConfigError, match="key field 'deep' has a nested type"):
         record_key_column(simple("deep"), schema)
+    with pytest.raises(ConfigError, match="key field 'deep' has a nested type"):
+        record_keys(batch, simple("deep"))
 
 
 def timed(settings: Mapping[str, str], **key_settings: bool) -> KeyGenerator:

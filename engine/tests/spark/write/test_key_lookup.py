@@ -19,17 +19,16 @@ from tideline.formats.bloom import BloomFilter
 from tideline.formats.parquet_footer import BaseFileFooter, read_footer
 from tideline.hudi.table.file_group import BaseFile, FileSlice
 from tideline.hudi.write.lookup_candidate import LookupCandidate
+from tideline.hudi.write.stored_key_lookup import (
+    LOCATED,
+    LOCATED_FILE,
+    LookupSettings,
+    StoredKeyLookup,
+)
 from tideline.hudi.write.stored_keys import some_stored_keys
 from tideline.spark.task_errors import carried_errors, raised_errors
 from tideline.spark.write import key_lookup
-from tideline.spark.write.key_lookup import (
-    CHUNK,
-    IS_GONE,
-    LOCATED_FILE,
-    LookUpKeys,
-    LookupSettings,
-    locate_keys,
-)
+from tideline.spark.write.key_lookup import CHUNK, LookUpKeys, locate_keys
 from tideline.storage.location import StoreLocation
 from tideline.testing.handle_case import HandleCase, base_file
 
@@ -85,14 +84,12 @@ class Stored:
         wanted = list(keys)
         columns = [pa.array([0] * len(wanted), pa.int32()), wanted, ["asked"] * len(wanted)]
         batch = pa.record_batch(columns, schema=INCOMING)
-        answer = pa.schema(
-            [(name, pa.string()) for name in INCOMING.names[1:]]
-            + [(LOCATED_FILE, pa.int32()), (IS_GONE, pa.bool_())]
-        )
+        answer = LOCATED
         if ordering:
             answer = answer.append(pa.field("ts", pa.int64()))
         chunks = (tuple(range(len(self.files))),)
-        task = LookUpKeys(self.location, self.candidates, chunks, settings, answer)
+        lookup = StoredKeyLookup(tuple(self.candidates), settings, answer)
+        task = LookUpKeys(self.location, lookup, chunks)
         found = [row for part in task([batch]) for row in part.to_pylist()]
         assert {row["_hoodie_partition_path"] for row in found} <= {"asked"}
         return sorted(

@@ -21,6 +21,7 @@ from tideline.testing.plain_reader import (
     completed_commits,
     leftovers,
     live_files,
+    metadata_of,
     newest_commit,
     objects,
     stored_rows,
@@ -130,9 +131,9 @@ def test_the_inflight_instant_holds_the_workload_profile(table: WrittenTable) ->
 
     def look() -> None:
         area = table.folder / ".hoodie"
-        inflight = max(area.glob("*.inflight"))
-        seen["profile"] = json.loads(inflight.read_bytes())
-        seen["requested"] = (area / f"{inflight.stem}.commit.requested").read_bytes()
+        inflight = max((area / "timeline").glob("*.inflight"))
+        seen["profile"] = metadata_of(inflight)
+        seen["requested"] = inflight.with_name(f"{inflight.stem}.commit.requested").read_bytes()
         markers = (area / ".temp" / inflight.stem).rglob("*.marker.*")
         seen["markers"] = sorted(path.suffix for path in markers)
         seen["heartbeat"] = (area / ".heartbeat" / inflight.stem).exists()

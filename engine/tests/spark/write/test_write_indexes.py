@@ -16,7 +16,7 @@ from tideline.hudi.index.bucket import bucket_id_of_record_key
 from tideline.testing.plain_reader import live_files, stored_rows
 from tideline.testing.written_table import WrittenTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("either_engine")]
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("v", pa.string())]

@@ -23,7 +23,7 @@ from tideline.testing.plain_reader import newest_commit, objects, stored_rows
 from tideline.testing.write_batch import write_batch
 from tideline.testing.written_table import SMALL_BLOOM, WrittenTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("either_engine")]
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("v", pa.string())]

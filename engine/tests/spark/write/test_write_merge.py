@@ -13,7 +13,7 @@ from tideline.errors import ConfigError
 from tideline.testing.plain_reader import live_files, stored_rows
 from tideline.testing.written_table import WrittenTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("either_engine")]
 
 SCHEMA = pa.schema(
     [

@@ -17,7 +17,7 @@ from tideline.testing.plain_reader import completed_commits, live_files, newest_
 from tideline.testing.table_model import TableModel
 from tideline.testing.written_table import WrittenTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("either_engine")]
 
 SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string()), ("ts", pa.int64()),
                     ("v", pa.string())])  # fmt: skip

@@ -14,7 +14,7 @@ from tideline.storage.location import StoreLocation
 from tideline.testing.table_audit import merged_rows, open_fresh, unexplained_objects
 from tideline.testing.written_table import WrittenTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("either_engine")]
 
 SCHEMA = pa.schema(
     [

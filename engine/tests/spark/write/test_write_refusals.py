@@ -15,7 +15,7 @@ from tideline.errors import ConfigError, CorruptTableError, InvalidDataError, Ti
 from tideline.testing.plain_reader import live_files, objects, stored_rows
 from tideline.testing.written_table import WrittenTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("either_engine")]
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("v", pa.string())]

@@ -19,7 +19,7 @@ from tideline.testing.interop_rows import typed_rows
 from tideline.testing.plain_reader import live_files, newest_commit, objects, stored_rows
 from tideline.testing.written_table import SMALL_BLOOM, WrittenTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("either_engine")]
 
 NARROW = pa.schema(
     [("id", pa.string()), ("i", pa.int32()), ("l", pa.int32()), ("d", pa.int32()),

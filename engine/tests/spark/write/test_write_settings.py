@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.lake_table import LakeTable
 from tideline.testing.plain_reader import live_files, newest_commit
-from tideline.testing.written_table import WrittenTable
+from tideline.testing.written_table import ENGINE, WrittenTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("either_engine")]
 
 SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string()), ("ts", pa.int64()),
                     ("v", pa.string())])  # fmt: skip
@@ -155,6 +155,8 @@ def test_base_files_are_encoded_as_asked_for(table: WrittenTable) -> None:
 
 
 def test_a_bulk_insert_is_written_by_so_many_tasks(table: WrittenTable) -> None:
+    if ENGINE.is_in_process:
+        pytest.skip("Spark's tasks")
     frame = table.frame([(n, "north", 1, "a") for n in range(40)]).repartition(4)
     for mode, tasks, files in (("NONE", 0, 4), ("NONE", 1, 1), ("GLOBAL_SORT", 2, 2)):
         options = {

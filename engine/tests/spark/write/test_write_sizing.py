@@ -24,7 +24,7 @@ from tideline.spark.write.engine import insert_bucket_column
 from tideline.testing.plain_reader import live_files, stored_rows
 from tideline.testing.written_table import WrittenTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("either_engine")]
 
 SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string()), ("v", pa.string())])
 ALPHABET = [

@@ -39,7 +39,7 @@ def stored_type(data_type: pa.DataType, name: str, *, keep_millis: bool = False)
     """
     if types.is_dictionary(data_type):
         return stored_type(data_type.value_type, name, keep_millis=keep_millis)
-    if types.is_struct(data_type):
+    if types.is_struct(data_type) and data_type.num_fields:
         return pa.struct(
             [
                 pa.field(

@@ -8,6 +8,8 @@ Source: Hudi's HoodieAvroUtils.rewritePrimaryType, AvroSchemaRepair.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
@@ -15,27 +17,43 @@ from pyarrow import types
 from tideline.hudi.table.column_type import is_list_like
 from tideline.hudi.table.retyped_number import decimals, number_texts
 
+Leaf = Callable[[pa.Array, pa.DataType], pa.Array]
+
 
 def converted_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """`array` as `wanted`. Raises ArrowInvalid for a value that has no place in that type."""
+    return _converted(array, wanted, _leaf)
+
+
+def cast_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Incoming values as a table's type, by plain casts: a stored float is read by its digits.
+
+    Raises ArrowInvalid for a value that has no place in that type.
+    """
+    return _converted(array, wanted, _cast)
+
+
+def _converted(array: pa.Array, wanted: pa.DataType, leaf: Leaf) -> pa.Array:
     if types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if array.type == wanted:
         return array
     if types.is_struct(wanted) and types.is_struct(array.type):
-        return _struct(array, wanted)
+        return _struct(array, wanted, leaf)
     if is_list_like(wanted) and is_list_like(array.type):
-        items = converted_array(array.values, wanted.value_type)
+        if not types.is_list(array.type):
+            array = array.cast(pa.list_(array.type.value_field))
+        items = _converted(array.values, wanted.value_type, leaf)
         list_type = pa.list_(wanted.value_field)
         return pa.ListArray.from_arrays(list_offsets(array), items, type=list_type)
     if types.is_map(wanted) and types.is_map(array.type):
-        keys = converted_array(array.keys, wanted.key_type)
-        items = converted_array(array.items, wanted.item_type)
+        keys = _converted(array.keys, wanted.key_type, leaf)
+        items = _converted(array.items, wanted.item_type, leaf)
         return pa.MapArray.from_arrays(list_offsets(array), keys, items, type=wanted)
-    return _leaf(array, wanted)
+    return leaf(array, wanted)
 
 
-def _struct(array: pa.StructArray, wanted: pa.StructType) -> pa.StructArray:
+def _struct(array: pa.StructArray, wanted: pa.StructType, leaf: Leaf) -> pa.StructArray:
     names = [item.name for item in array.type]
     folded = {name.casefold(): name for name in reversed(names)}
     children = []
@@ -43,7 +61,7 @@ def _struct(array: pa.StructArray, wanted: pa.StructType) -> pa.StructArray:
         name = item.name if item.name in names else folded.get(item.name.casefold())
         child = None if name is None else array.field(name)
         children.append(
-            pa.nulls(len(array), item.type) if child is None else converted_array(child, item.type)
+            pa.nulls(len(array), item.type) if child is None else _converted(child, item.type, leaf)
         )
     return pa.StructArray.from_arrays(children, fields=list(wanted), mask=array.is_null())
 
@@ -55,6 +73,12 @@ def list_offsets(array: pa.ListArray) -> pa.Array:
     begins = array.offsets.slice(0, len(array))
     present = pc.if_else(array.is_valid(), begins, pa.scalar(None, begins.type))
     return pa.concat_arrays([present, array.offsets.slice(len(array))])
+
+
+def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    # Finer times than microseconds are cut, whole numbers rounded to what a float can hold.
+    is_rounded = types.is_floating(wanted) or types.is_timestamp(wanted)
+    return pc.cast(array, wanted, safe=not is_rounded)
 
 
 def _leaf(array: pa.Array, wanted: pa.DataType) -> pa.Array:

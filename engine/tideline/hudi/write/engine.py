@@ -127,3 +127,7 @@ class WriteEngine(Protocol):
     def bulk_insert(self, context: HandleContext, sort_mode: SortMode) -> Sequence[WriteStat]:
         """Write every row to new file groups, without looking keys up."""
         ...
+
+    def release(self) -> None:
+        """Give up what is held for the batch; the write is over."""
+        ...

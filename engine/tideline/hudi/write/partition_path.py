@@ -17,7 +17,7 @@ from tideline.storage.nested_tables import is_in_control_folder
 from tideline.storage.object_store import ObjectStore, checked_prefix
 
 
-def check_partition_paths(paths: Iterable[str], *, table: str) -> None:
+def check_partition_paths(paths: Iterable[str], *, table: str | None = None) -> None:
     """Raise InvalidDataError naming a path that cannot be, or the inner one of two that are nested.
     Raise InvalidDataError naming a path that cannot be, or the inner one of two that are nested."""
     ordered = sorted(paths, key=lambda path: f"{path}/")
@@ -49,7 +49,7 @@ def check_new_partition(store: ObjectStore, path: str) -> None:
             raise _nested(inner, path, store.uri)
 
 
-def _check(path: str, table: str) -> None:
+def _check(path: str, table: str | None) -> None:
     try:
         checked_prefix(path)
     except InvalidDataError as error:
@@ -59,7 +59,7 @@ def _check(path: str, table: str) -> None:
         raise _impossible(path, table)
 
 
-def _nested(inner: str, outer: str, table: str) -> InvalidDataError:
+def _nested(inner: str, outer: str, table: str | None) -> InvalidDataError:
     return InvalidDataError(
         f"partition {inner!r} lies inside partition {outer!r}, where readers do not look; "
         "url-encode partition values that hold a slash",
@@ -77,7 +77,7 @@ def _in_another_table(partition: str, root: str, table: str) -> InvalidDataError
     )
 
 
-def _impossible(path: str, table: str) -> InvalidDataError:
+def _impossible(path: str, table: str | None) -> InvalidDataError:
     return InvalidDataError(
         "a partition value makes no path inside the table; url-encode the partition values",
         table=table,

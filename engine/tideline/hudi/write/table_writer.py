@@ -10,9 +10,10 @@ It also knows whose failed writes may be rolled back, and does so when asked.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from tideline.errors import ConflictError
 from tideline.hudi.nature.guard import admit, require_by_properties
 from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import FailedWrites, RolledBack, plan_instant_rollback
@@ -21,7 +22,7 @@ from tideline.hudi.recovery.recover import execute_recovery, find_recoverable_wr
 from tideline.hudi.table.agreement import check_agreement
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TIMEZONE
-from tideline.hudi.write.commit_write import commit_write
+from tideline.hudi.write.commit_write import commit_write, repeated_write
 from tideline.hudi.write.config import FailedWritesPolicy, WriteConfig
 from tideline.hudi.write.engine import WriteEngine
 from tideline.hudi.write.execute import execute_write
@@ -109,6 +110,29 @@ class TableWriter:
             lambda transaction: execute_write(transaction, engine),
             self.failed_writes(request.config),
         )
+
+    def write_with_retries(
+        self, open_engine: Callable[[], WriteEngine], request: WriteRequest
+    ) -> WriteDone:
+        """Write a batch as one commit, several times over while others are faster.
+
+        An engine is opened for each attempt: what others wrote is looked up again. Nothing is
+        written where the request's token names a write that took place. Raises as `write`.
+        """
+        repeated = repeated_write(self.table, request)
+        if repeated is not None:
+            return repeated
+        attempts_left = request.config.conflict_retries
+        while True:
+            engine = open_engine()
+            try:
+                return self.write(engine, request)
+            except ConflictError:
+                if attempts_left <= 0:
+                    raise
+                attempts_left -= 1
+            finally:
+                engine.release()
 
     def delete_partitions(
         self, request: WriteRequest, partitions: Sequence[str] | PartitionChoice

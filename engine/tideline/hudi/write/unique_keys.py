@@ -5,7 +5,9 @@ Source of the table's side: tideline.hudi.index.uniqueness.
 
 from __future__ import annotations
 
-from tideline.errors import ConflictError
+from collections.abc import Iterable
+
+from tideline.errors import ConflictError, CorruptTableError
 from tideline.hudi.index.uniqueness import global_index, says_unique
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableConfig
@@ -74,4 +76,19 @@ def undeclared_index(
         f"keys were looked up in the whole table because this write names {config.index.type}; one "
         f"that does not would store a moved row twice. `tideline declare {table.uri} --index "
         f"{config.index.type}` keeps it",
+    )
+
+
+def stored_twice(key: str, partitions: Iterable[str], table: str) -> CorruptTableError:
+    """What to raise for a key that a record index has once and several partitions have."""
+    places = sorted(partitions)
+    return CorruptTableError(
+        f"key {key!r} is stored in {len(places)} partitions "
+        f"({', '.join(map(repr, places))}), but keys are unique in the whole table "
+        "by its record index; `tideline check --keys` names all such keys. Delete them "
+        "with hoodie.index.type=GLOBAL_SIMPLE, which finds every row, and write one row of "
+        "each again. If keys are unique in their partitions only, drop the record index "
+        "with Hudi and declare it with `tideline declare --index SIMPLE`",
+        table=table,
+        value=key,
     )

@@ -94,6 +94,19 @@ class BucketPlan:
             if isinstance(bucket, UpdateBucket)
         }
 
+    def insert_routes(self, *, inserts_rows: bool) -> dict[str, tuple[tuple[float, int], ...]]:
+        """Per partition how inserts choose their bucket, as in `insert_weights`.
+
+        A profile counts distinct keys, so it can be off by the duplicates in batch and table; a
+        partition that seems to have no inserts sends what there is to a bucket that merges. Deletes
+        insert nothing (`inserts_rows` false): a key that is not stored gets no place.
+        """
+        routes = dict(self.insert_weights)
+        if inserts_rows:
+            for (partition, _), number in self.update_numbers().items():
+                routes.setdefault(partition, ((1.0, number),))
+        return routes
+
 
 def plan_buckets(
     profile: WorkloadProfile,

@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.spark.quoting import column_named
-from tideline.spark.write.batch import ARRIVAL
 
 TEXT_FILES_MAX = 1 << 16
 TEXT_PART_BITS = 16

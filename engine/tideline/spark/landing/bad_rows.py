@@ -23,10 +23,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tideline.hudi.table.meta_column import is_meta_column
+from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.spark.landing.arrival import PARQUET_ROW_BITS, TEXT_PART_BITS, TEXT_ROW_BITS
 from tideline.spark.landing.sources import BAD_RECORD
 from tideline.spark.quoting import column_named
-from tideline.spark.write.batch import ARRIVAL
 from tideline.wording import counted
 
 BAD_ROWS_MAX = 10_000

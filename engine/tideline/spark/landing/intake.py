@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.spark.landing.bad_rows import RowFault, any_fault, record_text
 from tideline.spark.landing.landed_rows import (
@@ -23,7 +24,6 @@ from tideline.spark.landing.landed_rows import (
     transform_rows,
 )
 from tideline.spark.landing.sources import BAD_RECORD, PARQUET, SourceSettings, read_files
-from tideline.spark.write.batch import ARRIVAL, DELETED_FLAG
 from tideline.spark.write.keys import column_of, partition_path_column, record_key_column
 
 FaultsOf = Callable[[DataFrame], list[RowFault]]

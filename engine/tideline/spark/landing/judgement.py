@@ -23,6 +23,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.hudi.table.schema import evolve
+from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.spark.landing.bad_rows import (
     NULLS,
     BadRow,
@@ -49,7 +50,6 @@ from tideline.spark.landing.sources import (
     read_groups,
 )
 from tideline.spark.landing.text_lines import lines_of_rows
-from tideline.spark.write.batch import ARRIVAL
 from tideline.wording import counted
 
 Failure = Callable[[Sequence[str]], str | Mapping[str, str] | None]

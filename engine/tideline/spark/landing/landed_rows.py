@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tideline.errors import ConfigError
+from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 from tideline.spark.landing.bad_rows import RowFault
 from tideline.spark.landing.sources import failure_reason, types_of
 from tideline.spark.quoting import column_named
-from tideline.spark.write.batch import ARRIVAL, DELETED_FLAG
 
 SOURCE_VIEW = "source"
 

@@ -31,6 +31,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.hudi.table.schema import EvolvedSchema, evolve
+from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.spark.landing.arrival import TEXT_FILES_MAX, with_arrival
 from tideline.spark.landing.parquet_source import (
     allow_nanos,
@@ -39,7 +40,6 @@ from tideline.spark.landing.parquet_source import (
 )
 from tideline.spark.landing.text_schema import first_line, group_by_header, text_schemas
 from tideline.spark.quoting import column_named
-from tideline.spark.write.batch import ARRIVAL
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted
 

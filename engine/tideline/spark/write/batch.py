@@ -17,9 +17,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
-from tideline.errors import ConfigError, InvalidDataError
+from tideline.errors import InvalidDataError
 from tideline.hudi.table.column_type import fits_in, stored_type
 from tideline.hudi.table.schema import EvolvedSchema, evolve, without_meta_fields
+from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG, is_ignored
 from tideline.hudi.write.config import DeleteMarker
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
@@ -31,12 +32,6 @@ from tideline.spark.write.routing_sources import RoutingSources
 from tideline.wording import counted
 
 PARTITION_PATH = "_hoodie_partition_path"
-ARRIVAL = "_tideline_sequence"
-"""Breaks ties between equal ordering values: later wins. Callers may supply it."""
-DELETED_FLAG = "_hoodie_is_deleted"
-"""Marks rows that delete. Stored only in a table that has it as a column, which is false in every
-row; adding it to a table would make every later batch lack a column, for us and for Hudi."""
-META_PREFIX = "_hoodie_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +79,7 @@ def prepare_batch(
     problem = too_many_columns(len(frame.columns))
     if problem is not None:
         raise InvalidDataError(problem)
-    supplied = frame.drop(*[name for name in frame.columns if _is_meta(name)])
+    supplied = frame.drop(*[name for name in frame.columns if is_ignored(name)])
     flag = F.lit(True) if deletes_only else _delete_flag(supplied, delete_marker)
     has_flag = table_schema is not None and DELETED_FLAG in table_schema.names
     if has_flag and DELETED_FLAG not in supplied.columns:
@@ -172,24 +167,6 @@ def refuse_bad_partitions(batch: PreparedBatch, count: int, table: str) -> None:
     _refuse(batch.rows, F.col(PARTITION_PATH).isNull(), count, what, table, batch.key_fields)
 
 
-def spelled_as(frame: DataFrame, names: Iterable[str]) -> DataFrame:
-    """The frame with its columns named as in `names` where they differ from these by case only."""
-    wanted = {name.split(".")[0] for name in names}
-    present = {name.lower(): name for name in frame.columns}
-    for name in sorted(wanted - set(frame.columns)):
-        if name.lower() in present:
-            frame = frame.withColumnRenamed(present[name.lower()], name)
-    return frame
-
-
-def require_columns(frame: DataFrame, names: tuple[str, ...], role: str) -> None:
-    """Raise ConfigError for a named column that the frame lacks."""
-    present = {name.lower() for name in frame.columns}
-    for name in names:
-        if name.split(".")[0].lower() not in present:
-            raise ConfigError(f"{role} {name!r} is not a column of the input", value=name)
-
-
 def _refuse(
     rows: DataFrame, bad: Column, count: int, what: str, table: str, shown: Iterable[str]
 ) -> None:
@@ -204,10 +181,6 @@ def _refuse(
         table=table,
         value=None if sample is None else dict(zip(names, sample, strict=True)),
     )
-
-
-def _is_meta(name: str) -> bool:
-    return name.startswith(META_PREFIX) and name != DELETED_FLAG
 
 
 def _delete_flag(frame: DataFrame, marker: DeleteMarker | None) -> Column | None:

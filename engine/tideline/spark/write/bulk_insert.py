@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame
 
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.write.bucket_write import handle_columns
 from tideline.hudi.write.config import SortMode
 from tideline.hudi.write.create_handle import CreateHandle
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
@@ -37,7 +38,7 @@ from tideline.spark.write.batch import (
     refuse_bad_partitions,
 )
 from tideline.spark.write.routing_sources import RoutingSources
-from tideline.spark.write.tasks import SPARK_STAT_SCHEMA, bind_to_task, handle_columns, stat_batch
+from tideline.spark.write.tasks import SPARK_STAT_SCHEMA, bind_to_task, stat_batch
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tideline.errors import CorruptTableError, InvalidDataError
+from tideline.errors import InvalidDataError
 from tideline.hudi.index.bucket import BucketHash
 from tideline.hudi.index.hash_ring import RingHash
 from tideline.hudi.index.index_type import IndexType
@@ -28,22 +28,26 @@ from tideline.hudi.table.properties import MergeMode
 from tideline.hudi.table.schema import stored_schema
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.hudi.write.config import SortMode, WriteConfig
 from tideline.hudi.write.engine import BucketPlacement, KeyHash, Target
 from tideline.hudi.write.file_slice_merge import SliceContext
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.hudi.write.key_generator import KeyGenerator
+from tideline.hudi.write.located_profile import located_profile
 from tideline.hudi.write.lookup_candidate import LookupCandidate
 from tideline.hudi.write.row_fold import row_fold
+from tideline.hudi.write.stored_key_lookup import IS_GONE, LOCATED_FILE, LookupSettings
+from tideline.hudi.write.unique_keys import stored_twice
 from tideline.hudi.write.upsert_partitioner import BucketPlan
-from tideline.hudi.write.workload_profile import PartitionWorkload, UpdateCount, WorkloadProfile
+from tideline.hudi.write.workload_profile import WorkloadProfile
 from tideline.spark.quoting import column_named
 from tideline.spark.task_errors import raised_errors
-from tideline.spark.write.batch import ARRIVAL, PARTITION_PATH, BatchFacts, PreparedBatch
+from tideline.spark.write.batch import PARTITION_PATH, BatchFacts, PreparedBatch
 from tideline.spark.write.bucket_hash import with_bucket_id, with_ring_bucket
 from tideline.spark.write.bulk_insert import bulk_insert
 from tideline.spark.write.folded_rows import filled_from_stored
-from tideline.spark.write.key_lookup import IS_GONE, LOCATED_FILE, LookupSettings, locate_keys
+from tideline.spark.write.key_lookup import locate_keys
 from tideline.spark.write.keys import column_of, field_type
 from tideline.spark.write.tasks import BUCKET, ROWS_READ, SPARK_STAT_SCHEMA, WriteBuckets
 from tideline.wording import counted
@@ -115,15 +119,10 @@ class SparkWriteEngine:
 
     def _locate(self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline) -> DataFrame:
         """Where the stored ones of the incoming keys are; see `locate_keys`."""
-        index, config = self._config.index, self._table.config
+        index = self._config.index
         has_logs = any(candidate.has_logs for candidate in candidates)
-        settings = LookupSettings(
-            reads_bloom_filters=index.type.reads_bloom_filters,
-            prunes_by_ranges=index.prunes_by_ranges,
-            key_fields=None if config.populate_meta_fields else config.record_key_fields,
-            qualified=self._keys.qualified,
-            reading=self._reading(timeline) if has_logs else None,
-        )
+        reading = self._reading(timeline) if has_logs else None
+        settings = LookupSettings.of(self._table.config, index, self._keys, reading)
         return locate_keys(
             self._spark,
             self._table.location,
@@ -149,7 +148,13 @@ class SparkWriteEngine:
         known = self._known_keys()
         if self._config.index.type is IndexType.RECORD_INDEX:
             self._require_one_partition(sum(located.values()) - sum(known.values()))
-        return self._profile(located, known)
+        return located_profile(
+            self._counts.rows_per_partition,
+            located,
+            self._candidates,
+            distinct_located=known,
+            moves_rows=self._config.index.updates_partition_path,
+        )
 
     def _fill_rows_found_elsewhere(self, timeline: ActiveTimeline) -> None:
         """Merge rows that may move with the stored ones, where rows fill each other up."""
@@ -187,16 +192,7 @@ class SparkWriteEngine:
         homes = F.collect_set(home).alias("homes")
         doubled = self._located.groupBy(RECORD_KEY).agg(homes).where(F.size("homes") > 1)
         for key, places in doubled.orderBy(RECORD_KEY).limit(1).collect():
-            raise CorruptTableError(
-                f"key {key!r} is stored in {len(places)} partitions "
-                f"({', '.join(map(repr, sorted(places)))}), but keys are unique in the whole table "
-                "by its record index; `tideline check --keys` names all such keys. Delete them "
-                "with hoodie.index.type=GLOBAL_SIMPLE, which finds every row, and write one row of "
-                "each again. If keys are unique in their partitions only, drop the record index "
-                "with Hudi and declare it with `tideline declare --index SIMPLE`",
-                table=self._table.location.uri,
-                value=key,
-            )
+            raise stored_twice(key, places, self._table.location.uri)
 
     def _homes(self) -> Column:
         """The partitions of the candidates, by number."""
@@ -274,31 +270,6 @@ class SparkWriteEngine:
         keys = F.count_distinct(RECORD_KEY).alias("keys")
         found = self._located.groupBy(PARTITION_PATH).agg(keys).collect()
         return {row[PARTITION_PATH]: row["keys"] for row in found}
-
-    def _profile(
-        self, located: Mapping[tuple[str, int], int], known_keys: Mapping[str, int]
-    ) -> WorkloadProfile:
-        inserts = {
-            partition: rows - known_keys.get(partition, 0)
-            for partition, rows in self._counts.rows_per_partition.items()
-        }
-        updates: dict[str, dict[str, UpdateCount]] = {partition: {} for partition in inserts}
-        for (partition, number), rows in sorted(located.items()):
-            file = self._candidates[number].piece
-            if not known_keys:
-                inserts[partition] = max(0, inserts[partition] - rows)
-            found = updates.setdefault(file.partition, {})
-            known = found[file.file_id].records if file.file_id in found else 0
-            found[file.file_id] = UpdateCount(file.base_instant, known + rows)
-            if partition != file.partition and self._config.index.updates_partition_path:
-                # The row may move: then it is a delete there and an insert here.
-                inserts[partition] += rows
-        return WorkloadProfile(
-            {
-                partition: PartitionWorkload(inserts.get(partition, 0), found)
-                for partition, found in updates.items()
-            }
-        )
 
     def _with_location(self, rows: DataFrame) -> DataFrame:
         """Rows with `LOCATED_FILE`, null where the key is not stored."""
@@ -385,29 +356,19 @@ class SparkWriteEngine:
         return rows.withColumn(BUCKET, bucket)
 
     def _insert_routes(self, plan: BucketPlan) -> pa.Table:
-        """Per partition how inserts choose their bucket.
-
-        The profile counts distinct keys, so it can be off by the duplicates in batch and table; a
-        partition that seems to have no inserts sends what there is to a bucket that merges. Deletes
-        insert nothing: a key that is not stored gets no place.
-        """
-        routes = {
-            partition: (max(1, plan.total_inserts[partition]), pairs)
-            for partition, pairs in plan.insert_weights.items()
-        }
-        if self._inserts_rows:
-            for (partition, _), number in plan.update_numbers().items():
-                routes.setdefault(partition, (1, ((1.0, number),)))
+        """Per partition how inserts choose their bucket."""
+        routes = plan.insert_routes(inserts_rows=self._inserts_rows)
+        totals = [max(1, plan.total_inserts.get(partition, 1)) for partition in routes]
         return pa.table(
             {
                 PARTITION_PATH: pa.array(list(routes), pa.string()),
-                "_total": pa.array([total for total, _ in routes.values()], pa.int64()),
+                "_total": pa.array(totals, pa.int64()),
                 "_shares": pa.array(
-                    [[share for share, _ in pairs] for _, pairs in routes.values()],
+                    [[share for share, _ in pairs] for pairs in routes.values()],
                     pa.list_(pa.float64()),
                 ),
                 "_numbers": pa.array(
-                    [[number for _, number in pairs] for _, pairs in routes.values()],
+                    [[number for _, number in pairs] for pairs in routes.values()],
                     pa.list_(pa.int32()),
                 ),
             }

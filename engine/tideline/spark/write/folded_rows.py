@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
@@ -25,7 +26,7 @@ from tideline.hudi.write.row_fold import RowFold
 from tideline.spark.arrow_types import spark_to_arrow
 from tideline.spark.quoting import column_named
 from tideline.spark.task_errors import carried_errors
-from tideline.spark.write.batch import ARRIVAL, PARTITION_PATH
+from tideline.spark.write.batch import PARTITION_PATH
 from tideline.spark.write.keys import partition_path_column, record_key_column
 from tideline.storage.location import StoreLocation
 

@@ -10,14 +10,19 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tideline.errors import ConfigError, ConflictError, TidelineError
+from tideline.errors import ConfigError, TidelineError
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.schema import arrow_to_avro
 from tideline.hudi.table.table_config import TableConfig
-from tideline.hudi.write.commit_write import repeated_write
-from tideline.hudi.write.config import PARTITION_MOVES, WriteConfig
-from tideline.hudi.write.handle_context import RECORD_KEY
+from tideline.hudi.write.batch_rules import (
+    ARRIVAL,
+    check_columns,
+    needed_ordering,
+    new_spellings,
+    nulls_missing_columns,
+    unique_columns,
+)
+from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.row_fold import row_fold
@@ -26,13 +31,10 @@ from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WriteDone, WriteRequest
 from tideline.spark.quoting import column_named
 from tideline.spark.write.batch import (
-    ARRIVAL,
     PARTITION_PATH,
     PreparedBatch,
     inspect_batch,
     prepare_batch,
-    require_columns,
-    spelled_as,
 )
 from tideline.spark.write.engine import SparkWriteEngine
 from tideline.spark.write.folded_rows import folded_rows
@@ -45,21 +47,9 @@ def write_frame(frame: DataFrame, writer: TableWriter, request: WriteRequest) ->
     Raises as `LakeTable.write`.
     """
     table = writer.table
-    repeated = repeated_write(table, request)
-    if repeated is not None:
-        return repeated
-    attempts_left = request.config.conflict_retries
-    while True:
-        engine = open_engine(frame, table, request.operation, request.config)
-        try:
-            return writer.write(engine, request)
-        except ConflictError:
-            # The other writer's files are looked up again in the next attempt.
-            if attempts_left <= 0:
-                raise
-            attempts_left -= 1
-        finally:
-            engine.release()
+    return writer.write_with_retries(
+        lambda: open_engine(frame, table, request.operation, request.config), request
+    )
 
 
 def open_engine(
@@ -70,7 +60,7 @@ def open_engine(
     Raises InvalidDataError for rows or columns that do not fit, before the timeline is touched;
     ConfigError for key, ordering or updated columns that the frame lacks.
     """
-    ordering = _needed_ordering(table.config, operation)
+    ordering = needed_ordering(table.config, operation)
     keys = key_generator(table)
     try:
         batch = _prepare(frame, table, keys, operation, config)
@@ -78,7 +68,7 @@ def open_engine(
         error.table = error.table or table.location.uri
         raise
     spark = frame.sparkSession
-    unique_by = _unique_columns(operation, config)
+    unique_by = unique_columns(operation, config)
     is_bulk = operation is WriteOperation.BULK_INSERT and not config.index.type.places_by_hash
     if is_bulk and not unique_by:
         return SparkWriteEngine(spark, table, keys, config, batch)
@@ -108,7 +98,7 @@ def try_write(
 ) -> None:
     """Do with a batch all that a write does before it starts: prepare it, compute every row and
     look the keys over. Raises as `open_engine` does, and what Spark raises for a row."""
-    ordering = _needed_ordering(table.config, operation)
+    ordering = needed_ordering(table.config, operation)
     batch = _prepare(frame, table, key_generator(table), operation, config)
     inspect_batch(batch, ordering, table.location.uri)
     batch.rows.write.format("noop").mode("overwrite").save()
@@ -140,15 +130,6 @@ def is_cheap_to_repeat(frame: DataFrame) -> bool:
             return False
         plan = plan.children().head()
     return False
-
-
-def _needed_ordering(config: TableConfig, operation: WriteOperation) -> tuple[str, ...]:
-    """The ordering columns in which every row needs a value."""
-    if operation is WriteOperation.DELETE:
-        return ()
-    # A value that decides nothing may be filled up like any other.
-    decides = config.partial_updates is None or config.merge_mode is MergeMode.EVENT_TIME_ORDERING
-    return config.ordering_fields if decides else ()
 
 
 def _one_per_key(
@@ -186,14 +167,6 @@ def partitions_to_delete(frame: DataFrame, table: HoodieTable) -> tuple[str, ...
     return tuple(sorted(row[0] for row in frame.select(path).distinct().collect()))
 
 
-def _unique_columns(operation: WriteOperation, config: WriteConfig) -> tuple[str, ...]:
-    """What is to be unique in the batch before it is written, if no task can see to it."""
-    if config.index.type.is_global and (operation.tags_keys or config.combine_before_insert):
-        return (RECORD_KEY,)
-    is_bulk = operation is WriteOperation.BULK_INSERT and not config.index.type.places_by_hash
-    return (RECORD_KEY, PARTITION_PATH) if is_bulk and config.combine_before_insert else ()
-
-
 def _prepare(
     frame: DataFrame,
     table: HoodieTable,
@@ -202,38 +175,18 @@ def _prepare(
     config: WriteConfig,
 ) -> PreparedBatch:
     """The batch in the table's shape; everything that can be refused without reading a row is."""
-    deletes = operation is WriteOperation.DELETE
-    key_fields, ordering = table.config.record_key_fields, table.config.ordering_fields
-    partial = config.partial_update_columns if operation is WriteOperation.UPSERT else None
-    require_columns(frame, key_fields, "record key field")
-    require_columns(frame, table.config.partition_fields, "partition field")
-    require_columns(frame, () if deletes else ordering, "ordering field")
-    _check_partial_update(frame, partial, config)
+    check_columns(frame.columns, table.config, operation, config)
     table_schema = table.table_schema(table.timeline())
     if table_schema is None:
-        frame = spelled_as(frame, (*key_fields, *table.config.partition_fields, *ordering))
+        frame = frame.withColumnsRenamed(new_spellings(frame.columns, table.config))
     batch = prepare_batch(
         frame,
         keys,
         table_schema,
-        deletes_only=deletes,
-        null_missing_columns=partial is not None or config.nulls_missing_columns,
+        deletes_only=operation is WriteOperation.DELETE,
+        null_missing_columns=nulls_missing_columns(operation, config),
         delete_marker=config.delete_marker,
     )
     # Also refuses names and types that Hudi's schemas do not have.
     arrow_to_avro(batch.schema.schema, name="checked", namespace="")
     return batch
-
-
-def _check_partial_update(
-    frame: DataFrame, columns: tuple[str, ...] | None, config: WriteConfig
-) -> None:
-    if columns is None:
-        return
-    require_columns(frame, columns, "column to update")
-    if config.index.updates_partition_path:
-        raise ConfigError(
-            "a partial update cannot move rows to another partition; switch "
-            f"{PARTITION_MOVES[config.index.type]} off",
-            value=",".join(columns),
-        )

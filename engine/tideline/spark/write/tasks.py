@@ -19,16 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.write.create_handle import create_base_files
-from tideline.hudi.write.dedupe import keep_last_of_key
-from tideline.hudi.write.engine import AppendTarget, CreateTarget, Target
-from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
-from tideline.hudi.write.merge_handle import merge_base_file
-from tideline.hudi.write.partial_append import append_to_slice
-from tideline.hudi.write.row_fold import RowFold
+from tideline.hudi.write.bucket_write import write_bucket
+from tideline.hudi.write.engine import Target
+from tideline.hudi.write.handle_context import RECORD_KEY, HandleContext
 from tideline.spark.task_errors import carried_errors
 from tideline.storage.location import StoreLocation
-from tideline.storage.object_store import ObjectStore
 
 BUCKET = "_tideline_bucket"
 ROWS_READ = "tidelineRowsRead"
@@ -60,32 +55,16 @@ class WriteBuckets:
 
         with carried_errors():
             for bucket, rows in split_runs(counted(), BUCKET):
-                yield stat_batch(self.write_bucket(context, store, bucket, rows))
+                stats = write_bucket(
+                    context,
+                    store,
+                    self.targets[bucket],
+                    rows,
+                    drops_duplicates=self.drops_duplicates,
+                    key=self.key,
+                )
+                yield stat_batch(stats)
         yield pa.record_batch([pa.array([json.dumps({ROWS_READ: rows_read})])], STAT_SCHEMA)
-
-    def write_bucket(
-        self,
-        context: HandleContext,
-        store: ObjectStore,
-        bucket: int,
-        rows: Iterator[pa.RecordBatch],
-    ) -> tuple[WriteStat, ...]:
-        """Write one bucket's rows with the handle its target calls for."""
-        unique = self._unique(rows) if self.drops_duplicates else rows
-        shaped = (handle_columns(context, batch, self.key) for batch in unique)
-        target = self.targets[bucket]
-        if isinstance(target, CreateTarget):
-            return create_base_files(
-                context, store, target.partition, target.file_id_prefix, shaped
-            )
-        incoming = pa.Table.from_batches(list(shaped))
-        if isinstance(target, AppendTarget):
-            return append_to_slice(context, store, target, incoming)
-        return merge_base_file(context, store, target.base_file, incoming)
-
-    def _unique(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        fold = RowFold.of(self.context, self.key)
-        return keep_last_of_key(rows, self.key) if fold is None else fold.fold_sorted(rows)
 
 
 def bind_to_task(context: HandleContext) -> HandleContext:
@@ -101,25 +80,6 @@ def stat_batch(stats: Iterable[WriteStat]) -> pa.RecordBatch:
     """Write stats as rows of JSON, the way they travel back to the driver."""
     texts = [json.dumps(stat.to_json_object()) for stat in stats]
     return pa.record_batch([pa.array(texts, pa.string())], schema=STAT_SCHEMA)
-
-
-def handle_columns(
-    context: HandleContext, batch: pa.RecordBatch, key: str = RECORD_KEY
-) -> pa.RecordBatch:
-    """Just the columns a handle takes, in the types of the target schema.
-
-    `key` is the column to take as the record key.
-    """
-    names = [key, *context.schema.names]
-    types = [pa.string(), *context.schema.types]
-    if IS_DELETE in batch.schema.names:
-        names.append(IS_DELETE)
-        types.append(pa.bool_())
-    columns = []
-    for name, kind in zip(names, types, strict=True):
-        column = batch.column(name)
-        columns.append(column if column.type == kind else column.cast(kind))
-    return pa.record_batch(columns, names=[RECORD_KEY, *names[1:]])
 
 
 def split_runs(

@@ -1,0 +1,90 @@
+"""What a batch of incoming rows must have before it is written, the same for every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from tideline.errors import ConfigError
+from tideline.hudi.table.merge_mode import MergeMode
+from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY, is_meta_column
+from tideline.hudi.table.table_config import TableConfig
+from tideline.hudi.write.config import PARTITION_MOVES, WriteConfig
+from tideline.hudi.write.write_operation import WriteOperation
+
+ARRIVAL = "_tideline_sequence"
+"""Breaks ties between equal ordering values: later wins. Callers may supply it."""
+DELETED_FLAG = "_hoodie_is_deleted"
+"""Marks rows that delete. Stored only in a table that has it as a column, which is false in every
+row; adding it to a table would make every later batch lack a column, for us and for Hudi."""
+_META_PREFIX = "_hoodie_"
+
+
+def is_ignored(name: str) -> bool:
+    """Whether a column of the input is a meta column, which each write makes anew."""
+    return is_meta_column(name) or (name.startswith(_META_PREFIX) and name != DELETED_FLAG)
+
+
+def needed_ordering(config: TableConfig, operation: WriteOperation) -> tuple[str, ...]:
+    """The ordering columns in which every row needs a value."""
+    if operation is WriteOperation.DELETE:
+        return ()
+    # A value that decides nothing may be filled up like any other.
+    decides = config.partial_updates is None or config.merge_mode is MergeMode.EVENT_TIME_ORDERING
+    return config.ordering_fields if decides else ()
+
+
+def unique_columns(operation: WriteOperation, config: WriteConfig) -> tuple[str, ...]:
+    """What is to be unique in the batch before it is written, if no bucket can see to it."""
+    if config.index.type.is_global and (operation.tags_keys or config.combine_before_insert):
+        return (RECORD_KEY,)
+    is_bulk = operation is WriteOperation.BULK_INSERT and not config.index.type.places_by_hash
+    return (RECORD_KEY, PARTITION_PATH) if is_bulk and config.combine_before_insert else ()
+
+
+def check_columns(
+    names: Collection[str], table: TableConfig, operation: WriteOperation, config: WriteConfig
+) -> None:
+    """Raise ConfigError for a column that the operation needs and the input lacks."""
+    _require(names, table.record_key_fields, "record key field")
+    _require(names, table.partition_fields, "partition field")
+    if operation is not WriteOperation.DELETE:
+        _require(names, table.ordering_fields, "ordering field")
+    columns = updated_columns(operation, config)
+    if columns is None:
+        return
+    _require(names, columns, "column to update")
+    if config.index.updates_partition_path:
+        raise ConfigError(
+            "a partial update cannot move rows to another partition; switch "
+            f"{PARTITION_MOVES[config.index.type]} off",
+            value=",".join(columns),
+        )
+
+
+def new_spellings(names: Collection[str], table: TableConfig) -> dict[str, str]:
+    """Columns that differ from those that the table's properties name by case only.
+
+    A table without a schema takes the properties' spelling.
+    """
+    fields = (*table.record_key_fields, *table.partition_fields, *table.ordering_fields)
+    wanted = {name.split(".")[0] for name in fields}
+    present = {name.lower(): name for name in names}
+    missing = sorted(wanted - set(names))
+    return {present[name.lower()]: name for name in missing if name.lower() in present}
+
+
+def updated_columns(operation: WriteOperation, config: WriteConfig) -> tuple[str, ...] | None:
+    """The columns that an update may change; None where it replaces whole rows."""
+    return config.partial_update_columns if operation is WriteOperation.UPSERT else None
+
+
+def nulls_missing_columns(operation: WriteOperation, config: WriteConfig) -> bool:
+    """Whether columns that the input lacks are null in its rows."""
+    return updated_columns(operation, config) is not None or config.nulls_missing_columns
+
+
+def _require(names: Iterable[str], wanted: tuple[str, ...], role: str) -> None:
+    present = {name.lower() for name in names}
+    for name in wanted:
+        if name.split(".")[0].lower() not in present:
+            raise ConfigError(f"{role} {name!r} is not a column of the input", value=name)

@@ -1,0 +1,93 @@
+"""Record keys and partition paths of rows in Arrow, as a table's key generator makes them.
+
+What differs from row to row is done by Arrow; what partition paths are made of is seen once for
+each distinct value. `tideline.spark.write.keys` does the same in Spark's expressions.
+Source: Hudi's KeyGenUtils, PartitionPathEncodeUtils.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from tideline.errors import ConfigError
+from tideline.hudi.write.key_generator import (
+    DEFAULT_PARTITION,
+    EMPTY_KEY,
+    ESCAPED_CHARACTERS,
+    NULL_KEY,
+    KeyGenerator,
+    PartitionField,
+)
+from tideline.hudi.write.key_text import key_texts
+
+_ESCAPES = str.maketrans({character: f"%{ord(character):02X}" for character in ESCAPED_CHARACTERS})
+
+
+def record_keys(rows: pa.RecordBatch, keys: KeyGenerator) -> pa.Array:
+    """The record key of every row, null where it has none: a null or empty simple key, or nothing
+    but nulls and empties in a qualified one. Raises ConfigError for a key field that is not there.
+    """
+    texts = [_texts(rows, name, keys) for name in keys.record_fields]
+    if not keys.qualified and len(texts) == 1:
+        return _null_where(pc.equal(texts[0], ""), texts[0])
+    parts = []
+    has_no_value = pa.repeat(pa.scalar(True), rows.num_rows)
+    for name, text in zip(keys.record_fields, texts, strict=True):
+        is_empty = pc.equal(text, "")
+        has_no_value = pc.and_(has_no_value, pc.fill_null(is_empty, True))
+        marked = pc.fill_null(pc.if_else(is_empty, EMPTY_KEY, text), NULL_KEY)
+        parts.append(pc.binary_join_element_wise(name, marked, ":"))
+    return _null_where(has_no_value, pc.binary_join_element_wise(*parts, ","))
+
+
+def partition_paths(rows: pa.RecordBatch, keys: KeyGenerator) -> pa.DictionaryArray:
+    """The partition path of every row, `""` in a table without partitions.
+
+    Raises ConfigError for a partition field that is not there, or whose type makes no path.
+    """
+    if not keys.partition_fields:
+        indices = pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)
+        return pa.DictionaryArray.from_arrays(indices, pa.array([""]))
+    levels = [_level(rows, part, keys) for part in keys.partition_fields]
+    if len(levels) == 1:
+        return levels[0].dictionary_encode()
+    return pc.binary_join_element_wise(*levels, "/").dictionary_encode()
+
+
+def _level(rows: pa.RecordBatch, part: PartitionField, keys: KeyGenerator) -> pa.Array:
+    """One level of the path."""
+    encoded = _texts(rows, part.field, keys).dictionary_encode()
+    prefix = f"{part.field}=" if keys.hive_style else ""
+    spelled = [prefix + _spelled(text, keys) for text in encoded.dictionary.to_pylist()]
+    missing = pa.scalar(prefix + DEFAULT_PARTITION)
+    return pc.fill_null(pa.array(spelled, pa.string()).take(encoded.indices), missing)
+
+
+def _spelled(text: str, keys: KeyGenerator) -> str:
+    if not text:
+        return DEFAULT_PARTITION
+    return text.translate(_ESCAPES) if keys.url_encode else text
+
+
+def _texts(rows: pa.RecordBatch, dotted: str, keys: KeyGenerator) -> pa.Array:
+    column = _column(rows, dotted)
+    return key_texts(column, dotted, timestamps_as_text=keys.timestamps_as_text)
+
+
+def _column(rows: pa.RecordBatch, dotted: str) -> pa.Array:
+    """A column, or a field nested in one, by its dotted name in any case."""
+    column: pa.Array = pa.StructArray.from_arrays(rows.columns, rows.schema.names)
+    for step in dotted.split("."):
+        names = [item.name for item in column.type] if types.is_struct(column.type) else []
+        matches = {name.casefold(): name for name in reversed(names)}
+        name = step if step in names else matches.get(step.casefold())
+        if name is None:
+            raise ConfigError(f"key field {dotted!r} is not a column of the input", value=dotted)
+        column = pc.struct_field(column, names.index(name))
+    return column
+
+
+def _null_where(condition: pa.Array, texts: pa.Array) -> pa.Array:
+    return pc.if_else(pc.fill_null(condition, False), pa.scalar(None, pa.string()), texts)

@@ -1,0 +1,1 @@
+"""Rows moved inside this process, in Arrow: batches that fit in memory need no Spark."""

@@ -1,0 +1,356 @@
+"""The write engine inside this process: rows in Arrow, routed as numbers, files in threads.
+
+1. `profile`: keys are looked up in the stored files, several files at once.
+2. `write`: rows get their buckets, and each bucket goes to its handle, several at once.
+
+The batch is held in memory once; a bucket is copied out of it while it is written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from tideline.hudi.index.index_type import IndexType
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.merge_mode import MergeMode
+from tideline.hudi.table.ordering_value import is_lower
+from tideline.hudi.table.schema import stored_schema
+from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.write.bucket_write import write_bucket
+from tideline.hudi.write.config import SortMode, WriteConfig
+from tideline.hudi.write.create_handle import create_base_files
+from tideline.hudi.write.engine import BucketPlacement, KeyHash, Target
+from tideline.hudi.write.file_slice_merge import SliceContext
+from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
+from tideline.hudi.write.key_generator import KeyGenerator
+from tideline.hudi.write.located_profile import located_profile
+from tideline.hudi.write.lookup_candidate import LookupCandidate
+from tideline.hudi.write.partition_path import check_new_partition
+from tideline.hudi.write.stored_key_lookup import (
+    LOCATED,
+    LookupSettings,
+    StoredKeyLookup,
+    WantedKeys,
+)
+from tideline.hudi.write.unique_keys import stored_twice
+from tideline.hudi.write.upsert_partitioner import BucketPlan
+from tideline.hudi.write.virtual_key import column_at
+from tideline.hudi.write.workload_profile import WorkloadProfile
+from tideline.in_process.arrangement import row_order
+from tideline.in_process.bucket_numbers import bucket_numbers
+from tideline.in_process.located_keys import KeyCodes, LocatedKeys
+from tideline.in_process.prepared_rows import Flags, Positions, PreparedRows
+from tideline.in_process.routed_rows import NOWHERE, RoutedRows
+
+Work = TypeVar("Work")
+Done = TypeVar("Done")
+
+
+class InProcessWriteEngine:
+    """See `tideline.hudi.write.engine.WriteEngine`; one thread for each processor by default."""
+
+    def __init__(
+        self,
+        table: HoodieTable,
+        keys: KeyGenerator,
+        config: WriteConfig,
+        batch: PreparedRows,
+        *,
+        inserts_rows: bool = True,
+        threads: int | None = None,
+    ) -> None:
+        self._table = table
+        self._keys = keys
+        self._config = config
+        self._inserts_rows = inserts_rows
+        self._threads = threads or os.cpu_count() or 1
+        self._candidates: tuple[LookupCandidate, ...] = ()
+        self._located: LocatedKeys | None = None
+        self._set_batch(batch)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._batch.schema.schema
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        return tuple(sorted(self._batch.rows_per_partition()))
+
+    def release(self) -> None:
+        """Nothing is kept beyond the engine itself."""
+
+    def profile(
+        self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
+    ) -> WorkloadProfile:
+        self._candidates = tuple(candidates)
+        located: dict[tuple[str, int], int] = {}
+        distinct: dict[str, int] = {}
+        if candidates:
+            self._located = self._locate(candidates, timeline)
+            paths = self._codes.partitions.to_pylist()
+            located = {(paths[p], file): n for (p, file), n in self._located.counts().items()}
+            if self._config.index.type.is_global:
+                distinct = {paths[p]: n for p, n in self._located.distinct_keys().items()}
+            self._require_one_partition(self._located)
+        return located_profile(
+            self._batch.rows_per_partition(),
+            located,
+            self._candidates,
+            distinct_located=distinct,
+            moves_rows=self._config.index.updates_partition_path,
+        )
+
+    def leave_out_stored(
+        self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
+    ) -> int:
+        if not candidates:
+            return 0
+        located = self._locate(candidates, timeline)
+        live = located.codes[~located.gone]
+        kept = np.flatnonzero(~np.isin(self._codes.of_rows, live))
+        left_out = len(self._batch) - len(kept)
+        if left_out:
+            self._set_batch(self._batch.take(kept))
+        return left_out
+
+    def profile_by_hash(self, hashed: KeyHash) -> Mapping[tuple[str, int], int]:
+        partitions = self._batch.partition_codes()
+        buckets = bucket_numbers(self._batch.keys, self._batch.partitions, hashed)
+        pairs, counts = np.unique(np.stack([partitions, buckets], 1), axis=0, return_counts=True)
+        paths = self._codes.partitions.to_pylist()
+        return {
+            (paths[partition], int(bucket)): int(count)
+            for (partition, bucket), count in zip(pairs, counts, strict=True)
+        }
+
+    def write(
+        self,
+        plan: BucketPlan,
+        targets: Mapping[int, Target],
+        context: HandleContext,
+        *,
+        drops_duplicates: bool,
+        placement: BucketPlacement | None = None,
+    ) -> Sequence[WriteStat]:
+        if not plan.buckets:
+            return ()
+        routed = self._routed()
+        if placement is None:
+            buckets = self._buckets_of(routed, plan)
+        else:
+            buckets = self._buckets_by_hash(placement)
+        order = row_order(self._batch, context, drops_duplicates=drops_duplicates)
+        # Rows of a bucket in the order of its handle; of equal ones in that of their arrival.
+        arranged = np.lexsort((order[routed.rows], buckets))
+        starts = np.searchsorted(buckets[arranged], np.arange(len(plan.buckets) + 1), "left")
+
+        def write_one(number: int) -> tuple[WriteStat, ...]:
+            chosen = arranged[starts[number] : starts[number + 1]]
+            if not len(chosen):
+                return ()
+            flags = None if routed.deletes is None else routed.deletes[chosen]
+            rows = self._handle_rows(context, routed.rows[chosen], flags)
+            task = context.for_task(number, 0, 0)
+            return write_bucket(
+                task,
+                self._table.store,
+                targets[number],
+                (rows,),
+                drops_duplicates=drops_duplicates,
+            )
+
+        return self._in_threads(range(len(plan.buckets)), write_one)
+
+    def bulk_insert(self, context: HandleContext, sort_mode: SortMode) -> Sequence[WriteStat]:
+        partitions = self._batch.partition_codes()
+        paths = self._codes.partitions.to_pylist()
+        order = np.arange(len(self._batch))
+        if sort_mode is not SortMode.NONE:
+            order = row_order(self._batch, context, drops_duplicates=True)
+        arranged = np.lexsort((order, partitions))
+        starts = np.searchsorted(partitions[arranged], np.arange(len(paths) + 1), "left")
+
+        def write_one(number: int) -> tuple[WriteStat, ...]:
+            chosen = arranged[starts[number] : starts[number + 1]]
+            if not len(chosen):
+                return ()
+            check_new_partition(self._table.store, paths[number])
+            deletes = self._batch.deletes
+            flags = None if deletes is None else deletes[chosen]
+            rows = self._handle_rows(context, chosen, flags)
+            task = context.for_task(number, 0, 0)
+            store = self._table.store
+            return create_base_files(task, store, paths[number], str(uuid4()), (rows,))
+
+        return self._in_threads(range(len(paths)), write_one)
+
+    def _set_batch(self, batch: PreparedRows) -> None:
+        self._batch = batch
+        self._codes = KeyCodes.of(batch, is_global=self._config.index.type.is_global)
+
+    def _locate(
+        self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
+    ) -> LocatedKeys:
+        """Where the incoming keys are stored."""
+        has_logs = any(candidate.has_logs for candidate in candidates)
+        reading = self._reading(timeline) if has_logs else None
+        config, index = self._table.config, self._config.index
+        settings = LookupSettings.of(config, index, self._keys, reading)
+        lookup = StoredKeyLookup(tuple(candidates), settings, self._answer())
+        wanted = self._wanted()
+
+        def look_up(number: int) -> tuple[pa.RecordBatch, ...]:
+            keys = wanted.get("" if index.type.is_global else candidates[number].partition)
+            if keys is None:
+                return ()
+            return tuple(lookup.look_up(self._table.store, number, keys))
+
+        found = self._in_threads(range(len(candidates)), look_up)
+        return LocatedKeys.of(pa.Table.from_batches(found, schema=lookup.answer), self._codes)
+
+    def _wanted(self) -> dict[str, WantedKeys]:
+        """The keys to look for by partition, all under "" for a global index."""
+        keys, partitions = self._batch.keys, self._batch.partitions
+        if self._config.index.type.is_global:
+            return {"": WantedKeys.of(keys, partitions.dictionary_decode())}
+        codes = self._batch.partition_codes()
+        order = np.argsort(codes, kind="stable")
+        paths = partitions.dictionary.to_pylist()
+        starts = np.searchsorted(codes[order], np.arange(len(paths) + 1), "left")
+        wanted = {}
+        for number, path in enumerate(paths):
+            chosen = order[starts[number] : starts[number + 1]]
+            if len(chosen):
+                here = keys if len(chosen) == len(keys) else keys.take(pa.array(chosen))
+                wanted[path] = WantedKeys.of(here, pa.repeat(pa.scalar(path), len(here)))
+        return wanted
+
+    def _answer(self) -> pa.Schema:
+        """What a lookup answers: ordering values too, where rows of a global index are compared."""
+        fields = list(LOCATED)
+        for name in self._compared_fields():
+            fields.append(pa.field(name, column_at(self._batch.rows, name).type))
+        return pa.schema(fields)
+
+    def _compared_fields(self) -> tuple[str, ...]:
+        config = self._table.config
+        by_event_time = config.merge_mode is MergeMode.EVENT_TIME_ORDERING
+        return config.ordering_fields if self._config.index.type.is_global and by_event_time else ()
+
+    def _reading(self, timeline: ActiveTimeline) -> SliceContext:
+        """How to read slices whose logs show which keys they have."""
+        schema = self._table.table_schema(timeline)
+        return SliceContext.of(self._table, timeline, schema or stored_schema(self.schema))
+
+    def _routed(self) -> RoutedRows:
+        batch, located = self._batch, self._located
+        codes, partitions = self._codes.of_rows, batch.partition_codes()
+        routed = RoutedRows.of(codes, partitions, batch.deletes, located)
+        if located is None or not self._config.index.type.is_global:
+            return routed
+        homes = self._homes()
+        moves = self._config.index.updates_partition_path
+        return routed.moved(homes, self._wins(routed, located) if moves else None)
+
+    def _homes(self) -> Positions:
+        """The partition of every candidate, by its position among `_paths`."""
+        numbers = {path: number for number, path in enumerate(self._paths())}
+        return np.array([numbers[file.partition] for file in self._candidates], np.int64)
+
+    def _paths(self) -> list[str]:
+        """The partitions of the batch, and behind them those of the candidates alone."""
+        incoming = self._codes.partitions.to_pylist()
+        stored = (file.partition for file in self._candidates)
+        return list(dict.fromkeys([*incoming, *stored]))
+
+    def _wins(self, routed: RoutedRows, located: LocatedKeys) -> Flags:
+        """Which entries have no lower ordering values than their stored rows."""
+        wins = np.ones(len(routed.rows), np.bool_)
+        is_found = np.flatnonzero(routed.found != NOWHERE)
+        names = self._compared_fields()
+        if not names or not len(is_found):
+            return wins
+        incoming = pa.array(routed.rows[is_found])
+        stored = pa.array(routed.found[is_found])
+        rows = located.rows.combine_chunks()
+        new = [column_at(self._batch.rows, name).take(incoming) for name in names]
+        old = [rows.column(name).combine_chunks().take(stored) for name in names]
+        wins[is_found] = ~is_lower(new, old, len(is_found))
+        return wins
+
+    def _buckets_of(self, routed: RoutedRows, plan: BucketPlan) -> Positions:
+        numbers = plan.update_numbers()
+        places = ((file.partition, file.file_id) for file in self._candidates)
+        of_file = np.array([numbers.get(place, NOWHERE) for place in places], np.int64)
+        return routed.buckets(plan, of_file, self._paths(), inserts_rows=self._inserts_rows)
+
+    def _buckets_by_hash(self, placement: BucketPlacement) -> Positions:
+        batch = self._batch
+        hashes = bucket_numbers(batch.keys, batch.partitions, placement.hashed)
+        paths = self._codes.partitions.to_pylist()
+        pairs = np.stack([batch.partition_codes(), hashes], 1)
+        distinct, inverse = np.unique(pairs, axis=0, return_inverse=True)
+        numbers = [
+            placement.numbers.get((paths[partition], int(bucket)), NOWHERE)
+            for partition, bucket in distinct
+        ]
+        found: Positions = np.array(numbers, np.int64)[inverse.reshape(-1)]
+        return found
+
+    def _handle_rows(
+        self, context: HandleContext, positions: Positions, deletes: Flags | None
+    ) -> pa.RecordBatch:
+        """The columns that a handle takes, of the rows at these positions."""
+        wanted = pa.array(positions)
+        rows = self._batch.rows.select(context.schema.names).take(wanted)
+        columns = [self._batch.keys.take(wanted), *rows.columns]
+        names = [RECORD_KEY, *rows.schema.names]
+        if deletes is not None:
+            columns.append(pa.array(deletes))
+            names.append(IS_DELETE)
+        return pa.RecordBatch.from_arrays(columns, names)
+
+    def _require_one_partition(self, located: LocatedKeys) -> None:
+        """Raise CorruptTableError when a record index' key is stored in two partitions.
+
+        A record index has one place for each key. Where it is wrong, the rows of such a key may be
+        different things, and updating all of them would make them one.
+        """
+        if self._config.index.type is not IndexType.RECORD_INDEX:
+            return
+        homes = self._homes()[located.files]
+        pairs = np.unique(np.stack([located.codes, homes], 1), axis=0)
+        codes, counts = np.unique(pairs[:, 0], return_counts=True)
+        doubled = codes[counts > 1]
+        if not len(doubled):
+            return
+        names = self._paths()
+        key = self._codes.keys[int(doubled[0])].as_py()
+        places = sorted(names[home] for code, home in pairs.tolist() if code == doubled[0])
+        raise stored_twice(key, places, self._table.location.uri)
+
+    def _in_threads(self, work: Iterable[Work], do: Callable[[Work], Iterable[Done]]) -> list[Done]:
+        """What `do` gives for all of the work, in order.
+
+        Raises what one of them raised, once those that had begun are over.
+        """
+        items = list(work)
+        threads = min(self._threads, len(items))
+        if threads < 2:
+            return [done for item in items for done in do(item)]
+        with ThreadPoolExecutor(threads) as pool:
+            futures = [pool.submit(do, item) for item in items]
+            try:
+                return [done for future in futures for done in future.result()]
+            except BaseException:
+                for future in futures:
+                    future.cancel()
+                raise

@@ -1,0 +1,184 @@
+"""From rows in Arrow to a write inside this process: which ones it is for, and the write itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tideline.errors import ConfigError, TidelineError
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.meta_column import PARTITION_PATH
+from tideline.hudi.table.schema import arrow_to_avro
+from tideline.hudi.table.table_config import TableConfig
+from tideline.hudi.write.batch_rules import (
+    check_columns,
+    needed_ordering,
+    new_spellings,
+    nulls_missing_columns,
+    unique_columns,
+)
+from tideline.hudi.write.config import WriteConfig
+from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
+from tideline.hudi.write.key_generator import KeyGenerator
+from tideline.hudi.write.key_spelling import key_generator
+from tideline.hudi.write.row_fold import RowFold, row_fold
+from tideline.hudi.write.row_keys import partition_paths
+from tideline.hudi.write.table_writer import TableWriter
+from tideline.hudi.write.write_operation import WriteOperation
+from tideline.hudi.write.write_request import WriteDone, WriteRequest
+from tideline.in_process.arrangement import last_of_each
+from tideline.in_process.engine import InProcessWriteEngine
+from tideline.in_process.located_keys import KeyCodes
+from tideline.in_process.prepared_rows import Positions, PreparedRows, prepare_rows
+
+BATCH_BYTES_MAX = 512 * 1024 * 1024
+"""In memory. Larger batches are for Spark."""
+_KEY = "_tideline_key"
+
+
+def arrow_table(rows: Any) -> pa.Table | None:
+    """Rows as an Arrow table: pyarrow's own forms, pandas and all that give Arrow streams, such as
+    Polars and DuckDB; None for anything else, a Spark DataFrame say."""
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if type(rows).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    if type(rows).__module__.partition(".")[0] != "pyspark" and hasattr(rows, "__arrow_c_stream__"):
+        return pa.table(rows)
+    return None
+
+
+def why_spark(
+    rows: pa.Table, table: HoodieTable, operation: WriteOperation, config: WriteConfig
+) -> str | None:
+    """Why a write of these rows needs Spark; None where it does not."""
+    if rows.nbytes > BATCH_BYTES_MAX:
+        return f"a batch of more than {BATCH_BYTES_MAX >> 20} MiB"
+    keys = KeyGenerator.from_config(table.config)
+    if any(part.timestamp is not None for part in keys.partition_fields):
+        return "partition paths formatted from times"
+    if keys.timestamps_as_text:
+        return "timestamps as text in keys"
+    is_folded = table.config.partial_updates is not None and operation.writes_rows
+    if is_folded and config.index.updates_partition_path:
+        return "rows that are filled up and move to other partitions"
+    return None
+
+
+def write_rows(rows: pa.Table, writer: TableWriter, request: WriteRequest) -> WriteDone:
+    """Write the rows as one commit, several times over while others are faster.
+
+    Raises as `LakeTable.write`.
+    """
+    table, operation, config = writer.table, request.operation, request.config
+    return writer.write_with_retries(lambda: open_engine(rows, table, operation, config), request)
+
+
+def open_engine(
+    rows: pa.Table,
+    table: HoodieTable,
+    operation: WriteOperation,
+    config: WriteConfig,
+    *,
+    threads: int | None = None,
+) -> InProcessWriteEngine:
+    """Prepare a batch for one write, by so many threads.
+
+    Raises InvalidDataError for rows or columns that do not fit, before the timeline is touched;
+    ConfigError for key, ordering or updated columns that are missing.
+    """
+    keys = key_generator(table)
+    try:
+        batch = _prepare(rows, table, keys, operation, config)
+    except TidelineError as error:
+        error.table = error.table or table.location.uri
+        raise
+    batch = _one_per_key(batch, unique_columns(operation, config), table.config, operation)
+    return InProcessWriteEngine(
+        table, keys, config, batch, inserts_rows=operation.writes_rows, threads=threads
+    )
+
+
+def partitions_to_delete(rows: pa.Table, table: HoodieTable) -> tuple[str, ...]:
+    """The partition paths of the rows. Raises ConfigError for an unpartitioned table."""
+    keys = KeyGenerator.from_config(table.config)
+    if not keys.partition_fields:
+        raise ConfigError("the table has no partitions to delete", table=table.location.uri)
+    found: set[str] = set()
+    for batch in rows.to_batches():
+        found |= set(partition_paths(batch, keys).dictionary.to_pylist())
+    return tuple(sorted(found))
+
+
+def _prepare(
+    rows: pa.Table,
+    table: HoodieTable,
+    keys: KeyGenerator,
+    operation: WriteOperation,
+    config: WriteConfig,
+) -> PreparedRows:
+    """The batch in the table's shape."""
+    names = rows.schema.names
+    check_columns(names, table.config, operation, config)
+    table_schema = table.table_schema(table.timeline())
+    if table_schema is None:
+        spelled = new_spellings(names, table.config)
+        rows = rows.rename_columns([spelled.get(name, name) for name in names])
+    batch = prepare_rows(
+        rows,
+        keys,
+        table_schema,
+        ordering=needed_ordering(table.config, operation),
+        deletes_only=operation is WriteOperation.DELETE,
+        null_missing_columns=nulls_missing_columns(operation, config),
+        delete_marker=config.delete_marker,
+    )
+    # Also refuses names and types that Hudi's schemas do not have.
+    arrow_to_avro(batch.schema.schema, name="checked", namespace="")
+    return batch
+
+
+def _one_per_key(
+    batch: PreparedRows, key: tuple[str, ...], config: TableConfig, operation: WriteOperation
+) -> PreparedRows:
+    """The batch with one row for each `key`, where that is wanted; only for keys whose duplicates
+    do not meet in one bucket anyway."""
+    if not key:
+        return batch
+    codes = KeyCodes.of(batch, is_global=key == (RECORD_KEY,)).of_rows
+    if len(np.unique(codes)) == len(batch):
+        return batch
+    if operation is WriteOperation.DELETE:
+        return batch.take(last_of_each(batch, codes, ()))
+    fold = row_fold(config, batch.schema.schema)
+    if fold is None:
+        return batch.take(last_of_each(batch, codes, config.ordering_fields))
+    return _folded(batch, fold, codes)
+
+
+def _folded(batch: PreparedRows, fold: RowFold, codes: Positions) -> PreparedRows:
+    """Rows of equal codes as one, with the key and the partition of the winner."""
+    order = np.argsort(codes, kind="stable")
+    arranged = batch.take(order)
+    deletes = np.zeros(len(batch), np.bool_) if arranged.deletes is None else arranged.deletes
+    told = {
+        RECORD_KEY: pa.array(codes[order]),
+        IS_DELETE: pa.array(deletes),
+        _KEY: arranged.keys,
+        PARTITION_PATH: arranged.partitions.dictionary_decode(),
+    }
+    columns, names = [*told.values(), *arranged.rows.columns], [*told, *arranged.rows.schema.names]
+    rows = pa.RecordBatch.from_arrays(columns, names)
+    folded = pa.concat_batches(list(fold.fold_sorted([rows])))
+    flags = folded.column(IS_DELETE).to_numpy(zero_copy_only=False)
+    return PreparedRows(
+        batch.schema,
+        folded.select(arranged.rows.schema.names),
+        folded.column(_KEY),
+        folded.column(PARTITION_PATH).dictionary_encode(),
+        None if batch.deletes is None else flags,
+    )
