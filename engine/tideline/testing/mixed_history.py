@@ -55,6 +55,7 @@ class MixedHistory:
         self._spark = spark
         self._peer = peer_in(self.table.zone)
         self._ts = 1_000
+        self._has_dropped = False
 
     def run(self, turns: int = 7) -> None:
         """Raise AssertionError with the seed and the turns when a reader sees other rows."""
@@ -92,7 +93,9 @@ class MixedHistory:
             yield "we cluster", lambda: self._we_serve("clustering")
         if self.table.is_altered:
             yield "Hudi adds a column", self._hudi_adds
-            yield "Hudi renames a column", self._hudi_renames
+            # Of its own table, too: dropped, written and then renamed is not read by Hudi 1.2.
+            if not self._has_dropped:
+                yield "Hudi renames a column", self._hudi_renames
             if len(self._model.columns) > 1:
                 yield "Hudi drops a column", self._hudi_drops
         yield "we clean", lambda: self._we_serve("cleaning")
@@ -208,6 +211,7 @@ class MixedHistory:
     def _hudi_drops(self) -> None:
         name = self._chance.choice(self._model.columns)
         self._alter(f"drop column {name}")
+        self._has_dropped = True
         self._model.drop(name)
 
     def _new_name(self, stem: str = "") -> str:
