@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tideline.commit_report import CommitReport, report_write
-from tideline.errors import FailedAfterCommitError, TidelineError
+from tideline.errors import ConfigError, FailedAfterCommitError, TidelineError
 from tideline.hudi.services.engine import ServiceEngine
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
@@ -143,6 +143,12 @@ def _batch_of(
 
     found = arrow_table(rows)
     if found is None:
+        if not hasattr(rows, "sparkSession"):
+            raise ConfigError(
+                "rows are written from a Spark DataFrame, pyarrow, pandas or an Arrow stream",
+                table=table.uri,
+                value=type(rows).__name__,
+            )
         return _Batch(table, frame=rows)
     if why_spark(found, table, operation, config) is None:
         return _Batch(table, rows=found)

@@ -30,4 +30,13 @@ def test_buckets_are_those_of_the_reference(rows: list[tuple[str, str]]) -> None
         bucket_id_of_record_key(key, ("b",), 3 if partition == "p" else 16)
         for key, partition in rows
     ]
-    assert bucket_numbers(keys, partitions, hashed).tolist() == expected
+    assert bucket_numbers(keys, partitions, hashed, ("a", "b")).tolist() == expected
+
+
+@given(st.lists(KEYS, min_size=1, max_size=20))
+def test_a_value_that_looks_like_pairs_is_one_value(values: list[str]) -> None:
+    """As Hudi has it, whose default hash fields are the record key's."""
+    keys = pa.array(values, pa.string())
+    partitions = pa.array(["p"] * len(values)).dictionary_encode()
+    expected = [bucket_id_of_record_key(value, ("id",), 64) for value in values]
+    assert bucket_numbers(keys, partitions, BucketHash(64), ("id",)).tolist() == expected

@@ -74,6 +74,11 @@ def test_every_form_of_rows_is_written(rows: object, table: tideline.LakeTable) 
     assert table.schema.types == [pa.string(), pa.string(), pa.int64()]
 
 
+def test_what_holds_no_rows_is_refused(table: tideline.LakeTable) -> None:
+    with pytest.raises(ConfigError, match="rows are written from a Spark DataFrame, pyarrow"):
+        table.write([{"id": "a"}])
+
+
 def test_rows_in_several_pieces_are_one_batch(table: tideline.LakeTable) -> None:
     pieces = [pa.table({"id": [f"k{n % 7}"], "day": ["mon"], "n": [n]}) for n in range(40)]
     assert table.write(pa.concat_tables(pieces)).rows_written == 7

@@ -7,6 +7,8 @@ of several fields and CONSISTENT_HASHING rings are hashed one by one, each disti
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -20,8 +22,19 @@ _POSITIVE = 0x7FFFFFFF
 _BEYOND = r"[\x{10000}-\x{10FFFF}]"
 
 
-def bucket_numbers(keys: pa.Array, partitions: pa.DictionaryArray, hashed: KeyHash) -> Positions:
-    """The bucket of every key in its partition."""
+def bucket_numbers(
+    keys: pa.Array,
+    partitions: pa.DictionaryArray,
+    hashed: KeyHash,
+    record_fields: tuple[str, ...],
+) -> Positions:
+    """The bucket of every key in its partition.
+
+    The values of `record_fields` are hashed where the index names no fields: what only looks like a
+    pair, in a value, is none.
+    """
+    if isinstance(hashed, BucketHash):
+        hashed = replace(hashed, fields=hashed.fields or record_fields)
     paths = partitions.dictionary.to_pylist()
     codes = partitions.indices.to_numpy()
     if isinstance(hashed, BucketHash) and not _has_pairs(keys):

@@ -123,7 +123,7 @@ class InProcessWriteEngine:
 
     def profile_by_hash(self, hashed: KeyHash) -> Mapping[tuple[str, int], int]:
         partitions = self._batch.partition_codes()
-        buckets = bucket_numbers(self._batch.keys, self._batch.partitions, hashed)
+        buckets = self._hash_buckets(hashed)
         pairs, counts = np.unique(np.stack([partitions, buckets], 1), axis=0, return_counts=True)
         paths = self._codes.partitions.to_pylist()
         return {
@@ -294,7 +294,7 @@ class InProcessWriteEngine:
 
     def _buckets_by_hash(self, placement: BucketPlacement) -> Positions:
         batch = self._batch
-        hashes = bucket_numbers(batch.keys, batch.partitions, placement.hashed)
+        hashes = self._hash_buckets(placement.hashed)
         paths = self._codes.partitions.to_pylist()
         pairs = np.stack([batch.partition_codes(), hashes], 1)
         distinct, inverse = np.unique(pairs, axis=0, return_inverse=True)
@@ -304,6 +304,10 @@ class InProcessWriteEngine:
         ]
         found: Positions = np.array(numbers, np.int64)[inverse.reshape(-1)]
         return found
+
+    def _hash_buckets(self, hashed: KeyHash) -> Positions:
+        batch = self._batch
+        return bucket_numbers(batch.keys, batch.partitions, hashed, self._keys.record_fields)
 
     def _handle_rows(
         self, context: HandleContext, positions: Positions, deletes: Flags | None
