@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.recovery.recover import find_recoverable_writes
@@ -20,6 +21,21 @@ from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.hudi.timeline.known_zone import KnownZone
 from tideline.storage.heartbeat import list_heartbeats
 
+Value = TypeVar("Value")
+
+
+class _Kept(Generic[Value]):
+    """A property that is read once. `functools.cached_property` holds a lock over all instances in
+    Python 3.11, while it reads a store."""
+
+    def __init__(self, read: Callable[[Any], Value]) -> None:
+        self._read = read
+
+    def __get__(self, instance: Any, owner: type) -> Value:
+        found = self._read(instance)
+        instance.__dict__[self._read.__name__] = found
+        return found
+
 
 @dataclass(frozen=True)
 class StoredFacts:
@@ -29,7 +45,7 @@ class StoredFacts:
     timeline: ActiveTimeline
     policy: FailedWrites | None = None
 
-    @cached_property
+    @_Kept
     def now_ms(self) -> int:
         return self.table.clock.now_ms()
 
@@ -49,27 +65,27 @@ class StoredFacts:
     def is_partitioned(self) -> bool:
         return bool(self.table.config.partition_fields)
 
-    @cached_property
+    @_Kept
     def clusterings(self) -> frozenset[InstantTime]:
         return clusterings(self.table, self.timeline)
 
-    @cached_property
+    @_Kept
     def pending_clusterings(self) -> frozenset[InstantTime]:
         return clusterings(self.table, self.timeline.pending())
 
-    @cached_property
+    @_Kept
     def log_compactions(self) -> frozenset[InstantTime]:
         return log_compactions(self.table, self.timeline)
 
-    @cached_property
+    @_Kept
     def last_clean(self) -> LastClean | None:
         return read_last_clean(self.table, self.timeline)
 
-    @cached_property
+    @_Kept
     def archival_holds(self) -> ArchivalHolds:
         return read_archival_holds(self.table, self.timeline)
 
-    @cached_property
+    @_Kept
     def failed_writes(self) -> tuple[InstantTime, ...]:
         if self.policy is None:
             return ()
