@@ -1,7 +1,7 @@
 """A write of rows or partitions, and the table services that settings want after it.
 
 1. The options are checked, and say which operation it is and what services follow.
-2. One commit: rows through Spark, whole partitions without it.
+2. One commit: of rows (`tideline.row_batch`), or of whole partitions.
 3. The services run, or are scheduled (`hudi.services.scheduler`); what fails there leaves the
    commit as it is.
 """
@@ -9,26 +9,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tideline.commit_report import CommitReport, report_write
-from tideline.errors import ConfigError, FailedAfterCommitError, TidelineError
+from tideline.errors import FailedAfterCommitError, TidelineError
 from tideline.hudi.services.engine import ServiceEngine
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.names import one_or_several
-from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
-from tideline.hudi.write.write_request import Requirement, WriteDone, WriteRequest
+from tideline.hudi.write.write_request import Requirement
+from tideline.row_batch import RowBatch
 from tideline.settings.setting import Place
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 def write_rows(
@@ -43,7 +42,7 @@ def write_rows(
     """See `LakeTable.write`."""
     given = writer.given(options, Place.WRITE)
     wanted, config = writer.planned(operation, given)
-    batch = _batch_of(rows, writer.table, wanted, config)
+    batch = RowBatch.of(rows, writer.table, wanted, config)
     if wanted is WriteOperation.DELETE_PARTITION:
         partitions = batch.partitions_to_delete()
         return delete_partitions(writer, partitions, given, extra_metadata, token)
@@ -103,58 +102,6 @@ def _followed_by_services(
             value=error.value,
         ) from error
     return replace(report, services=done)
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """Rows to write, and the engine for them: in this process, or with a Spark DataFrame."""
-
-    table: HoodieTable
-    rows: pa.Table | None = None
-    frame: DataFrame | None = None
-
-    @property
-    def spark(self) -> SparkSession | None:
-        return None if self.frame is None else self.frame.sparkSession
-
-    def partitions_to_delete(self) -> tuple[str, ...]:
-        if self.frame is not None:
-            from tideline.spark.write.run import partitions_to_delete as partitions_of_frame
-
-            return partitions_of_frame(self.frame, self.table)
-        from tideline.in_process.run import partitions_to_delete
-
-        return partitions_to_delete(self.rows, self.table)
-
-    def write(self, writer: TableWriter, request: WriteRequest) -> WriteDone:
-        if self.frame is not None:
-            from tideline.spark.write.run import write_frame
-
-            return write_frame(self.frame, writer, request)
-        from tideline.in_process.run import write_rows
-
-        return write_rows(self.rows, writer, request)
-
-
-def _batch_of(
-    rows: Any, table: HoodieTable, operation: WriteOperation, config: WriteConfig
-) -> _Batch:
-    from tideline.in_process.run import arrow_table, why_spark
-
-    found = arrow_table(rows)
-    if found is None:
-        if not hasattr(rows, "sparkSession"):
-            raise ConfigError(
-                "rows are written from a Spark DataFrame, pyarrow, pandas or an Arrow stream",
-                table=table.uri,
-                value=type(rows).__name__,
-            )
-        return _Batch(table, frame=rows)
-    if why_spark(found, table, operation, config) is None:
-        return _Batch(table, rows=found)
-    from tideline.spark.arrow_frame import arrow_frame
-
-    return _Batch(table, frame=arrow_frame(found, table.location))
 
 
 def _open_engine(table: HoodieTable, spark: SparkSession | None) -> ServiceEngine:

@@ -25,7 +25,7 @@ from tideline.errors import InvalidDataError
 from tideline.hudi.table.column_type import fits_in, stored_type
 from tideline.hudi.table.schema import EvolvedSchema, evolve
 from tideline.hudi.table.stored_value import cast_array
-from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG, is_ignored
+from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG, is_ignored, key_columns
 from tideline.hudi.write.config import DeleteMarker
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.partition_path import check_partition_paths
@@ -101,7 +101,7 @@ def prepare_rows(
     deletes = np.ones(held.num_rows, np.bool_) if deletes_only else _deletes(held, delete_marker)
     user = _user_columns(held, table_schema)
     if deletes_only:
-        user = user.select(_key_columns(user.schema.names, keys))
+        user = user.select(key_columns(user.schema.names, keys))
     if deletes_only and table_schema is not None:
         evolved = EvolvedSchema(table_schema)
         keyed = _key_values(user, table_schema)
@@ -171,13 +171,6 @@ def _deletes(held: pa.RecordBatch, marker: DeleteMarker | None) -> Flags | None:
     for one in found:
         flags |= pc.fill_null(one, False).to_numpy(zero_copy_only=False)
     return flags
-
-
-def _key_columns(names: Iterable[str], keys: KeyGenerator) -> list[str]:
-    """Those that keys and partition paths are made of."""
-    fields = [*keys.record_fields, *[part.field for part in keys.partition_fields]]
-    wanted = {name.split(".")[0].lower() for name in fields}
-    return [name for name in names if name.lower() in wanted]
 
 
 def _cast(user: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -19,7 +19,7 @@ from tideline.hudi.write.batch_rules import (
     nulls_missing_columns,
     unique_columns,
 )
-from tideline.hudi.write.config import WriteConfig
+from tideline.hudi.write.config import SmallEngine, WriteConfig
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
@@ -53,10 +53,12 @@ def arrow_table(rows: Any) -> pa.Table | None:
 
 
 def why_spark(
-    rows: pa.Table, table: HoodieTable, operation: WriteOperation, config: WriteConfig
+    size_bytes: int, table: HoodieTable, operation: WriteOperation, config: WriteConfig
 ) -> str | None:
-    """Why a write of these rows needs Spark; None where it does not."""
-    if rows.nbytes > BATCH_BYTES_MAX:
+    """Why a write of rows of this size needs Spark; None where it does not."""
+    if config.small_engine is SmallEngine.SPARK:
+        return "tideline.engine.small is spark"
+    if size_bytes > BATCH_BYTES_MAX:
         return f"a batch of more than {BATCH_BYTES_MAX >> 20} MiB"
     keys = KeyGenerator.from_config(table.config)
     if any(part.timestamp is not None for part in keys.partition_fields):

@@ -90,6 +90,8 @@ class WrittenTable:
     ) -> CommitReport:
         """One write. Nothing of an unfinished write may be left after it."""
         given = self._in_memory(rows) if ENGINE.is_in_process else self._on_spark(rows)
+        if not ENGINE.is_in_process:
+            options = {"tideline.engine.small": "spark", **(options or {})}
         report = self.lake.write(given, operation, options=options, **settings)
         assert leftovers(self.folder) == []
         return report

@@ -9,6 +9,7 @@ from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY, is_meta_column
 from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.write.config import PARTITION_MOVES, WriteConfig
+from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.write_operation import WriteOperation
 
 ARRIVAL = "_tideline_sequence"
@@ -59,6 +60,13 @@ def check_columns(
             f"{PARTITION_MOVES[config.index.type]} off",
             value=",".join(columns),
         )
+
+
+def key_columns(names: Iterable[str], keys: KeyGenerator) -> list[str]:
+    """Those of the input's columns that keys and partition paths are made of."""
+    fields = [*keys.record_fields, *[part.field for part in keys.partition_fields]]
+    wanted = {name.split(".")[0].lower() for name in fields}
+    return [name for name in names if name.lower() in wanted]
 
 
 def new_spellings(names: Collection[str], table: TableConfig) -> dict[str, str]:

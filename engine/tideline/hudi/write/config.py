@@ -39,6 +39,13 @@ class FailedWritesPolicy(Enum):
     NEVER = "NEVER"
 
 
+class SmallEngine(Enum):
+    """Which engine does work whose rows one process can hold. Source: `tideline.engine.small`."""
+
+    IN_PROCESS = "in_process"
+    SPARK = "spark"
+
+
 class SortMode(Enum):
     """How `bulk_insert` orders rows before writing."""
 
@@ -215,6 +222,7 @@ class WriteConfig:
     withdraws_clustering: bool = False
     delete_marker: DeleteMarker | None = None
     metadata_table: MetadataTableConfig = KEEP_AS_IT_IS
+    small_engine: SmallEngine = SmallEngine.IN_PROCESS
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> WriteConfig:
@@ -256,6 +264,7 @@ class WriteConfig:
             ),
             delete_marker=_delete_marker(read),
             metadata_table=MetadataTableConfig.from_settings(read),
+            small_engine=read.member("tideline.engine.small", SmallEngine),
         )
 
 

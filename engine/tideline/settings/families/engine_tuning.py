@@ -1,10 +1,18 @@
-"""Memory, threads, caches and retries of Hudi's own engine, which is not at work here."""
+"""Which engine moves rows, and memory, threads, caches and retries of Hudi's own, which is not at
+work here."""
 
 from __future__ import annotations
 
-from tideline.settings.entries import OFF, harmless, refused
+from tideline.settings.entries import OFF, harmless, refused, word
 
 SETTINGS = (
+    word(
+        "tideline.engine.small",
+        "in_process",
+        ("in_process", "spark"),
+        "which engine does small work: `in_process` moves its rows in this process, without "
+        "Spark's tasks; `spark` leaves all work to them",
+    ),
     *harmless(
         "memory and threads of Hudi's own engine; give memory to Spark",
         "hoodie.memory.*",

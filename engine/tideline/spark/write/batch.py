@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from tideline.errors import InvalidDataError
 from tideline.hudi.table.column_type import fits_in, stored_type
 from tideline.hudi.table.schema import EvolvedSchema, evolve, without_meta_fields
-from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG, is_ignored
+from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG, is_ignored, key_columns
 from tideline.hudi.write.config import DeleteMarker
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
@@ -86,8 +86,8 @@ def prepare_batch(
         supplied = supplied.withColumn(DELETED_FLAG, F.lit(False))
     user = supplied.drop(ARRIVAL) if has_flag else supplied.drop(ARRIVAL, DELETED_FLAG)
     if deletes_only:
-        user = user.select(*_key_columns(user.columns, keys))
-    incoming = _arrow_schema(user.schema)
+        user = user.select(*map(column_named, key_columns(user.columns, keys)))
+    incoming = arrow_schema(user.schema)
     if deletes_only and table_schema is not None:
         evolved = EvolvedSchema(table_schema)
         typed = _key_values(user, incoming, table_schema)
@@ -147,6 +147,26 @@ def inspect_batch(batch: PreparedBatch, ordering_fields: tuple[str, ...], table:
     return BatchFacts(counts)
 
 
+def arrow_schema(schema: T.StructType) -> pa.Schema:
+    """The incoming schema. Raises InvalidDataError for a name or type that no table has."""
+    fields: list[pa.Field] = []
+    for item in schema.fields:
+        if "`" in item.name:
+            raise InvalidDataError("a column name holds a backtick", value=item.name)
+        refusal = InvalidDataError(
+            f"column {item.name}: a table cannot store values of type "
+            f"{item.dataType.simpleString()}",
+            value=item.name,
+        )
+        if not _is_storable(item.dataType):
+            raise refusal
+        try:
+            fields += to_arrow_schema(T.StructType([item]), timezone="UTC")
+        except (PySparkException, ValueError) as error:
+            raise refusal from error
+    return pa.schema(fields)
+
+
 def lacks_ordering(rows: DataFrame, ordering_fields: tuple[str, ...]) -> Column:
     """Whether a row that is no delete has a null in a field that orders it."""
     lacks = F.lit(False)
@@ -201,26 +221,6 @@ def _delete_flag(frame: DataFrame, marker: DeleteMarker | None) -> Column | None
     return reduce(Column.__or__, known) if known else None
 
 
-def _arrow_schema(schema: T.StructType) -> pa.Schema:
-    """The incoming schema. Raises InvalidDataError for a name or type that no table has."""
-    fields: list[pa.Field] = []
-    for item in schema.fields:
-        if "`" in item.name:
-            raise InvalidDataError("a column name holds a backtick", value=item.name)
-        refusal = InvalidDataError(
-            f"column {item.name}: a table cannot store values of type "
-            f"{item.dataType.simpleString()}",
-            value=item.name,
-        )
-        if not _is_storable(item.dataType):
-            raise refusal
-        try:
-            fields += to_arrow_schema(T.StructType([item]), timezone="UTC")
-        except (PySparkException, ValueError) as error:
-            raise refusal from error
-    return pa.schema(fields)
-
-
 def _is_storable(kind: T.DataType) -> bool:
     """False for types whose Arrow form is something else than their values."""
     if isinstance(kind, T.StructType):
@@ -245,13 +245,6 @@ def _cast_columns(frame: DataFrame, schema: pa.Schema) -> list[Column]:
         same = frame.schema[name].dataType == target
         columns.append((column if same else column.cast(target)).alias(wanted.name))
     return columns
-
-
-def _key_columns(names: Iterable[str], keys: KeyGenerator) -> list[Column]:
-    """The columns among `names` that keys and partition paths are made of."""
-    fields = [*keys.record_fields, *[part.field for part in keys.partition_fields]]
-    wanted = {name.split(".")[0].lower() for name in fields}
-    return [column_named(name) for name in names if name.lower() in wanted]
 
 
 def _key_values(frame: DataFrame, incoming: pa.Schema, table_schema: pa.Schema) -> list[Column]:

@@ -1,0 +1,105 @@
+"""The rows of one write, and which engine writes them.
+
+1. Rows in memory here (pyarrow, pandas, Arrow streams) are written by this process, unless the
+   table or their size needs Spark.
+2. A Spark DataFrame whose rows are few enough, in a session on this machine, is computed once, and
+   its rows are written by this process as well.
+3. Everything else goes through Spark's shuffles and tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tideline.errors import ConfigError
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.write.config import WriteConfig
+from tideline.hudi.write.engine import WriteEngine
+from tideline.hudi.write.table_writer import TableWriter
+from tideline.hudi.write.write_operation import WriteOperation
+from tideline.hudi.write.write_request import WriteDone, WriteRequest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(slots=True)
+class RowBatch:
+    """Rows for one write: those `held` in memory, else those of the `frame`."""
+
+    table: HoodieTable
+    operation: WriteOperation
+    config: WriteConfig
+    held: pa.Table | None = None
+    frame: DataFrame | None = None
+    _is_looked_at: bool = False
+
+    @classmethod
+    def of(
+        cls, rows: Any, table: HoodieTable, operation: WriteOperation, config: WriteConfig
+    ) -> RowBatch:
+        """The batch, of which nothing is computed yet. Raises ConfigError for what has no rows."""
+        from tideline.in_process.run import arrow_table, why_spark
+
+        found = arrow_table(rows)
+        if found is not None and why_spark(found.nbytes, table, operation, config) is None:
+            return cls(table, operation, config, held=found)
+        if found is not None:
+            from tideline.spark.arrow_frame import arrow_frame
+
+            return cls(table, operation, config, frame=arrow_frame(found, table.location))
+        if not hasattr(rows, "sparkSession"):
+            raise ConfigError(
+                "rows are written from a Spark DataFrame, pyarrow, pandas or an Arrow stream",
+                table=table.uri,
+                value=type(rows).__name__,
+            )
+        return cls(table, operation, config, frame=rows)
+
+    @property
+    def spark(self) -> SparkSession | None:
+        """The session that the rows come from."""
+        return None if self.frame is None else self.frame.sparkSession
+
+    def partitions_to_delete(self) -> tuple[str, ...]:
+        """The partition paths of the rows. Raises ConfigError for an unpartitioned table."""
+        if self.frame is not None:
+            from tideline.spark.write.run import partitions_to_delete as partitions_of_frame
+
+            return partitions_of_frame(self.frame, self.table)
+        from tideline.in_process.run import partitions_to_delete
+
+        return partitions_to_delete(self.held, self.table)
+
+    def write(self, writer: TableWriter, request: WriteRequest) -> WriteDone:
+        """Write the rows as one commit, several times over while others are faster.
+
+        Raises as `LakeTable.write`.
+        """
+        return writer.write_with_retries(self._open_engine, request)
+
+    def _open_engine(self) -> WriteEngine:
+        if self.held is None and not self._is_looked_at:
+            self.held, self._is_looked_at = self._held_rows(), True
+        if self.held is not None:
+            from tideline.in_process.run import open_engine as open_in_process
+
+            return open_in_process(self.held, self.table, self.operation, self.config)
+        from tideline.spark.write.run import open_engine as open_on_spark
+
+        assert self.frame is not None, "a batch that is not held is a frame"
+        return open_on_spark(self.frame, self.table, self.operation, self.config)
+
+    def _held_rows(self) -> pa.Table | None:
+        """The frame's rows in memory, if they fit there and the write does not need Spark."""
+        from tideline.in_process.run import BATCH_BYTES_MAX, why_spark
+        from tideline.spark.write.held_rows import held_rows
+
+        assert self.frame is not None, "a batch that is not held is a frame"
+        if self.config.bulk_insert_tasks:
+            return None
+        if why_spark(0, self.table, self.operation, self.config) is not None:
+            return None
+        return held_rows(self.frame, self.table, self.operation, BATCH_BYTES_MAX)

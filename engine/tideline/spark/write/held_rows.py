@@ -1,0 +1,72 @@
+"""The rows of a DataFrame in this process's memory, where they are few enough to be held.
+
+1. Spark's own estimate says whether they may be; of more than that not a row is computed.
+2. The columns that a write reads are computed once and come over in Arrow, in the frame's order.
+3. What turns out to be more is given up, and Spark's tasks read the frame.
+
+Only a session whose tasks run in this machine's own processes holds rows: elsewhere the processors
+that are to write them are those of the executors.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from tideline.errors import TidelineError
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.write.batch_rules import is_ignored, key_columns
+from tideline.hudi.write.key_generator import KeyGenerator
+from tideline.hudi.write.write_operation import WriteOperation
+from tideline.spark.quoting import column_named
+from tideline.spark.task_errors import raised_errors
+from tideline.spark.write.batch import arrow_schema
+
+_LOCAL = re.compile(r"local(\[.*\])?$")
+_GROWTH = 4
+"""How much larger rows may be in Arrow than Spark's estimate, which is that of their files."""
+_TOO_LARGE = "spark.driver.maxResultSize"
+
+
+def held_rows(
+    frame: DataFrame, table: HoodieTable, operation: WriteOperation, bytes_max: int
+) -> pa.Table | None:
+    """The rows, with the columns that the operation reads; None where they are more than that, or
+    belong to the executors.
+
+    None as well where names of columns are ambiguous: preparing such a frame says which. Raises
+    InvalidDataError for a column that no table can store, and as Spark does when a row cannot be
+    computed.
+    """
+    wanted = [name for name in frame.columns if not is_ignored(name)]
+    if len({name.lower() for name in wanted}) < len(wanted):
+        return None
+    if not operation.writes_rows:
+        wanted = key_columns(wanted, KeyGenerator.from_config(table.config))
+    chosen = frame.select(*map(column_named, wanted))
+    if not may_be_held(chosen, bytes_max):
+        return None
+    try:
+        schema = arrow_schema(chosen.schema)
+    except TidelineError as error:
+        error.table = error.table or table.uri
+        raise
+    try:
+        with raised_errors():
+            rows = chosen.toArrow()
+    except PySparkException as error:
+        if _TOO_LARGE in str(error):
+            return None
+        raise
+    return None if rows.nbytes > bytes_max else rows.cast(schema)
+
+
+def may_be_held(frame: DataFrame, bytes_max: int) -> bool:
+    """Whether rows of this frame are worth asking for, by Spark's estimate of their size."""
+    if not _LOCAL.match(frame.sparkSession.sparkContext.master or ""):
+        return False
+    estimate = int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+    return estimate * _GROWTH <= bytes_max
