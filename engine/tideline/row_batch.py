@@ -2,8 +2,8 @@
 
 1. Rows in memory here (pyarrow, pandas, Arrow streams) are written by this process, unless the
    table or their size needs Spark.
-2. A Spark DataFrame whose rows are few enough, in a session on this machine, is computed once, and
-   its rows are written by this process as well.
+2. A Spark DataFrame whose rows are few enough is computed once. This process writes them as well,
+   or has executors write them, to each task just its own.
 3. Everything else goes through Spark's shuffles and tasks.
 """
 
@@ -16,6 +16,7 @@ from tideline.errors import ConfigError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.engine import WriteEngine
+from tideline.hudi.write.pieces import PieceRunner
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WriteDone, WriteRequest
@@ -86,11 +87,20 @@ class RowBatch:
         if self.held is not None:
             from tideline.in_process.run import open_engine as open_in_process
 
-            return open_in_process(self.held, self.table, self.operation, self.config)
+            return open_in_process(
+                self.held, self.table, self.operation, self.config, runner=self._runner()
+            )
         from tideline.spark.write.run import open_engine as open_on_spark
 
         assert self.frame is not None, "a batch that is not held is a frame"
         return open_on_spark(self.frame, self.table, self.operation, self.config)
+
+    def _runner(self) -> PieceRunner | None:
+        if self.frame is None:
+            return None
+        from tideline.spark.write.held_rows import piece_runner
+
+        return piece_runner(self.frame.sparkSession, self.table)
 
     def _held_rows(self) -> pa.Table | None:
         """The frame's rows in memory, if they fit there and the write does not need Spark."""

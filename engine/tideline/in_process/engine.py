@@ -1,17 +1,16 @@
-"""The write engine inside this process: rows in Arrow, routed as numbers, files in threads.
+"""The write engine of a batch that this process holds: rows in Arrow, routed as numbers.
 
 1. `profile`: keys are looked up in the stored files, several files at once.
 2. `write`: rows get their buckets, and each bucket goes to its handle, several at once.
 
-The batch is held in memory once; a bucket is copied out of it while it is written.
+The batch is held in memory once; a bucket is copied out of it when it is written. Who looks into
+files and writes them, threads here or Spark's tasks, is up to a `PieceRunner`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
 import numpy as np
@@ -24,21 +23,26 @@ from tideline.hudi.table.ordering_value import is_lower
 from tideline.hudi.table.schema import stored_schema
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.write.bucket_write import write_bucket
 from tideline.hudi.write.config import SortMode, WriteConfig
-from tideline.hudi.write.create_handle import create_base_files
 from tideline.hudi.write.engine import BucketPlacement, KeyHash, Target
 from tideline.hudi.write.file_slice_merge import SliceContext
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY, HandleContext
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.located_profile import located_profile
 from tideline.hudi.write.lookup_candidate import LookupCandidate
-from tideline.hudi.write.partition_path import check_new_partition
+from tideline.hudi.write.pieces import (
+    CreateFiles,
+    LookUpKeys,
+    PieceRunner,
+    ThreadRunner,
+    WriteBucket,
+)
 from tideline.hudi.write.stored_key_lookup import (
     LOCATED,
     LookupSettings,
     StoredKeyLookup,
     WantedKeys,
+    lookup_chunks,
 )
 from tideline.hudi.write.unique_keys import stored_twice
 from tideline.hudi.write.upsert_partitioner import BucketPlan
@@ -50,12 +54,9 @@ from tideline.in_process.located_keys import KeyCodes, LocatedKeys
 from tideline.in_process.prepared_rows import Flags, Positions, PreparedRows
 from tideline.in_process.routed_rows import NOWHERE, RoutedRows
 
-Work = TypeVar("Work")
-Done = TypeVar("Done")
-
 
 class InProcessWriteEngine:
-    """See `tideline.hudi.write.engine.WriteEngine`; one thread for each processor by default."""
+    """See `tideline.hudi.write.engine.WriteEngine`; its own threads are the `runner` by default."""
 
     def __init__(
         self,
@@ -65,13 +66,13 @@ class InProcessWriteEngine:
         batch: PreparedRows,
         *,
         inserts_rows: bool = True,
-        threads: int | None = None,
+        runner: PieceRunner | None = None,
     ) -> None:
         self._table = table
         self._keys = keys
         self._config = config
         self._inserts_rows = inserts_rows
-        self._threads = threads or os.cpu_count() or 1
+        self._runner = runner or ThreadRunner(table.store, os.cpu_count() or 1)
         self._candidates: tuple[LookupCandidate, ...] = ()
         self._located: LocatedKeys | None = None
         self._set_batch(batch)
@@ -152,22 +153,21 @@ class InProcessWriteEngine:
         arranged = np.lexsort((order[routed.rows], buckets))
         starts = np.searchsorted(buckets[arranged], np.arange(len(plan.buckets) + 1), "left")
 
-        def write_one(number: int) -> tuple[WriteStat, ...]:
+        filled = np.flatnonzero(np.diff(starts))
+
+        def bucket(nth: int) -> WriteBucket:
+            number = int(filled[nth])
             chosen = arranged[starts[number] : starts[number + 1]]
-            if not len(chosen):
-                return ()
             flags = None if routed.deletes is None else routed.deletes[chosen]
             rows = self._handle_rows(context, routed.rows[chosen], flags)
-            task = context.for_task(number, 0, 0)
-            return write_bucket(
-                task,
-                self._table.store,
-                targets[number],
-                (rows,),
-                drops_duplicates=drops_duplicates,
-            )
+            return WriteBucket(context, targets[number], rows, drops_duplicates)
 
-        return self._in_threads(range(len(plan.buckets)), write_one)
+        row_bytes = self._row_bytes()
+        sizes = [
+            row_bytes * int(starts[number + 1] - starts[number]) + targets[number].bytes_read
+            for number in filled.tolist()
+        ]
+        return self._runner.run(bucket, sizes)
 
     def bulk_insert(self, context: HandleContext, sort_mode: SortMode) -> Sequence[WriteStat]:
         partitions = self._batch.partition_codes()
@@ -178,19 +178,19 @@ class InProcessWriteEngine:
         arranged = np.lexsort((order, partitions))
         starts = np.searchsorted(partitions[arranged], np.arange(len(paths) + 1), "left")
 
-        def write_one(number: int) -> tuple[WriteStat, ...]:
+        filled = np.flatnonzero(np.diff(starts))
+
+        def files(nth: int) -> CreateFiles:
+            number = int(filled[nth])
             chosen = arranged[starts[number] : starts[number + 1]]
-            if not len(chosen):
-                return ()
-            check_new_partition(self._table.store, paths[number])
             deletes = self._batch.deletes
             flags = None if deletes is None else deletes[chosen]
             rows = self._handle_rows(context, chosen, flags)
-            task = context.for_task(number, 0, 0)
-            store = self._table.store
-            return create_base_files(task, store, paths[number], str(uuid4()), (rows,))
+            return CreateFiles(context, paths[number], str(uuid4()), rows)
 
-        return self._in_threads(range(len(paths)), write_one)
+        row_bytes = self._row_bytes()
+        sizes = [row_bytes * int(starts[n + 1] - starts[n]) for n in filled.tolist()]
+        return self._runner.run(files, sizes)
 
     def _set_batch(self, batch: PreparedRows) -> None:
         self._batch = batch
@@ -204,17 +204,23 @@ class InProcessWriteEngine:
         reading = self._reading(timeline) if has_logs else None
         config, index = self._table.config, self._config.index
         settings = LookupSettings.of(config, index, self._keys, reading)
-        lookup = StoredKeyLookup(tuple(candidates), settings, self._answer())
         wanted = self._wanted()
+        by_key_only = index.type.is_global
+        chunks = [
+            (chunk, keys)
+            for chunk in lookup_chunks(candidates, self._runner.parallelism, by_key_only)
+            if (keys := wanted.get("" if by_key_only else candidates[chunk[0]].partition))
+        ]
+        answer = self._answer()
 
-        def look_up(number: int) -> tuple[pa.RecordBatch, ...]:
-            keys = wanted.get("" if index.type.is_global else candidates[number].partition)
-            if keys is None:
-                return ()
-            return tuple(lookup.look_up(self._table.store, number, keys))
+        def look_up(nth: int) -> LookUpKeys:
+            numbers, keys = chunks[nth]
+            chosen = {number: candidates[number] for number in numbers}
+            return LookUpKeys(StoredKeyLookup(chosen, settings, answer), numbers, keys)
 
-        found = self._in_threads(range(len(candidates)), look_up)
-        return LocatedKeys.of(pa.Table.from_batches(found, schema=lookup.answer), self._codes)
+        sizes = [sum(candidates[number].bytes_read for number in chunk) for chunk, _ in chunks]
+        found = self._runner.run(look_up, sizes)
+        return LocatedKeys.of(pa.Table.from_batches(found, schema=answer), self._codes)
 
     def _wanted(self) -> dict[str, WantedKeys]:
         """The keys to look for by partition, all under "" for a global index."""
@@ -341,20 +347,6 @@ class InProcessWriteEngine:
         places = sorted(names[home] for code, home in pairs.tolist() if code == doubled[0])
         raise stored_twice(key, places, self._table.location.uri)
 
-    def _in_threads(self, work: Iterable[Work], do: Callable[[Work], Iterable[Done]]) -> list[Done]:
-        """What `do` gives for all of the work, in order.
-
-        Raises what one of them raised, once those that had begun are over.
-        """
-        items = list(work)
-        threads = min(self._threads, len(items))
-        if threads < 2:
-            return [done for item in items for done in do(item)]
-        with ThreadPoolExecutor(threads) as pool:
-            futures = [pool.submit(do, item) for item in items]
-            try:
-                return [done for future in futures for done in future.result()]
-            except BaseException:
-                for future in futures:
-                    future.cancel()
-                raise
+    def _row_bytes(self) -> int:
+        """Of one row, on average."""
+        return int(self._batch.rows.nbytes) // max(1, len(self._batch))

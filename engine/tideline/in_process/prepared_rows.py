@@ -34,6 +34,7 @@ from tideline.hudi.write.virtual_key import column_at
 from tideline.read_limits import too_many_columns
 from tideline.wording import counted
 
+_BEFORE_ALL = -(1 << 63)
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -125,7 +126,8 @@ def _held(supplied: pa.Table) -> pa.RecordBatch:
     chosen = [number for number, name in enumerate(names) if not is_ignored(name)]
     table = supplied.select(chosen)
     if ARRIVAL in table.schema.names:
-        table = table.take(pc.sort_indices(table.column(ARRIVAL), null_placement="at_start"))
+        arrival = pc.fill_null(table.column(ARRIVAL).cast(pa.int64()), _BEFORE_ALL)
+        table = table.take(pc.sort_indices(arrival))
         table = table.drop_columns([ARRIVAL])
     arrays = [_one_piece(column) for column in table.columns]
     return pa.RecordBatch.from_arrays(arrays, schema=_schema_of(arrays, table.schema))

@@ -23,6 +23,7 @@ from tideline.hudi.write.config import SmallEngine, WriteConfig
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
+from tideline.hudi.write.pieces import PieceRunner
 from tideline.hudi.write.row_fold import RowFold, row_fold
 from tideline.hudi.write.row_keys import partition_paths
 from tideline.hudi.write.table_writer import TableWriter
@@ -86,9 +87,9 @@ def open_engine(
     operation: WriteOperation,
     config: WriteConfig,
     *,
-    threads: int | None = None,
+    runner: PieceRunner | None = None,
 ) -> InProcessWriteEngine:
-    """Prepare a batch for one write, by so many threads.
+    """Prepare a batch for one write, whose pieces `runner` does, else threads here.
 
     Raises InvalidDataError for rows or columns that do not fit, before the timeline is touched;
     ConfigError for key, ordering or updated columns that are missing.
@@ -101,7 +102,7 @@ def open_engine(
         raise
     batch = _one_per_key(batch, unique_columns(operation, config), table.config, operation)
     return InProcessWriteEngine(
-        table, keys, config, batch, inserts_rows=operation.writes_rows, threads=threads
+        table, keys, config, batch, inserts_rows=operation.writes_rows, runner=runner
     )
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from tideline.commit_report import CommitReport, report_write
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.engine import WriteEngine
+from tideline.hudi.write.pieces import ThreadRunner
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement
 from tideline.in_process.engine import InProcessWriteEngine
@@ -26,7 +27,8 @@ def batch_engine(
 ) -> InProcessWriteEngine:
     """The rows, prepared for a write in this process, which makes its store writes in one order."""
     config = lake.writer.config_for_rows(options)
-    return open_engine(rows, lake.hoodie_table, operation, config, threads=1)
+    table = lake.hoodie_table
+    return open_engine(rows, table, operation, config, runner=ThreadRunner(table.store, 1))
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -24,23 +25,39 @@ SMALL_BLOOM = {
 }
 
 
+class Engine(Enum):
+    """What writes the rows: Spark's shuffles, this process, or Spark's tasks for rows that this
+    process holds."""
+
+    SPARK = "spark"
+    IN_PROCESS = "in_process"
+    PIECES = "pieces"
+
+
 @dataclass
-class Engine:
-    """What writes the rows: Spark, or this process."""
+class Chosen:
+    """The engine of the test that runs."""
 
-    is_in_process: bool = False
+    engine: Engine = Engine.SPARK
 
 
-ENGINE = Engine()
+CHOSEN = Chosen()
 """The one value; the fixture `either_engine` changes it for a test."""
 
 
-@pytest.fixture(params=["spark", "in_process"])
-def either_engine(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The test runs twice: what it writes to a `WrittenTable` is written by one engine each."""
-    ENGINE.is_in_process = request.param == "in_process"
+@pytest.fixture(
+    params=["spark", "in_process", pytest.param("pieces", marks=pytest.mark.slow)],
+)
+def either_engine(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """The test runs once on each engine: it writes what the test writes to a `WrittenTable`."""
+    CHOSEN.engine = Engine(request.param)
+    if CHOSEN.engine is Engine.PIECES:
+        monkeypatch.setattr("tideline.spark.write.held_rows.is_local", lambda _: False)
+        monkeypatch.setattr("tideline.spark.write.piece_tasks.DRIVER_BYTES_MAX", -1)
     yield
-    ENGINE.is_in_process = False
+    CHOSEN.engine = Engine.SPARK
 
 
 Rows: TypeAlias = "Iterable[Sequence[Any]] | pa.Table | DataFrame"
@@ -89,8 +106,9 @@ class WrittenTable:
         **settings: Any,
     ) -> CommitReport:
         """One write. Nothing of an unfinished write may be left after it."""
-        given = self._in_memory(rows) if ENGINE.is_in_process else self._on_spark(rows)
-        if not ENGINE.is_in_process:
+        in_memory = CHOSEN.engine is Engine.IN_PROCESS
+        given = self._in_memory(rows) if in_memory else self._on_spark(rows)
+        if CHOSEN.engine is Engine.SPARK:
             options = {"tideline.engine.small": "spark", **(options or {})}
         report = self.lake.write(given, operation, options=options, **settings)
         assert leftovers(self.folder) == []

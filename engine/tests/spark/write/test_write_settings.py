@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.lake_table import LakeTable
 from tideline.testing.plain_reader import live_files, newest_commit
-from tideline.testing.written_table import ENGINE, WrittenTable
+from tideline.testing.written_table import CHOSEN, Engine, WrittenTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("either_engine")]
 
@@ -155,7 +155,7 @@ def test_base_files_are_encoded_as_asked_for(table: WrittenTable) -> None:
 
 
 def test_a_bulk_insert_is_written_by_so_many_tasks(table: WrittenTable) -> None:
-    if ENGINE.is_in_process:
+    if CHOSEN.engine is not Engine.SPARK:
         pytest.skip("Spark's tasks")
     frame = table.frame([(n, "north", 1, "a") for n in range(40)]).repartition(4)
     for mode, tasks, files in (("NONE", 0, 4), ("NONE", 1, 1), ("GLOBAL_SORT", 2, 2)):

@@ -1,7 +1,8 @@
 """What an engine does for a write. The transaction and the planning are the same for all.
 
 An engine is given one batch of incoming rows at construction, prepared: keys, target schema,
-arrival order. The Spark engine is `tideline.spark.upsert`; crash tests use an in-process one.
+arrival order. One engine shuffles them on Spark (`tideline.spark.write.engine`), the other holds
+them in memory (`tideline.in_process.engine`).
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ class MergeTarget:
 
     base_file: BaseFile
 
+    @property
+    def bytes_read(self) -> int:
+        """How much is read to write it."""
+        return self.base_file.size_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class AppendTarget:
@@ -48,6 +54,11 @@ class AppendTarget:
     slice_instant: InstantTime
     reading: SliceContext | None = None
 
+    @property
+    def bytes_read(self) -> int:
+        """How much is read to write it."""
+        return 0 if self.reading is None else self.file_slice.size_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class CreateTarget:
@@ -55,6 +66,11 @@ class CreateTarget:
 
     partition: str
     file_id_prefix: str
+
+    @property
+    def bytes_read(self) -> int:
+        """How much is read to write it."""
+        return 0
 
 
 Target = MergeTarget | AppendTarget | CreateTarget

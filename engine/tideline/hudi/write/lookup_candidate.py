@@ -34,6 +34,13 @@ class LookupCandidate:
         return bool(self.piece.log_files or self.later_logs)
 
     @property
+    def bytes_read(self) -> int:
+        """About how much a lookup reads: a file's keys are some quarter of it, logs count whole."""
+        base_file, logs = self.piece.base_file, (*self.piece.log_files, *self.later_logs)
+        keys = 0 if base_file is None else base_file.size_bytes // 4
+        return keys + sum(log.size_bytes for log in logs)
+
+    @property
     def whole(self) -> FileSlice:
         """The slice with all of its logs."""
         return replace(self.piece, log_files=(*self.piece.log_files, *self.later_logs))

@@ -14,7 +14,7 @@ Source: Hudi's HoodieSimpleIndex, HoodieBloomIndex, HoodieKeyLookupHandle and th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 
@@ -98,11 +98,30 @@ class WantedKeys:
         return cls(keys, partitions, key_range(keys))
 
 
+def lookup_chunks(
+    candidates: Sequence[LookupCandidate], chunks: int, by_key_only: bool
+) -> tuple[tuple[int, ...], ...]:
+    """Numbers of the candidates, in about so many chunks of equal length.
+
+    Each is within one partition, unless keys alone count.
+    """
+    by_partition: dict[str, list[int]] = {}
+    for number, file in enumerate(candidates):
+        by_partition.setdefault("" if by_key_only else file.partition, []).append(number)
+    length = max(1, -(-len(candidates) // chunks))
+    return tuple(
+        tuple(numbers[start : start + length])
+        for numbers in by_partition.values()
+        for start in range(0, len(numbers), length)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class StoredKeyLookup:
-    """Looks keys up in one candidate after the other. `answer`: `LOCATED` and ordering columns."""
+    """Looks keys up in one candidate after the other, by its number. `answer`: `LOCATED` and
+    ordering columns."""
 
-    candidates: tuple[LookupCandidate, ...]
+    candidates: Sequence[LookupCandidate] | Mapping[int, LookupCandidate]
     settings: LookupSettings
     answer: pa.Schema = LOCATED
 

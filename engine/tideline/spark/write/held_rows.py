@@ -1,41 +1,56 @@
-"""The rows of a DataFrame in this process's memory, where they are few enough to be held.
+"""The rows of a DataFrame in the driver's memory, where they are few enough to be held.
 
 1. Spark's own estimate says whether they may be; of more than that not a row is computed.
 2. The columns that a write reads are computed once and come over in Arrow, in the frame's order.
 3. What turns out to be more is given up, and Spark's tasks read the frame.
 
-Only a session whose tasks run in this machine's own processes holds rows: elsewhere the processors
-that are to write them are those of the executors.
+A driver with executors of its own holds less: its memory is mostly Java's, and rows that others
+write are held once more on their way.
 """
 
 from __future__ import annotations
 
+import os
 import re
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from tideline.errors import TidelineError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write.batch_rules import is_ignored, key_columns
 from tideline.hudi.write.key_generator import KeyGenerator
+from tideline.hudi.write.pieces import PieceRunner, ThreadRunner
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.spark.quoting import column_named
 from tideline.spark.task_errors import raised_errors
 from tideline.spark.write.batch import arrow_schema
+from tideline.spark.write.piece_tasks import SparkPieceRunner
 
 _LOCAL = re.compile(r"local(\[.*\])?$")
+CLUSTER_BYTES_MAX = 128 * 1024 * 1024
+"""In Arrow, in a driver that has executors."""
 _GROWTH = 4
 """How much larger rows may be in Arrow than Spark's estimate, which is that of their files."""
 _TOO_LARGE = "spark.driver.maxResultSize"
 
 
+def piece_runner(spark: SparkSession, table: HoodieTable) -> PieceRunner:
+    """Who writes held rows: threads here where Spark has this machine alone, else its tasks."""
+    here = ThreadRunner(table.store, os.cpu_count() or 1)
+    return here if is_local(spark) else SparkPieceRunner(spark, table.location, here)
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether the session's tasks run in this process's own machine."""
+    return _LOCAL.match(spark.sparkContext.master or "") is not None
+
+
 def held_rows(
     frame: DataFrame, table: HoodieTable, operation: WriteOperation, bytes_max: int
 ) -> pa.Table | None:
-    """The rows, with the columns that the operation reads; None where they are more than that, or
-    belong to the executors.
+    """The rows, with the columns that the operation reads; None where they are more than that.
 
     None as well where names of columns are ambiguous: preparing such a frame says which. Raises
     InvalidDataError for a column that no table can store, and as Spark does when a row cannot be
@@ -47,6 +62,8 @@ def held_rows(
     if not operation.writes_rows:
         wanted = key_columns(wanted, KeyGenerator.from_config(table.config))
     chosen = frame.select(*map(column_named, wanted))
+    if not is_local(frame.sparkSession):
+        bytes_max = min(bytes_max, CLUSTER_BYTES_MAX)
     if not may_be_held(chosen, bytes_max):
         return None
     try:
@@ -66,7 +83,5 @@ def held_rows(
 
 def may_be_held(frame: DataFrame, bytes_max: int) -> bool:
     """Whether rows of this frame are worth asking for, by Spark's estimate of their size."""
-    if not _LOCAL.match(frame.sparkSession.sparkContext.master or ""):
-        return False
     estimate = int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
     return estimate * _GROWTH <= bytes_max

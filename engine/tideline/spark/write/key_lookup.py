@@ -25,6 +25,7 @@ from tideline.hudi.write.stored_key_lookup import (
     LookupSettings,
     StoredKeyLookup,
     WantedKeys,
+    lookup_chunks,
 )
 from tideline.spark.task_errors import carried_errors
 from tideline.spark.write.batch import PARTITION_PATH
@@ -54,7 +55,7 @@ def locate_keys(
     global index (`by_key_only`). `ordering` names stored columns to return as well.
     """
     parallelism = spark.sparkContext.defaultParallelism
-    chunks = _chunks(candidates, parallelism, by_key_only)
+    chunks = lookup_chunks(candidates, parallelism * _CHUNKS_PER_CORE, by_key_only)
     keys = incoming.select(RECORD_KEY, PARTITION_PATH)
     numbers = pa.table({CHUNK: pa.array(range(len(chunks)), pa.int32())})
     if by_key_only:
@@ -79,21 +80,6 @@ def locate_keys(
     columns = to_arrow_schema(answer, timezone="UTC")
     lookup = StoredKeyLookup(tuple(candidates), settings, columns)
     return routed.mapInArrow(LookUpKeys(location, lookup, chunks), answer)
-
-
-def _chunks(
-    candidates: Sequence[LookupCandidate], parallelism: int, by_key_only: bool
-) -> tuple[tuple[int, ...], ...]:
-    """Numbers of the candidates, in chunks of about equal length."""
-    by_partition: dict[str, list[int]] = {}
-    for number, file in enumerate(candidates):
-        by_partition.setdefault("" if by_key_only else file.partition, []).append(number)
-    length = max(1, -(-len(candidates) // (parallelism * _CHUNKS_PER_CORE)))
-    return tuple(
-        tuple(numbers[start : start + length])
-        for numbers in by_partition.values()
-        for start in range(0, len(numbers), length)
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,71 @@
+"""Pieces of a write that Spark's tasks do, for a batch that the driver holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tideline.errors import InvalidDataError
+from tideline.hudi.write.pieces import ThreadRunner
+from tideline.lake_table import LakeTable
+from tideline.spark.write.piece_tasks import DRIVER_BYTES_MAX, SparkPieceRunner
+from tideline.storage.location import StoreLocation
+from tideline.testing.numbered_piece import NumberedPiece
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def runner(spark: SparkSession, tmp_path: Path) -> SparkPieceRunner:
+    """Pieces of a table in an empty folder."""
+    location = StoreLocation.of(str(tmp_path))
+    return SparkPieceRunner(spark, location, ThreadRunner(location.open(), 2))
+
+
+def _stages(spark: SparkSession) -> int:
+    assert spark._jsc is not None
+    return int(spark._jsc.sc().dagScheduler().nextStageId())
+
+
+@pytest.mark.parametrize("size_bytes", [0, DRIVER_BYTES_MAX])
+def test_answers_come_in_the_order_of_the_pieces(
+    spark: SparkSession, runner: SparkPieceRunner, size_bytes: int
+) -> None:
+    before = _stages(spark)
+    found = runner.run(NumberedPiece, [size_bytes] * 5)
+    assert found == [(number, "TaskNumbers") for number in range(5) for _ in range(2)]
+    # Little work needs no job.
+    assert (_stages(spark) > before) is (size_bytes > 0)
+    assert runner.run(NumberedPiece, []) == []
+
+
+@pytest.mark.parametrize("size_bytes", [0, DRIVER_BYTES_MAX])
+def test_what_a_piece_raises_comes_back_as_it_was(
+    runner: SparkPieceRunner, size_bytes: int
+) -> None:
+    with pytest.raises(InvalidDataError, match="bad luck") as caught:
+        runner.run(NumberedPiece, [size_bytes] * 20)
+    assert caught.value.path == runner.location.uri
+
+
+def test_a_task_is_given_the_rows_of_its_bucket_alone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tideline.spark.write.held_rows.is_local", lambda _: False)
+    monkeypatch.setattr("tideline.spark.write.piece_tasks.DRIVER_BYTES_MAX", -1)
+    lake = LakeTable.create(str(tmp_path / "t"), record_key="id", partition_by="p")
+    names = [f"{number:04}" for number in range(1_000)]
+    rows = pa.table({"id": names, "p": [name[-1] for name in names], "v": [0] * 1_000})
+    before = _stages(spark)
+    report = lake.write(spark.createDataFrame(rows))
+    assert (report.rows_inserted, report.files_written) == (1_000, 10)
+    # One stage computes the frame, one writes; no keys are looked up in an empty table.
+    assert _stages(spark) == before + 2
+    (instant,) = lake.timeline()
+    written = {path.name for path in (tmp_path / "t").glob("*/*.parquet")}
+    tokens = {name.split("_")[1] for name in written}
+    assert len(tokens) == 10
+    assert all(str(instant.time) in name for name in written)

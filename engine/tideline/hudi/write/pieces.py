@@ -1,0 +1,141 @@
+"""The pieces of work that a batch in memory is cut into, and who does them.
+
+A piece has all that its work needs, so that it can be sent to another process: lookups of keys in
+some stored files, or the rows of one bucket and where they go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.write.bucket_write import write_bucket
+from tideline.hudi.write.create_handle import create_base_files
+from tideline.hudi.write.engine import Target
+from tideline.hudi.write.handle_context import HandleContext
+from tideline.hudi.write.partition_path import check_new_partition
+from tideline.hudi.write.stored_key_lookup import StoredKeyLookup, WantedKeys
+from tideline.storage.object_store import ObjectStore
+
+Done = TypeVar("Done", covariant=True)
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskNumbers:
+    """Who does a piece: part of the names of the files that it writes."""
+
+    partition: int
+    stage: int = 0
+    attempt: int = 0
+
+
+class Piece(Protocol[Done]):
+    """Some work of its own; it may be done again where it failed."""
+
+    def run(self, store: ObjectStore, task: TaskNumbers) -> Sequence[Done]:
+        """Do it. `store` is the table's."""
+        ...
+
+
+class PieceRunner(Protocol):
+    """Does the pieces of one write."""
+
+    @property
+    def parallelism(self) -> int:
+        """How many pieces it does at once."""
+        ...
+
+    def run(self, make: Callable[[int], Piece[Answer]], sizes_bytes: Sequence[int]) -> list[Answer]:
+        """What the pieces give that `make` makes of the numbers of `sizes_bytes`, in order.
+
+        A size is about how much the piece reads and is given. Raises what one of them raised, once
+        those that had begun are over.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LookUpKeys:
+    """Looks keys up in the lookup's candidates of these numbers."""
+
+    lookup: StoredKeyLookup
+    numbers: tuple[int, ...]
+    wanted: WantedKeys
+
+    def run(self, store: ObjectStore, task: TaskNumbers) -> Sequence[pa.RecordBatch]:  # noqa: ARG002
+        """The answers, in the lookup's schema."""
+        return [
+            found
+            for number in self.numbers
+            for found in self.lookup.look_up(store, number, self.wanted)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBucket:
+    """Writes the rows of one bucket to its target."""
+
+    context: HandleContext
+    target: Target
+    rows: pa.RecordBatch
+    drops_duplicates: bool
+
+    def run(self, store: ObjectStore, task: TaskNumbers) -> Sequence[WriteStat]:
+        """One stat for each file."""
+        context = self.context.for_task(task.partition, task.stage, task.attempt)
+        rows, drops = (self.rows,), self.drops_duplicates
+        return write_bucket(context, store, self.target, rows, drops_duplicates=drops)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateFiles:
+    """Writes rows of one partition to new file groups."""
+
+    context: HandleContext
+    partition: str
+    file_id_prefix: str
+    rows: pa.RecordBatch
+
+    def run(self, store: ObjectStore, task: TaskNumbers) -> Sequence[WriteStat]:
+        """One stat for each file. Raises InvalidDataError where partitions would nest."""
+        check_new_partition(store, self.partition)
+        context = self.context.for_task(task.partition, task.stage, task.attempt)
+        rows = (self.rows,)
+        return create_base_files(context, store, self.partition, self.file_id_prefix, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRunner:
+    """Does pieces in this process, several at once; each is made when its turn comes."""
+
+    store: ObjectStore
+    threads: int
+
+    @property
+    def parallelism(self) -> int:
+        """Threads."""
+        return self.threads
+
+    def run(self, make: Callable[[int], Piece[Answer]], sizes_bytes: Sequence[int]) -> list[Answer]:
+        """See `PieceRunner.run`."""
+
+        def one(number: int) -> Sequence[Answer]:
+            return make(number).run(self.store, TaskNumbers(number))
+
+        count = len(sizes_bytes)
+        if min(self.threads, count) < 2:
+            return [done for number in range(count) for done in one(number)]
+        with ThreadPoolExecutor(min(self.threads, count)) as pool:
+            futures = [pool.submit(one, number) for number in range(count)]
+            try:
+                return [done for future in futures for done in future.result()]
+            except BaseException:
+                for future in futures:
+                    future.cancel()
+                raise
