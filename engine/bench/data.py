@@ -42,11 +42,15 @@ _FIRST_DAY = 20_000
 
 @dataclass(frozen=True, slots=True)
 class BenchInput:
-    """Parquet files of one size of the bench: the table's rows, and batches of changes to them."""
+    """Parquet files of one size of the bench: the table's rows, and batches of changes to them.
+
+    `updates` are the batches without the rows that they add.
+    """
 
     rows: int
     base: Path
     changes: tuple[Path, ...]
+    updates: tuple[Path, ...]
 
     @property
     def changed_rows(self) -> int:
@@ -60,20 +64,25 @@ def prepare_input(directory: Path, *, rows: int = 2_000_000, batches: int = 3) -
     base = directory / f"base-{rows}.parquet"
     if not base.exists():
         _write(base, orders(np.arange(rows), seed=0, report=0))
-    changes = []
+    changes, updates = [], []
     for number in range(batches):
         path = directory / f"changes-{rows}-{number}.parquet"
         if not path.exists():
             _write(path, change_batch(rows, number))
         changes.append(path)
-    return BenchInput(rows=rows, base=base, changes=tuple(changes))
+        path = directory / f"updates-{rows}-{number}.parquet"
+        if not path.exists():
+            _write(path, change_batch(rows, number, adds=False))
+        updates.append(path)
+    return BenchInput(rows, base, tuple(changes), tuple(updates))
 
 
-def change_batch(rows: int, number: int) -> pa.Table:
-    """A tenth of the existing keys, drawn evenly, and a hundredth of new ones, in mixed order."""
+def change_batch(rows: int, number: int, *, adds: bool = True) -> pa.Table:
+    """A tenth of the existing keys, drawn evenly, and, unless it `adds` none, a hundredth of new
+    ones, in mixed order."""
     generator = np.random.default_rng(1000 + number)
     updated = generator.choice(rows, rows // 10, replace=False)
-    added = np.arange(rows, rows + rows // 100)
+    added = np.arange(rows, rows + (rows // 100 if adds else 0))
     numbers = generator.permutation(np.concatenate([updated, added]))
     return orders(numbers, seed=2000 + number, report=number + 1)
 

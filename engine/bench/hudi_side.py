@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from bench.data import ORDERING, PARTITION_BY, RECORD_KEY
 from bench.tideline_side import SPARK_SETTINGS
+from tideline.hudi.table.table_config import TABLE_VERSION
 from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.peer_environment import prepare_hudi_peer
 
@@ -63,7 +64,7 @@ class HudiSide:
 
         `call` is the procedure's name and its own arguments; path and options are added.
         """
-        given = {**version_options(6), **options}
+        given = {**version_options(TABLE_VERSION), **options}
         settings = ",".join(f"{name}={value}" for name, value in given.items())
         procedure, _, arguments = call.partition("(")
         statement = (

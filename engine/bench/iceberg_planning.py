@@ -21,7 +21,8 @@ import time
 from pathlib import Path
 
 from bench.iceberg_many_files import ManyFiles
-from bench.measurement import Claim, Limit, Series, print_report, report_json
+from bench.measurement import Claim, Limit, Series, close_report
+from bench.quiet import wait_for_quiet
 from tideline.iceberg.scan.filter_parser import parse_filter
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.table.open_table import IcebergTable
@@ -44,21 +45,19 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--manifests", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--json", metavar="FILE", type=Path)
     parser.add_argument("--plan", metavar="URI", help=argparse.SUPPRESS)
     parser.add_argument("--where", default="true", help=argparse.SUPPRESS)
     wanted = parser.parse_args()
     if wanted.plan:
         print(json.dumps(plan_once(wanted.plan, wanted.where)))
         return 0
+    load = wait_for_quiet(0)
     with tempfile.TemporaryDirectory() as folder:
         table = ManyFiles(Path(folder) / "table", wanted.files, wanted.manifests)
         table.write()
         claims, limit = measure(table, prepare_iceberg_peer(), wanted.rounds)
-    print_report(claims, [limit])
-    if wanted.json:
-        Path(wanted.json).write_text(report_json(claims, [limit]))
-    return 0 if limit.holds and all(claim.holds for claim in claims) else 1
+    return close_report(claims, [limit], load_at_start=load, json_path=wanted.json)
 
 
 def measure(table: ManyFiles, peer: PeerEnvironment, rounds: int) -> tuple[list[Claim], Limit]:

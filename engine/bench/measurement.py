@@ -6,8 +6,11 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import Any
+
+from bench.quiet import LOAD_MAX
 
 
 @dataclass(slots=True)
@@ -72,6 +75,32 @@ class Limit:
         return 0 < self.bytes_seen < self.bytes_max
 
 
+def close_report(
+    claims: Sequence[Claim],
+    limits: Sequence[Limit],
+    *,
+    load_at_start: float,
+    json_path: Path | None = None,
+) -> int:
+    """Print what was measured, or write its JSON to a file.
+
+    The exit code: 1 when a figure is not reached, 3 when the machine was not quiet, so that none
+    counts.
+    """
+    print_report(claims, limits)
+    report = report_json(claims, limits, load_at_start=load_at_start)
+    if json_path is None:
+        print(report)
+    else:
+        json_path.write_text(report)
+    if load_at_start > LOAD_MAX:
+        busy = f"the machine was busy (load {load_at_start:.2f} at the start)"
+        print(f"{busy}: these figures do not count")
+        return 3
+    reached = all(claim.holds for claim in claims) and all(limit.holds for limit in limits)
+    return 0 if reached else 1
+
+
 def print_report(claims: Sequence[Claim], limits: Sequence[Limit]) -> None:
     """A table for people."""
     print(f"\n{'claim':<52}{'ours':>9}{'peer':>9}{'ratio':>8}{'wanted':>10}")
@@ -86,11 +115,12 @@ def print_report(claims: Sequence[Claim], limits: Sequence[Limit]) -> None:
         print(_verdict(limit.holds))
 
 
-def report_json(claims: Sequence[Claim], limits: Sequence[Limit]) -> str:
+def report_json(claims: Sequence[Claim], limits: Sequence[Limit], *, load_at_start: float) -> str:
     """The same for machines, with every round and the load of the machine."""
     return json.dumps(
         {
             "cores": os.cpu_count(),
+            "loadAtStart": round(load_at_start, 2),
             "claims": [_claim_object(claim) for claim in claims],
             "limits": [
                 {

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from bench.data import BenchInput, prepare_input
-from bench.process_memory import watch_workers
+from bench.process_memory import watch_processes
 from bench.snapshot_scan import STATEMENT
 from bench.tideline_side import TidelineSide
 from tideline.cache_directory import cache_directory
@@ -48,7 +48,7 @@ def _round(tideline: TidelineSide, prepared: BenchInput, loaded: Path, number: i
     shutil.rmtree(table)
     shutil.copytree(loaded, table)
     changes = prepared.changes[number % len(prepared.changes)]
-    with watch_workers(tideline.pid) as peaks:
+    with watch_processes(tideline.pid) as peaks:
         upsert_s = tideline.write(table, changes, operation="upsert")
     scan_s, _ = tideline.aggregate(loaded, STATEMENT)
     plain_scan_s, _ = tideline.aggregate_plain(plain, STATEMENT)

@@ -1,4 +1,4 @@
-"""Peak memory of the Python workers below a process, from /proc while something runs."""
+"""Peak memory of a Python driver and its Python workers, from /proc while something runs."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ WORKER_ARGUMENTS = [b"-m", b"tideline.spark.session.python_daemon"]
 
 
 @dataclass(slots=True)
-class WorkerPeaks:
-    """The highest resident size of every Python worker seen, in bytes, by process id."""
+class Peaks:
+    """The highest resident size of every Python process seen, in bytes, by process id."""
 
     bytes_by_pid: dict[int, int] = field(default_factory=dict)
 
     @property
     def highest_bytes(self) -> int:
-        """The largest worker's peak; 0 when no worker was seen."""
+        """The largest process' peak; 0 when none was seen."""
         return max(self.bytes_by_pid.values(), default=0)
 
 
 @contextmanager
-def watch_workers(root_pid: int) -> Iterator[WorkerPeaks]:
-    """Sample the workers below a process until the block ends.
+def watch_processes(root_pid: int) -> Iterator[Peaks]:
+    """Sample a process and the workers below it until the block ends.
 
     The kernel keeps each process's own high-water mark (VmHWM), so a short spike between two
-    samples is not missed as long as its worker lives until the next one. The marks of workers that
+    samples is not missed as long as its process lives until the next one. The marks of those that
     live are reset here.
     """
-    peaks = WorkerPeaks()
-    for pid in _workers(root_pid):
+    peaks = Peaks()
+    for pid in _watched(root_pid):
         _forget_high_water(pid)
     done = threading.Event()
 
     def sample() -> None:
         while not done.wait(SAMPLE_INTERVAL_S):
-            for pid in _workers(root_pid):
+            for pid in _watched(root_pid):
                 seen = _high_water_bytes(pid)
                 peaks.bytes_by_pid[pid] = max(peaks.bytes_by_pid.get(pid, 0), seen)
 
@@ -53,9 +53,11 @@ def watch_workers(root_pid: int) -> Iterator[WorkerPeaks]:
         sampler.join()
 
 
-def _workers(root_pid: int) -> list[int]:
+def _watched(root_pid: int) -> list[int]:
     found = _descendants(root_pid)
-    return [pid for pid in found if _read(pid, "cmdline").split(b"\0")[1:3] == WORKER_ARGUMENTS]
+    return [root_pid] + [
+        pid for pid in found if _read(pid, "cmdline").split(b"\0")[1:3] == WORKER_ARGUMENTS
+    ]
 
 
 def _descendants(root_pid: int) -> list[int]:

@@ -2,6 +2,9 @@
 
 One side runs at a time, in turns, and each turn starts from the same state of its table. Rounds
 before the first counted one warm both sides up: Java compiles what runs often for about that long.
+
+Figures of a busy machine do not count: other work slows the sides down unequally. A run waits for a
+quiet one as long as it is told to, and says in the end whether it began on one.
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.data import BenchInput, prepare_input
+from bench.floor import Floor
 from bench.hudi_side import HudiSide
-from bench.measurement import Claim, Limit, print_report, report_json
+from bench.measurement import Claim, Limit, close_report
+from bench.quiet import wait_for_quiet
 from bench.tideline_side import TidelineSide
 from tideline.cache_directory import cache_directory
 
@@ -34,6 +39,7 @@ class Workbench:
     rounds: int
     tideline: TidelineSide
     hudi: HudiSide
+    floor: Floor
 
     def fresh_copy(self, table: Path, name: str) -> Path:
         """A copy of a table at `name`, replacing what was there."""
@@ -68,17 +74,19 @@ def open_workbench(*, rows: int, rounds: int) -> Iterator[Workbench]:
         ours, theirs = scratch / "tideline-process", scratch / "hudi-process"
         ours.mkdir()
         theirs.mkdir()
-        with TidelineSide(ours) as tideline, HudiSide(theirs) as hudi:
-            yield Workbench(prepared, scratch, rounds, tideline, hudi)
+        with TidelineSide(ours) as tideline, HudiSide(theirs) as hudi, Floor() as floor:
+            yield Workbench(prepared, scratch, rounds, tideline, hudi, floor)
 
 
 def run(measures: Sequence[Measure]) -> int:
-    """Measure, print a table, and write the JSON; returns 1 when a figure is not reached."""
+    """Measure, print a table, and write the JSON; the exit code of `close_report`."""
     parser = argparse.ArgumentParser(description="Tideline compared with Hudi, on this machine")
     parser.add_argument("--quick", action="store_true", help=f"{ROUNDS_QUICK} rounds, not {ROUNDS}")
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the table")
     parser.add_argument("--json", type=Path, help="also write every round to this file")
+    parser.add_argument("--wait", type=float, default=0, help="minutes to wait for a quiet machine")
     arguments = parser.parse_args()
+    load = wait_for_quiet(arguments.wait * 60)
     claims: list[Claim] = []
     limits: list[Limit] = []
     rounds = ROUNDS_QUICK if arguments.quick else ROUNDS
@@ -88,10 +96,4 @@ def run(measures: Sequence[Measure]) -> int:
             measured, bounded = measure(bench)
             claims += measured
             limits += bounded
-    print_report(claims, limits)
-    if arguments.json:
-        arguments.json.write_text(report_json(claims, limits))
-    else:
-        print(report_json(claims, limits))
-    reached = all(claim.holds for claim in claims) and all(limit.holds for limit in limits)
-    return 0 if reached else 1
+    return close_report(claims, limits, load_at_start=load, json_path=arguments.json)

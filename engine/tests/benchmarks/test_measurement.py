@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.data import PARTITIONS, prepare_input
-from bench.measurement import Claim, Limit, Series
-from bench.process_memory import watch_workers
+from bench.measurement import Claim, Limit, Series, close_report
+from bench.process_memory import watch_processes
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,16 @@ def test_a_claim_compares_medians(
     our_series = Series("ours", seconds=[ours, ours, 1_000.0])
     peer_series = Series("peer", seconds=[0.001, peer, peer])
     assert Claim("speed", our_series, peer_series, **wanted).holds is holds
+
+
+def test_figures_of_a_busy_machine_do_not_count(capsys: pytest.CaptureFixture[str]) -> None:
+    fast = Claim("speed", Series("ours", [1.0]), Series("peer", [9.0]), faster_by=6)
+    slow = Claim("speed", Series("ours", [1.0]), Series("peer", [5.0]), faster_by=6)
+    assert close_report([fast], [], load_at_start=0.1) == 0
+    assert close_report([slow], [], load_at_start=0.1) == 1
+    assert "do not count" not in capsys.readouterr().out
+    assert close_report([fast], [], load_at_start=2.5) == 3
+    assert "the machine was busy (load 2.50 at the start)" in capsys.readouterr().out
 
 
 def test_a_limit_that_nothing_was_measured_for_does_not_hold() -> None:
@@ -58,7 +68,9 @@ def test_a_batch_updates_a_tenth_and_adds_a_hundredth(tmp_path: Path) -> None:
         assert pc.min(batch["updated_at"]).as_py() > pc.min(base["updated_at"]).as_py()
 
 
-def test_the_peak_of_a_worker_is_seen_and_other_processes_are_not(tmp_path: Path) -> None:
+def test_the_peaks_of_driver_and_worker_are_seen_and_other_processes_are_not(
+    tmp_path: Path,
+) -> None:
     module = tmp_path / "tideline" / "spark" / "session" / "python_daemon.py"
     module.parent.mkdir(parents=True)
     for package in tuple(module.parents)[:3]:
@@ -69,14 +81,15 @@ def test_the_peak_of_a_worker_is_seen_and_other_processes_are_not(tmp_path: Path
     worker = _start([sys.executable, "-m", "tideline.spark.session.python_daemon"], tmp_path)
     other = _start([sys.executable, "-c", larger, settings], tmp_path)
     try:
-        with watch_workers(os.getpid()) as peaks:
+        with watch_processes(os.getpid()) as peaks:
             print("go", file=worker.stdin, flush=True)
             _wait_until_large(worker.pid, 200 << 20)
             _wait_until_large(other.pid, 500 << 20)
     finally:
         worker.communicate()
         other.communicate()
-    assert 200 << 20 < peaks.highest_bytes < 400 << 20
+    assert 200 << 20 < peaks.bytes_by_pid[worker.pid] < 400 << 20
+    assert set(peaks.bytes_by_pid) == {os.getpid(), worker.pid}
 
 
 def _start(command: list[str], folder: Path) -> subprocess.Popen[str]:
