@@ -50,10 +50,10 @@ def test_created_markers_are_listed(store: ObjectStore, partition: str, kind: Ma
     assert marker.path == (f"{partition}/{BASE}" if partition else BASE)
 
 
-def test_a_marker_is_an_empty_object_where_hudi_expects_it(store: ObjectStore) -> None:
+def test_a_marker_is_a_tiny_object_where_hudi_expects_it(store: ObjectStore) -> None:
     create_marker(store, T, Marker("p", BASE, MarkerKind.MERGE))
     assert [info.path for info in store.list(FOLDER)] == [f"{FOLDER}/p/{BASE}.marker.MERGE"]
-    assert store.get(f"{FOLDER}/p/{BASE}.marker.MERGE") == b""
+    assert store.get(f"{FOLDER}/p/{BASE}.marker.MERGE") == b"\n"
 
 
 def test_batched_markers_of_hudis_timeline_server_are_listed(store: ObjectStore) -> None:

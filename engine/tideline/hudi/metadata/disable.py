@@ -36,13 +36,16 @@ _METADATA_TABLE = (METADATA_TABLE_PATH,)
 _NOT_GLOBAL = ("", "SIMPLE", "BLOOM")
 
 
-def disable_metadata_table(table: HoodieTable, guard: Guard = unguarded) -> bool:
+def disable_metadata_table(
+    table: HoodieTable, guard: Guard = unguarded, *, is_current: bool = False
+) -> bool:
     """Make sure no engine uses the metadata table any more; whether there was something to do.
 
     Call under the table lock, before the completed instant is published. Reads the properties
-    again: another engine may have enabled it since the table was opened.
+    again, unless they were under this very lock (`is_current`): another engine may have enabled it
+    since the table was opened.
     """
-    properties = table.reload_config().properties
+    properties = (table.config if is_current else table.reload_config()).properties
     in_use = [
         key for key in (METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT) if properties.get(key)
     ]

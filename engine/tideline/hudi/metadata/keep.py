@@ -144,11 +144,11 @@ def _record(
     guard: Guard,
 ) -> MetadataOutcome:
     wish, per_compaction = config.wish, config.commits_per_compaction
-    # What is switched off anyway reads the properties by itself.
     may_be_kept = wish is not MetadataWish.OFF and table.layout.keeps_metadata_table
     is_kept = may_be_kept and table.reload_config().keeps_metadata_table
     if not may_be_kept or (not is_kept and wish is not MetadataWish.ON):
-        return MetadataOutcome(is_disabled=disable_metadata_table(table, guard))
+        is_disabled = disable_metadata_table(table, guard, is_current=may_be_kept)
+        return MetadataOutcome(is_disabled=is_disabled)
     if is_kept:
         try:
             dropped = _drop_others(table, guard)

@@ -25,7 +25,7 @@ from tideline.hudi.recovery.execute import FailedWrites, undo_marked_files
 from tideline.hudi.recovery.stored_plan import was_committed
 from tideline.hudi.recovery.version_change import finish_version_change
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.markers import delete_markers, marked_names
+from tideline.hudi.table.markers import MARKER_DIRECTORY, delete_markers, marked_names
 from tideline.hudi.table.properties import BACKUP_PATH, recover_table_properties
 from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -37,6 +37,8 @@ from tideline.storage.heartbeat import (
 )
 from tideline.storage.local import remove_unfinished
 
+CONTROL_DIRECTORY = ".hoodie"
+
 
 def sweep_leftovers(
     table: HoodieTable, timeline: ActiveTimeline, policy: FailedWrites
@@ -46,9 +48,12 @@ def sweep_leftovers(
     for place in control_folders(table):
         remove_unfinished(table.store, place)
     sweep_metadata_table(table, timeline)
-    if table.store.head(BACKUP_PATH) is not None:
+    present = _control_entries(table)
+    if BACKUP_PATH in present:
         recover_table_properties(table.store)
-    traces = marked_names(table.store) | list_heartbeats(table.store)
+    traces = marked_names(table.store) if MARKER_DIRECTORY in present else frozenset()
+    if HEARTBEAT_DIRECTORY in present:
+        traces |= list_heartbeats(table.store)
     names = sorted(filter(is_instant_time, traces))
     found = [InstantTime(name) for name in names if not _is_pending(timeline, InstantTime(name))]
     if not found:
@@ -60,11 +65,24 @@ def sweep_leftovers(
 
 def control_folders(table: HoodieTable) -> frozenset[str]:
     """The folders in which writers write things other than data."""
-    own = {".hoodie", table.timelines.layout.directory}
+    own = {CONTROL_DIRECTORY, table.timelines.layout.directory}
     if table.layout.keeps_metadata_table:
         below = {f"{METADATA_TABLE_PATH}/{folder}" for folder in (*own, FILES)}
         return frozenset({*own, HEARTBEAT_DIRECTORY, *below})
     return frozenset({*own, HEARTBEAT_DIRECTORY})
+
+
+def _control_entries(table: HoodieTable) -> frozenset[str]:
+    """What is directly in the table's control folder, by path, in one request.
+
+    Where the timeline lies there as well, a listing may be long: then two folders count as present.
+    """
+    store = table.store
+    if table.timelines.layout.directory == CONTROL_DIRECTORY:
+        backup = (BACKUP_PATH,) if store.head(BACKUP_PATH) is not None else ()
+        return frozenset((MARKER_DIRECTORY, HEARTBEAT_DIRECTORY, *backup))
+    listing = store.list_directory(CONTROL_DIRECTORY)
+    return frozenset((*listing.directories, *(item.path for item in listing.objects)))
 
 
 def _sweep(

@@ -160,11 +160,11 @@ class ServiceTransaction:
     ) -> ServiceCommit:
         self._pending.require_alive()
         with self.table.lock(self._config.lock_timing).acquire() as lease:
-            timeline = self.table.timeline()
+            timeline = self.table.timeline(own=self.instant)
             self._require_ours(timeline)
             if check is not None:
                 check(timeline)
-            carried = carried_metadata(self.table, timeline)
+            carried = carried_metadata(self.table, timeline, extra_metadata)
             # A write that began before us may have added a column since our rows were read.
             before = timeline.before(self.instant)
             schema_json = self.table.table_schema_json(before) or schema_json

@@ -18,6 +18,7 @@ from tideline.hudi.table.commit_note import CommitNote
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, SourceFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, Listing, parse_data_file
 from tideline.hudi.table.folder_listing import FolderListing
+from tideline.hudi.table.internal_schema import InternalSchema
 from tideline.hudi.table.metadata_table import MetadataListing
 from tideline.hudi.table.partition_metadata import (
     METADATA_DIRECTORY,
@@ -85,6 +86,7 @@ class HoodieTable:
         self._notes: dict[Instant, CommitNote] = {}
         self._archived: dict[InstantTime, bool] = {}
         self._completed: dict[InstantTime, InstantTime | None] = {}
+        self._schemas: tuple[tuple[Instant, ...], tuple[InternalSchema, ...]] | None = None
 
     @classmethod
     def open(
@@ -218,13 +220,13 @@ class HoodieTable:
             return self.config.zone_declared_as(self._zone_name)
         return self.config.declared_zone
 
-    def timeline(self) -> ActiveTimeline:
-        """The active timeline as it is now."""
-        found = self.timelines.load()
+    def timeline(self, own: InstantTime | None = None) -> ActiveTimeline:
+        """The active timeline as it is now, `own` being an instant of the caller's."""
+        found = self.timelines.load(own)
         if found.is_moving or not len(found):
             # Another process may have changed the table's version.
             self.reload_config()
-            found = self.timelines.load()
+            found = self.timelines.load(own)
         return found
 
     def read_commit(self, instant: Instant) -> CommitMetadata:
@@ -251,6 +253,18 @@ class HoodieTable:
         """The instants that left the active timeline; nothing is read before it is asked for."""
         form = self.layout.archive
         return form.opens(self.store, form.folder)
+
+    def remembered_schemas(
+        self, timeline: ActiveTimeline, find: Callable[[], tuple[InternalSchema, ...]]
+    ) -> tuple[InternalSchema, ...]:
+        """What `find` finds of the versions of the schema; asked anew when an instant completed.
+
+        A version counts once its commit is completed, so without a new one there is none.
+        """
+        completed = timeline.completed().instants
+        if self._schemas is None or self._schemas[0] != completed:
+            self._schemas = completed, find()
+        return self._schemas[1]
 
     def is_archived_commit(self, time: InstantTime) -> bool:
         """Whether a commit of this time is in the archive; asked once while the table is open."""

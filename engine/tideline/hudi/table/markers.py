@@ -1,4 +1,4 @@
-"""Markers: one empty object per data file, made before the file, so that a rollback finds it.
+"""Markers: one tiny object per data file, made before the file, so that a rollback finds it.
 
 They lie in `.hoodie/.temp/<instant>/`. A direct marker is the object
 `<partition>/<data file>.marker.<CREATE|MERGE|APPEND>`; Hudi's timeline server instead batches
@@ -21,6 +21,9 @@ from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.object_store import ObjectStore
 
 MARKER_DIRECTORY = ".hoodie/.temp"
+# Hudi's are empty, and no process reads them. In S3 an empty object may be a placeholder for a
+# directory, and telling the two apart takes a listing of each directory.
+_BODY = b"\n"
 
 _TYPE_FILE = "MARKERS.type"
 _KNOWN_TYPES = frozenset({"TIMELINE_SERVER_BASED", "DIRECT"})
@@ -88,7 +91,7 @@ class Marker:
 
 def create_marker(store: ObjectStore, instant: InstantTime | str, marker: Marker) -> None:
     """Make the marker durable. Call before the first byte of the data file is written."""
-    store.put(f"{_directory(instant)}/{marker.marker_path}", b"")
+    store.put(f"{_directory(instant)}/{marker.marker_path}", _BODY)
 
 
 def has_marker(store: ObjectStore, instant: InstantTime | str, marker: Marker) -> bool:

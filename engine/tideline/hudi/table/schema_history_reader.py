@@ -33,7 +33,12 @@ def schema_history(table: HoodieTable, timeline: ActiveTimeline) -> SchemaHistor
     latest = newest[1].latest_schema if newest else None
     versions: tuple[InternalSchema, ...] = ()
     if whole.has_schemas:
-        versions = find_versions(table.store, whole, lambda time: _is_archived(table, whole, time))
+        versions = table.remembered_schemas(
+            whole,
+            lambda: find_versions(
+                table.store, whole, lambda time: _is_archived(table, whole, time)
+            ),
+        )
     if not versions:
         if latest is not None:
             raise UnsupportedTableError(

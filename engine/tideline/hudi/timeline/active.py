@@ -177,9 +177,10 @@ class TimelineStore:
         self.layout = layout
         self.clock = clock
 
-    def load(self) -> ActiveTimeline:
-        """The timeline as it is now; empty when there is none."""
-        return self.timeline_of(self.listing())
+    def load(self, own: InstantTime | None = None) -> ActiveTimeline:
+        """The timeline as it is now, `own` being an instant of the caller's; empty when there is
+        none."""
+        return self.timeline_of(self.listing(own))
 
     def timeline_of(self, listing: Listing) -> ActiveTimeline:
         """The timeline that a listing shows."""
@@ -198,23 +199,29 @@ class TimelineStore:
             is_moving=any(item.path.endswith(f"/{MOVED}") for item in listing.objects),
         )
 
-    def listing(self) -> Listing:
+    def listing(self, own: InstantTime | None = None) -> Listing:
         """The timeline's objects at one moment.
 
         A listing takes time, and what is created during it is in it or not: it may show a commit
         and lack the clustering that the commit was built on. So a listing with something new in it
         is made again, until two in a row agree; what they show was there together between them.
+        What the caller made itself, before it listed, makes none doubtful.
         """
         previous: frozenset[str] | None = None
         for _ in range(_LISTINGS_MAX):
             begun_ms = self.clock.now_ms()
             listing = self.store.list_directory(self.layout.directory)
             paths = frozenset(item.path for item in listing.objects)
-            newest_ms = max((item.modified_ms for item in listing.objects), default=0)
+            others = (item for item in listing.objects if not self._is_of(item.path, own))
+            newest_ms = max((item.modified_ms for item in others), default=0)
             if paths == previous or newest_ms < begun_ms - LISTING_MARGIN_MS:
                 break
             previous = paths
         return listing
+
+    def _is_of(self, path: str, own: InstantTime | None) -> bool:
+        instant = None if own is None else self.layout.parse(path.rpartition("/")[2])
+        return instant is not None and instant.time == own
 
     def create_requested(
         self, time: InstantTime, action: Action, body: bytes = b"", token: str | None = None

@@ -10,9 +10,11 @@ Source: Hudi `HoodieMergeHelper`, `HoodieAvroUtils.rewriteRecordWithNewSchema`.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from typing import BinaryIO
 
 import pyarrow as pa
 from pyarrow import types
@@ -31,6 +33,8 @@ from tideline.hudi.write.meta_columns import COMMIT_SEQNO, COMMIT_TIME, PARTITIO
 from tideline.hudi.write.virtual_key import virtual_keys
 from tideline.storage.object_store import ObjectStore
 
+_HELD_BYTES_MAX = 8 * 1024 * 1024
+_SMALL_BYTES_MAX = 1024 * 1024
 KEPT_META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH)
 
 
@@ -54,15 +58,17 @@ def open_stored_file(
     meta_columns: Sequence[str] = KEPT_META_COLUMNS,
     keeps_dictionaries: bool = True,
     row_filter: RowFilter | None = None,
+    is_read_whole: bool = False,
 ) -> Iterator[StoredFile]:
     """Open a base file to read it. Raises CorruptTableError when it is missing or not of the format
     that its name says, UnsupportedTableError for a format that is not read.
 
     `meta_columns` are those to read, where the table has any. Without `keeps_dictionaries` no
     column comes as an Arrow dictionary. Rows that `row_filter` does not select may be left out.
+    `is_read_whole`: most of the file will be read.
     """
     try:
-        stream = store.open_reader(base.path)
+        stream = open_bytes(store, base, is_read_whole=is_read_whole)
     except ObjectNotFoundError as error:
         raise CorruptTableError(
             "base file is missing", table=ctx.table, instant=base.instant, path=base.path
@@ -77,6 +83,17 @@ def open_stored_file(
         )
         with joined_with_source(store, base, rows) as joined:
             yield StoredFile(ctx, base, joined, meta_columns if ctx.populate_meta_fields else ())
+
+
+def open_bytes(store: ObjectStore, base: BaseFile, *, is_read_whole: bool = False) -> BinaryIO:
+    """The bytes of a base file: a small one, or one that is read whole anyway, in one request.
+
+    Raises ObjectNotFoundError.
+    """
+    held_bytes_max = _HELD_BYTES_MAX if is_read_whole else _SMALL_BYTES_MAX
+    if store.local_path(base.path) is None and 0 < base.size_bytes <= held_bytes_max:
+        return io.BytesIO(store.get(base.path))
+    return store.open_reader(base.path)
 
 
 class StoredFile:

@@ -69,7 +69,7 @@ def merge_base_file(
         rows = one_of_each_key(ctx, rows)
     merge = _Merge(ctx, base.partition, rows)
     with (
-        open_stored_file(ctx, store, base) as stored,
+        open_stored_file(ctx, store, base, is_read_whole=True) as stored,
         open_marked_file(ctx, store, base.partition, base.file_id, MarkerKind.MERGE) as writer,
     ):
         merge.run(stored, writer)

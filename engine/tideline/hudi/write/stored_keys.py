@@ -19,6 +19,7 @@ from tideline.hudi.index.bucket import bucket_of_file_id
 from tideline.hudi.index.bucket_count import StoredKey
 from tideline.hudi.table.file_group import BaseFile, FileSlice
 from tideline.hudi.table.meta_column import RECORD_KEY
+from tideline.hudi.write.base_file_reader import open_bytes
 from tideline.storage.object_store import ObjectStore
 
 FILES_MAX = 8
@@ -70,7 +71,7 @@ def open_base_file(store: ObjectStore, base: BaseFile) -> Iterator[pq.ParquetFil
     """
     native = store.local_path(base.path)
     try:
-        source = native or pa.PythonFile(store.open_reader(base.path), mode="r")
+        source = native or pa.PythonFile(open_bytes(store, base), mode="r")
         with pq.ParquetFile(source, pre_buffer=native is None) as file:
             yield file
     except (ObjectNotFoundError, FileNotFoundError) as error:

@@ -204,7 +204,7 @@ class WriteTransaction:
         self.pending.require_alive()
         encode_commit = self.table.timelines.layout.encode_commit
         with self.table.lock(self.config.lock_timing).acquire() as lease:
-            timeline = self.table.timeline()
+            timeline = self.table.timeline(own=self.instant)
             self._require_pending(timeline)
             if self.request.token is not None:
                 found = self.request.token.find(timeline, is_locked=True)
@@ -274,7 +274,7 @@ class WriteTransaction:
         request = self.request
         if request.require is not None:
             request.require(timeline)
-        carried = carried_metadata(self.table, timeline)
+        carried = carried_metadata(self.table, timeline, request.extra_metadata)
         named = request.token.extra_metadata if request.token is not None else {}
         return {**carried, **request.extra_metadata, **named, SCHEMA_KEY: request.schema_json}
 

@@ -1,0 +1,78 @@
+"""Requests to a real S3 server that an upsert costs: some for the commit, some a file group."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tideline.lake_table import LakeTable
+from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
+from tideline.testing.minio_server import MinioServer
+
+pytestmark = pytest.mark.minio
+
+BUCKETS = 8
+OF_A_COMMIT_MAX = 31
+OF_A_FILE_GROUP = Counter({"GET": 1, "PUT": 2, "HEAD": 1})
+"""The base file; a marker and the new base file; whether the marker is still there."""
+PLAIN = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+INDEX = {
+    "hoodie.index.type": "BUCKET",
+    "hoodie.bucket.index.num.buckets": str(BUCKETS),
+}
+
+
+@pytest.fixture
+def proxy(minio_server: MinioServer) -> Iterator[FaultyS3Proxy]:
+    """Counts what arrives and passes it on."""
+    with FaultyS3Proxy(minio_server.address) as running:
+        yield running
+
+
+@pytest.fixture
+def lake(
+    proxy: FaultyS3Proxy,
+    minio_server: MinioServer,
+    minio_bucket: str,
+    minio_credentials: None,  # noqa: ARG001
+    tmp_path: Path,
+) -> LakeTable:
+    """One small file in each bucket, reached through the proxy."""
+    options = {**minio_server.storage_options(), "endpoint": proxy.endpoint}
+    uri = f"s3://{minio_bucket}/{tmp_path.name}"
+    made = LakeTable.create(uri, record_key="id", properties=INDEX, storage_options=options)
+    made.write(pa.table({"id": [f"k{n}" for n in range(400)], "v": [0] * 400}), "insert")
+    return made
+
+
+def requests(lake: LakeTable, proxy: FaultyS3Proxy, keys: list[str]) -> Counter[str]:
+    """What an upsert of these keys sends, by method, from a process that has just opened it."""
+    location = lake.hoodie_table.location
+    lake = LakeTable.open(location.uri, storage_options=dict(location.options))
+    before = len(proxy.requests)
+    report = lake.write(pa.table({"id": keys, "v": [1] * len(keys)}), options=PLAIN)
+    assert report.files_written == len(keys)
+    return Counter(request.method for request in proxy.requests[before:])
+
+
+def test_each_file_group_costs_four_and_a_longer_timeline_nothing(
+    lake: LakeTable, proxy: FaultyS3Proxy
+) -> None:
+    rows = lake.to_arrow(["_hoodie_file_name", "id"]).to_pylist()
+    # The name of a file begins with the number of its bucket.
+    key_of = {row["_hoodie_file_name"][:8]: row["id"] for row in rows}
+    keys = [key_of[bucket] for bucket in sorted(key_of)]
+    assert len(keys) == BUCKETS
+    one = requests(lake, proxy, keys[:1])
+    assert one.total() <= OF_A_COMMIT_MAX + OF_A_FILE_GROUP.total()
+    all_of_them = requests(lake, proxy, keys)
+    assert all_of_them - one == Counter(
+        {method: count * (BUCKETS - 1) for method, count in OF_A_FILE_GROUP.items()}
+    )
+    for _ in range(3):
+        again = requests(lake, proxy, keys[:1])
+    assert again == one
