@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.data import ORDERING, PARTITION_BY, RECORD_KEY
+from tideline.iceberg.rewrite.in_process import engine_for
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.run import rewrite_data_files
 from tideline.iceberg.table.open_table import IcebergTable
@@ -73,7 +74,8 @@ class BenchOperations:
         options = RewriteOptions.parse(
             {}, properties=opened.metadata.properties, sort_order=sort_order
         )
-        report = rewrite_data_files(opened, options, partial(execute_groups, self._spark))
+        engine = engine_for(options, lambda: partial(execute_groups, self._spark))
+        report = rewrite_data_files(opened, options, engine)
         return {"rewritten": report.files_rewritten, "added": report.files_added}
 
     def write_plain(self, folder: str, source: str) -> None:

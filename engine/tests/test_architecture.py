@@ -54,6 +54,7 @@ NEEDS_AN_EXTRA = (
     "tideline.iceberg.maintenance.rewrite_position_deletes.",
     "tideline.iceberg.data.arrow_schema.",
     "tideline.iceberg.rewrite.group_outcome.",
+    "tideline.iceberg.rewrite.in_process.",
     "tideline.iceberg.rewrite.run.",
     "tideline.spark.",
     "tideline.ingest.execute.arrow_schema",

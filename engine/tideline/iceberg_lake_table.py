@@ -150,23 +150,24 @@ class IcebergLakeTable:
 
         `where` is SQL and picks files that may hold such rows; `strategy` is binpack, sort or
         zorder; `sort_order` such as `day, id DESC NULLS LAST`; `options` are those of Iceberg's
-        rewrite_data_files. The rows move in `spark`, without it in this process.
+        rewrite_data_files. The rows move in `spark`, without it in this process; so do those of
+        small rewrites unless `tideline.engine.small=spark` is among the options.
 
         Raises ConflictError when a concurrent delete made the rewrite void (nothing has changed,
         call again), UnknownOutcomeError when the store went away while it became visible,
         ConfigError, CorruptTableError and UnsupportedTableError. With partial progress what failed
         is in the report.
         """
-        from tideline.iceberg.rewrite.group_outcome import write_groups_here
+        from tideline.iceberg.rewrite.in_process import engine_for, write_groups_here
         from tideline.iceberg.rewrite.run import rewrite_data_files
 
+        self.table.refresh()
+        parsed = self._rewrite_options(strategy, sort_order, options)
         engine: Any = write_groups_here
         if spark is not None:
             from tideline.spark.iceberg.rewrite import execute_groups
 
-            engine = partial(execute_groups, spark)
-        self.table.refresh()
-        parsed = self._rewrite_options(strategy, sort_order, options)
+            engine = engine_for(parsed, lambda: partial(execute_groups, spark))
         return rewrite_data_files(
             self.table, parsed, engine, where=_filter(where), branch=branch, clock=self._clock
         )

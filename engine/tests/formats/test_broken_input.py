@@ -27,6 +27,7 @@ from tideline.formats.avro import decode_container, encode_container
 from tideline.formats.avro_container import open_container
 from tideline.formats.bloom import BloomFilter
 from tideline.formats.log_block import BlockKind, HeaderKey, read_frames
+from tideline.formats.parquet_bytes.spliced_file import SplicedFile, StoredParquet
 from tideline.formats.parquet_footer import BaseFileFooter, read_footer
 from tideline.hudi.log.data_block import decode_data_block, encode_data_block
 from tideline.hudi.log.delete_block import decode_delete_block
@@ -228,8 +229,18 @@ def _parquet() -> bytes:
     bloom = BloomFilter.create(10)
     bloom.add_keys(_ROWS["id"])
     table = _ROWS.replace_schema_metadata(BaseFileFooter(bloom, "a", "b").to_metadata())
-    pq.write_table(table, body)
+    pq.write_table(table, body, write_page_index=True)
     return body.getvalue()
+
+
+def _splice(body: bytes) -> None:
+    source = StoredParquet.of_bytes(memoryview(body), path="p")
+    file = SplicedFile(io.BytesIO(), created_by="tideline")
+    for group in source.footer.row_groups:
+        file.append(source, group)
+        file.append(source, group)
+    if source.footer.row_groups:
+        file.finish({})
 
 
 def _bloom() -> bytes:
@@ -282,6 +293,7 @@ SAMPLES: dict[str, tuple[Callable[[], bytes], Parse]] = {
     "avro log": (lambda: _log_block(LogFormat.AVRO), _parse_log),
     "parquet log": (lambda: _log_block(LogFormat.PARQUET), _parse_log),
     "parquet footer": (_parquet, lambda body: read_footer(io.BytesIO(body), path="p")),
+    "parquet row groups": (_parquet, _splice),
     "bloom filter": (
         _bloom,
         lambda body: BloomFilter.from_base64(base64.b64encode(body).decode()),

@@ -10,7 +10,7 @@ import pytest
 
 from tideline.iceberg.maintenance.manifest_plan import ManifestOptions
 from tideline.iceberg.maintenance.rewrite_manifests import execute_manifests
-from tideline.iceberg.rewrite.group_outcome import write_groups_here
+from tideline.iceberg.rewrite.in_process import write_groups_here
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.run import rewrite_data_files
 from tideline.iceberg.table.open_table import IcebergTable

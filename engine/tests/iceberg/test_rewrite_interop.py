@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.iceberg.rewrite.execute import RewriteContext
-from tideline.iceberg.rewrite.group_outcome import GroupOutcome, write_groups_here
+from tideline.iceberg.rewrite.group_outcome import GroupOutcome
+from tideline.iceberg.rewrite.in_process import write_groups_here
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
@@ -171,7 +172,7 @@ def test_equality_deletes_that_arrive_concurrently_are_kept(
 
     def engine(
         io: FileIO, context: RewriteContext, groups: Sequence[FileGroup], **_: object
-    ) -> Iterator[GroupOutcome]:
+    ) -> Generator[GroupOutcome]:
         yield from write_groups_here(io, context, groups)
         size = delete.stat().st_size
         arriving = DeleteFileOnDisk(str(delete), size, 2, (1,), partition="region=EU")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from tideline.iceberg.rewrite.group_outcome import (
     GroupFailed,
     GroupOutcome,
     GroupResult,
-    write_groups_here,
 )
+from tideline.iceberg.rewrite.in_process import write_groups_here
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
@@ -37,7 +38,7 @@ from tideline.iceberg.table.catalog_table import CatalogTable
 SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string()), ("price", pa.float64())])
 REGIONS = ("AP", "EU", "US")
 NAME = "lake.orders"
-Engine = Callable[..., Iterator[GroupOutcome]]
+Engine = Callable[..., Generator[GroupOutcome]]
 
 
 class Lake:
@@ -97,7 +98,7 @@ def failing(number: int) -> Engine:
 
     def engine(
         io: FileIO, context: RewriteContext, groups: Sequence[FileGroup], **_: object
-    ) -> Iterator[GroupOutcome]:
+    ) -> Generator[GroupOutcome]:
         for outcome in write_groups_here(io, context, groups):
             if outcome.index == number and isinstance(outcome, GroupResult):
                 io.remove_written(file.file_path for file in outcome.added)
@@ -113,11 +114,12 @@ def interrupted(number: int, work: Callable[[], object]) -> Engine:
 
     def engine(
         io: FileIO, context: RewriteContext, groups: Sequence[FileGroup], **_: object
-    ) -> Iterator[GroupOutcome]:
-        for outcome in write_groups_here(io, context, groups):
-            yield outcome
-            if outcome.index == number:
-                work()
+    ) -> Generator[GroupOutcome]:
+        with closing(write_groups_here(io, context, groups)) as outcomes:
+            for outcome in outcomes:
+                yield outcome
+                if outcome.index == number:
+                    work()
 
     return engine
 
@@ -265,7 +267,7 @@ def test_groups_with_other_rows_than_the_metadata_says_are_not_committed(lake: L
 
     def forgetful(
         io: FileIO, context: RewriteContext, groups: Sequence[FileGroup], **_: object
-    ) -> Iterator[GroupOutcome]:
+    ) -> Generator[GroupOutcome]:
         for outcome in write_groups_here(io, context, groups):
             if isinstance(outcome, GroupResult) and outcome.index == 1:
                 io.remove_written(file.file_path for file in outcome.added)

@@ -15,7 +15,9 @@ from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.sort_order import SortField
-from tideline.iceberg.rewrite.execute import RewriteContext, write_group
+from tideline.iceberg.rewrite.execute import RewriteContext
+from tideline.iceberg.rewrite.group_outcome import GroupResult
+from tideline.iceberg.rewrite.in_process import write_groups_here
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import RewritePlan, plan_rewrite
 from tideline.iceberg.scan.plan import plan_files
@@ -66,8 +68,9 @@ def rewrite(uri: str, order: RowOrder | None = None, **options: str) -> RewriteP
         metadata, data_location=f"{uri}/data", write_id=str(uuid.uuid4()), order=order
     )
     added: list[DataFile] = []
-    for group in plan.groups:
-        added += write_group(table.io, context, group)
+    for done in write_groups_here(table.io, context, plan.groups):
+        assert isinstance(done, GroupResult), done
+        added += done.added
     outcome = commit_rewrite(
         table.operations,
         RewriteFiles(

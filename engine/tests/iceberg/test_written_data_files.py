@@ -15,7 +15,7 @@ from tideline.errors import ConfigError, CorruptTableError
 from tideline.iceberg.data import parquet_rows
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.column_metrics import cut_above, cut_below
-from tideline.iceberg.data.data_file_writer import FileLayout
+from tideline.iceberg.data.file_layout import FileLayout
 from tideline.iceberg.data.metrics_mode import COUNTS, FULL, NONE, TRUNCATED, MetricsConfig
 from tideline.iceberg.data.parquet_rows import ParquetSource
 from tideline.iceberg.data.parquet_settings import ParquetSettings

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -11,8 +12,11 @@ from tideline.cli.command import command
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
 from tideline.cli.options import parse_pairs
 from tideline.cli.output import print_json, print_line, print_table
+from tideline.cli.progress import progress
+from tideline.iceberg.data.copy_rules import Treatment
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.rewrite.copy_survey import GroupSurvey, survey_groups
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import RewritePlan
 from tideline.iceberg.rewrite.table_plan import group_partition, plan_json, plan_table_rewrite
@@ -79,10 +83,12 @@ def show_plan(
     metadata = table.metadata
     parsed = parse_options(metadata, strategy, sort_order, options)
     plan = plan_table_rewrite(table.io, metadata, parsed, where=parse_where(where), branch=branch)
+    with progress("reading footers"):
+        surveys = survey_groups(table.io, metadata, parsed, plan)
     if as_json:
-        print_json({"table": table.io.location.uri, **plan_json(plan, metadata)})
+        print_json({"table": table.io.location.uri, **plan_json(plan, metadata, surveys)})
     else:
-        print_plan(plan, metadata)
+        print_plan(plan, metadata, surveys)
 
 
 def parse_options(
@@ -100,7 +106,7 @@ def parse_where(where: str | None) -> Filter:
     return ALL_ROWS if where is None else parse_filter(where)
 
 
-def print_plan(plan: RewritePlan, metadata: TableMetadata) -> None:
+def print_plan(plan: RewritePlan, metadata: TableMetadata, surveys: Sequence[GroupSurvey]) -> None:
     """A plan as people read it."""
     if plan.groups:
         print_line(
@@ -109,7 +115,7 @@ def print_plan(plan: RewritePlan, metadata: TableMetadata) -> None:
         )
         print_line()
         print_table(
-            ("partition", "files", "size", "files after", "size after", "because"),
+            ("partition", "files", "size", "files after", "size after", "copied", "because"),
             [
                 (
                     group_partition(group, metadata) or "-",
@@ -117,13 +123,17 @@ def print_plan(plan: RewritePlan, metadata: TableMetadata) -> None:
                     size_text(group.input_bytes),
                     group.outputs_expected,
                     size_text(group.output_bytes_expected),
+                    size_text(survey.copied.size_bytes),
                     group.reason.value,
                 )
-                for group in plan.groups[:_GROUPS_SHOWN_MAX]
+                for group, survey in list(zip(plan.groups, surveys, strict=True))[
+                    :_GROUPS_SHOWN_MAX
+                ]
             ],
         )
         if len(plan.groups) > _GROUPS_SHOWN_MAX:
             print_line(f"... and {counted(len(plan.groups) - _GROUPS_SHOWN_MAX, 'more group')}")
+        _print_treatments(surveys)
     else:
         print_line("Nothing to rewrite.")
     if plan.skipped:
@@ -132,3 +142,17 @@ def print_plan(plan: RewritePlan, metadata: TableMetadata) -> None:
             left = counted(one.files, "file")
             stays = "stays" if one.files == 1 else "stay"
             print_line(f"{left}, {size_text(one.size_bytes)}, {stays}: {one.reason.value}.")
+
+
+def _print_treatments(surveys: Sequence[GroupSurvey]) -> None:
+    """What is copied and what is encoded anew, in all groups, and why."""
+    size_bytes: Counter[Treatment] = Counter()
+    for survey in surveys:
+        size_bytes.update({one: share.size_bytes for one, share in survey.shares.items()})
+    print_line()
+    copied = size_bytes.pop(Treatment.COPIED, 0)
+    row_groups = sum(survey.copied.row_groups for survey in surveys)
+    if copied:
+        print_line(f"{counted(row_groups, 'row group')}, {size_text(copied)}: copied as stored.")
+    for one, encoded in size_bytes.most_common():
+        print_line(f"{size_text(encoded)}: encoded anew: {one.value}.")

@@ -15,7 +15,8 @@ from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
 from tideline.errors import ConflictError, CorruptTableError, UnknownOutcomeError
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.rewrite.group_outcome import RewriteEngine, write_groups_here
+from tideline.iceberg.rewrite.group_outcome import RewriteEngine
+from tideline.iceberg.rewrite.in_process import engine_for, write_groups_here
 from tideline.iceberg.rewrite.run import RewriteReport, rewrite_data_files
 from tideline.iceberg.rewrite.table_plan import plan_json
 from tideline.wording import counted, size_text
@@ -25,7 +26,7 @@ from tideline.wording import counted, size_text
 @iceberg_table_options
 @rewrite_options
 @dry_run_option("Show what would be rewritten, as `plan` does; change nothing.")
-@click.option("--local", is_flag=True, help="Work in this process, without Spark.")
+@click.option("--local", is_flag=True, help="Work in this process, also when it is large.")
 def rewrite_command(
     source: TableSource, as_json: bool, dry_run: bool, local: bool, **asked: Any
 ) -> None:
@@ -45,7 +46,7 @@ def rewrite_command(
         report = rewrite_data_files(
             table,
             options,
-            write_groups_here if local else _spark_engine(),
+            write_groups_here if local else engine_for(options, _spark_engine),
             where=parse_where(asked["where"]),
             branch=asked["branch"],
         )

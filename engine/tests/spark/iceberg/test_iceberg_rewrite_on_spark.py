@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tideline.errors import CorruptTableError
 from tideline.iceberg.data.arrow_schema import arrow_schema
-from tideline.iceberg.data.data_file_writer import FileLayout
+from tideline.iceberg.data.file_layout import FileLayout
 from tideline.iceberg.data.metrics_mode import MetricsConfig
 from tideline.iceberg.data.parquet_settings import ParquetSettings
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files

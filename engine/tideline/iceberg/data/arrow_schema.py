@@ -6,7 +6,7 @@ type of its own, so `as_stored` relabels the columns just before they are writte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +23,7 @@ from tideline.iceberg.metadata.field_type import (
     NestedField,
     Primitive,
     StructType,
+    is_unknown,
 )
 
 FIELD_ID = b"PARQUET:field_id"
@@ -171,33 +172,6 @@ def as_arrow(value: Any, kind: FieldType) -> pa.Scalar:
     if isinstance(value, UUID):
         value = value.bytes
     return pa.scalar(value, arrow_type(kind))
-
-
-def is_unknown(kind: FieldType) -> bool:
-    """Whether a column of this type has no values at all."""
-    return isinstance(kind, Primitive) and kind.name == "unknown"
-
-
-def walk_leaves(
-    fields: Iterable[NestedField], *, repeated: bool = False
-) -> Iterator[tuple[int, FieldType, bool]]:
-    """Id, type and whether within a list or map, of every leaf in a file's order."""
-    for field in fields:
-        if not is_unknown(field.type):
-            yield from _leaves(field.field_id, field.type, repeated)
-
-
-def _leaves(number: int, kind: FieldType, repeated: bool) -> Iterator[tuple[int, FieldType, bool]]:
-    match kind:
-        case StructType():
-            yield from walk_leaves(kind.fields, repeated=repeated)
-        case ListType():
-            yield from _leaves(kind.element_id, kind.element, True)
-        case MapType():
-            yield from _leaves(kind.key_id, kind.key, True)
-            yield from _leaves(kind.value_id, kind.value, True)
-        case _:
-            yield number, kind, repeated
 
 
 def _field(name: str, number: int, kind: FieldType, required: bool) -> pa.Field:

@@ -21,10 +21,16 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.iceberg.data.arrow_schema import walk_leaves
 from tideline.iceberg.data.metrics_mode import MetricsConfig, MetricsMode
 from tideline.iceberg.data.nested_column import ColumnPath
-from tideline.iceberg.metadata.field_type import Decimal, FieldType, Fixed, NestedField, Primitive
+from tideline.iceberg.metadata.field_type import (
+    Decimal,
+    FieldType,
+    Fixed,
+    NestedField,
+    Primitive,
+    walk_leaves,
+)
 from tideline.iceberg.metadata.single_value import encode_value
 
 _LAST_BEFORE_SURROGATES, _FIRST_AFTER_SURROGATES = 0xD7FF, 0xE000
@@ -58,9 +64,20 @@ class NanCounter:
         }
         self.counts = dict.fromkeys(self._paths, 0)
 
+    @property
+    def columns(self) -> list[int]:
+        """The numbers of the top columns that it looks at."""
+        return sorted({path.column for path in self._paths.values()})
+
     def add(self, batch: pa.RecordBatch) -> None:
+        """Count those of a batch of all fields."""
         for number, path in self._paths.items():
             self.counts[number] += pc.sum(pc.is_nan(path.values(batch))).as_py() or 0
+
+    def add_counts(self, counts: Mapping[int, int]) -> None:
+        """Add what was counted elsewhere."""
+        for number in self.counts:
+            self.counts[number] += counts[number]
 
 
 def file_metrics(

@@ -26,7 +26,7 @@ from tideline.iceberg.data.bounded_cache import BoundedCache
 from tideline.iceberg.data.deletion_vector import BLOB_TYPE, Positions, decode_deletion_vector
 from tideline.iceberg.data.equality_deletes import DeletedValues
 from tideline.iceberg.data.nested_column import ColumnPath, only_field
-from tideline.iceberg.data.parquet_rows import ByteRange, ParquetSource, PositionedRows
+from tideline.iceberg.data.parquet_rows import FilePart, ParquetSource, PositionedRows
 from tideline.iceberg.data.position_deletes import (
     DELETE_FIELDS,
     live_rows,
@@ -52,15 +52,13 @@ class FileRows:
         self._positions: BoundedCache[Mapping[str, Positions]] = BoundedCache(_CACHE_BYTES_MAX)
         self._values: BoundedCache[DeletedValues] = BoundedCache(_CACHE_BYTES_MAX)
 
-    def batches(
-        self, task: FileScanTask, part: ByteRange | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, task: FileScanTask, part: FilePart | None = None) -> Iterator[pa.RecordBatch]:
         """The live rows of a part of a data file, in the layout's columns.
 
         Raises CorruptTableError, UnsupportedTableError, ObjectNotFoundError,
         StorageUnavailableError.
         """
-        deleted = self._deleted_positions(task)
+        deleted = self.deleted_positions(task)
         comparisons, hidden = self._comparisons(task)
         wanted = (*self._layout.fields, *hidden)
         visible = list(range(len(self._layout.fields)))
@@ -76,6 +74,21 @@ class FileRows:
                 rows = rows.filter(pa.array(live))
             if rows.num_rows:
                 yield rows
+
+    def deleted_positions(self, task: FileScanTask) -> Positions:
+        """The rows of a data file that position deletes delete. Raises what `batches` raises."""
+        path = task.data_file.file_path
+        if task.deletion_vector is not None:
+            return self._vector(task.deletion_vector, path)
+        found = [self._positions_in(file).get(path) for file in task.position_deletes]
+        return merged(positions for positions in found if positions is not None)
+
+    def columns(
+        self, file: DataFile, fields: Sequence[NestedField], part: FilePart
+    ) -> Iterator[pa.RecordBatch]:
+        """All rows of a part of a data file, deleted ones too, in these columns alone."""
+        for found in self._source(file).batches(fields, part):
+            yield found.rows
 
     def _source(self, file: DataFile) -> ParquetSource:
         if file.file_format != "PARQUET":
@@ -102,13 +115,6 @@ class FileRows:
         columns[at] = pc.coalesce(columns[at], ids)
         columns[at + 1] = pc.fill_null(columns[at + 1], task.sequence_number)
         return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
-
-    def _deleted_positions(self, task: FileScanTask) -> Positions:
-        path = task.data_file.file_path
-        if task.deletion_vector is not None:
-            return self._vector(task.deletion_vector, path)
-        found = [self._positions_in(file).get(path) for file in task.position_deletes]
-        return merged(positions for positions in found if positions is not None)
 
     def _positions_in(self, file: DataFile) -> Mapping[str, Positions]:
         if file.is_deletion_vector:

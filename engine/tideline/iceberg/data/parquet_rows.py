@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,6 +34,14 @@ class PositionedRows:
     first: int
 
 
+class FilePart(Protocol):
+    """Some of a file's row groups."""
+
+    def holds(self, number: int, offset: int) -> bool:
+        """Whether row group `number`, which begins at `offset`, is one of them."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ByteRange:
     """The part of a file whose row groups one task reads: those that begin in it."""
@@ -41,8 +49,18 @@ class ByteRange:
     start: int
     length: int
 
-    def holds(self, offset: int) -> bool:
+    def holds(self, number: int, offset: int) -> bool:  # noqa: ARG002
         return self.start <= offset < self.start + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroups:
+    """The row groups of these numbers."""
+
+    numbers: frozenset[int]
+
+    def holds(self, number: int, offset: int) -> bool:  # noqa: ARG002
+        return number in self.numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +74,7 @@ class ParquetSource:
     constants: Mapping[int, Any]
 
     def batches(
-        self, wanted: Sequence[NestedField], part: ByteRange | None = None
+        self, wanted: Sequence[NestedField], part: FilePart | None = None
     ) -> Iterator[PositionedRows]:
         """The rows of a part of the file, or of all of it.
 
@@ -95,7 +113,7 @@ class ParquetSource:
         )
 
     def _read(
-        self, file: pq.ParquetFile, wanted: Sequence[NestedField], part: ByteRange | None
+        self, file: pq.ParquetFile, wanted: Sequence[NestedField], part: FilePart | None
     ) -> Iterator[PositionedRows]:
         schema = self._schema(file)
         projection = Projection.of(schema, wanted, constants=self.constants, path=self.uri)
@@ -103,7 +121,7 @@ class ParquetSource:
         first = 0
         for number in range(file.metadata.num_row_groups):
             group = file.metadata.row_group(number)
-            if part is None or part.holds(_offset(group)):
+            if part is None or part.holds(number, _offset(group)):
                 yield from self._group(file, number, projection, names, first)
             first += group.num_rows
 

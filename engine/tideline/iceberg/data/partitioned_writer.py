@@ -16,7 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tideline.iceberg.data.data_file_writer import DataFileWriter, FileLayout
+from tideline.iceberg.data.data_file_writer import DataFileWriter
+from tideline.iceberg.data.file_layout import FileLayout
+from tideline.iceberg.data.parquet_sink import CopiedRowGroup
 from tideline.iceberg.data.partition_values import PartitionSplitter
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.partition_path import partition_path
@@ -48,11 +50,21 @@ class Output:
 
 
 def write_data_files(
-    io: FileIO, layout: FileLayout, output: Output, batches: Iterable[pa.RecordBatch]
+    io: FileIO,
+    layout: FileLayout,
+    output: Output,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    copies: Iterable[CopiedRowGroup] = (),
 ) -> tuple[DataFile, ...]:
-    """Write all rows; when that fails no file remains. Raises what reading the batches raises."""
+    """Write all rows, after those of the copies, which are of the known partition.
+
+    When that fails no file remains. Raises what reading the batches and the copies raises.
+    """
     writer = _PartitionedWriter(io, layout, output)
     try:
+        for copied in copies:
+            writer.copy(copied)
         for batch in batches:
             writer.write(batch)
         return writer.finish()
@@ -80,6 +92,17 @@ class _PartitionedWriter:
                 self._append(partition, rows.slice(start, self._piece_rows))
         if self._splitter is not None:
             self._shed()
+
+    def copy(self, copied: CopiedRowGroup) -> None:
+        partition = self._output.partition
+        assert partition is not None, "rows that are copied are of a known partition"
+        current = self._open.get(partition)
+        room_bytes = self._output.size_bytes_max - copied.group.size_bytes
+        if current is not None and current.size_bytes > room_bytes:
+            self._finish(partition)
+        if partition not in self._open:
+            self._open[partition] = self._begin(partition)
+        self._open[partition].copy(copied)
 
     def finish(self) -> tuple[DataFile, ...]:
         while self._open:

@@ -7,18 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideline.iceberg.data.name_mapping import MappedField, parse_name_mapping
+from tideline.iceberg.data.row_lineage import fields_with_lineage, has_lineage
 from tideline.iceberg.manifest.manifest_entry import DataFile
-from tideline.iceberg.metadata.field_type import NestedField, Primitive
+from tideline.iceberg.metadata.field_type import NestedField
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-
-ROW_ID = NestedField(2147483540, "_row_id", Primitive("long"))
-LAST_UPDATED = NestedField(2147483539, "_last_updated_sequence_number", Primitive("long"))
-LINEAGE_FIELDS = (ROW_ID, LAST_UPDATED)
-"""Where a row came from (version 3): rewritten files carry both along."""
-
-_LINEAGE_SINCE_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +36,13 @@ class RowLayout:
             tuple(schema for schema in reversed(metadata.schemas) if schema != current),
             {spec.spec_id: spec for spec in metadata.partition_specs},
             None if mapping is None else parse_name_mapping(mapping),
-            metadata.format_version >= _LINEAGE_SINCE_VERSION,
+            has_lineage(metadata),
         )
 
     @property
     def fields(self) -> tuple[NestedField, ...]:
         """The columns that are read and written: the schema's, and those of row lineage."""
-        return self.schema.fields + (LINEAGE_FIELDS if self.has_lineage else ())
+        return fields_with_lineage(self.schema.fields, has_lineage=self.has_lineage)
 
     def constants(self, file: DataFile) -> dict[int, Any]:
         """The values that the file's partition gives its identity columns, by column id."""

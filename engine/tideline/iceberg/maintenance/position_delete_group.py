@@ -24,8 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.iceberg.data.arrow_schema import arrow_schema
-from tideline.iceberg.data.data_file_writer import DataFileWriter, FileLayout
+from tideline.iceberg.data.data_file_writer import DataFileWriter
 from tideline.iceberg.data.deletion_vector import Positions
+from tideline.iceberg.data.file_layout import FileLayout
 from tideline.iceberg.data.metrics_mode import FULL, MetricsConfig
 from tideline.iceberg.data.parquet_rows import ParquetSource
 from tideline.iceberg.data.parquet_settings import ParquetSettings

@@ -7,7 +7,7 @@ whose parts carry field ids.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -205,6 +205,33 @@ def walk(fields: tuple[NestedField, ...], prefix: str = "") -> Iterator[tuple[st
         name = prefix + field.name
         yield name, field
         yield from walk(parts_of(field.type), f"{name}.")
+
+
+def is_unknown(kind: FieldType) -> bool:
+    """Whether a column of this type has no values at all."""
+    return isinstance(kind, Primitive) and kind.name == "unknown"
+
+
+def walk_leaves(
+    fields: Iterable[NestedField], *, repeated: bool = False
+) -> Iterator[tuple[int, FieldType, bool]]:
+    """Id, type and whether within a list or map, of every leaf in a file's order."""
+    for field in fields:
+        if not is_unknown(field.type):
+            yield from _leaves(field.field_id, field.type, repeated)
+
+
+def _leaves(number: int, kind: FieldType, repeated: bool) -> Iterator[tuple[int, FieldType, bool]]:
+    match kind:
+        case StructType():
+            yield from walk_leaves(kind.fields, repeated=repeated)
+        case ListType():
+            yield from _leaves(kind.element_id, kind.element, True)
+        case MapType():
+            yield from _leaves(kind.key_id, kind.key, True)
+            yield from _leaves(kind.value_id, kind.value, True)
+        case _:
+            yield number, kind, repeated
 
 
 def _parse_field(value: Mapping[str, Any]) -> NestedField:

@@ -2,25 +2,23 @@
 
 1. `split_group` cuts the group's files at their row groups and packs the pieces, each pack about
    one new file.
-2. `write_pieces` streams a pack into new files, row group by row group, or sorts it in memory.
+2. `write_pieces` streams a pack into new files, row group by row group: those that need no change
+   as they are stored, the others as rows. Or it sorts the pack in memory.
 
-Source: Iceberg's `SparkBinPackFileRewriteRunner`, `TableScanUtil.planTasks`.
+Source: Iceberg's `SparkBinPackFileRewriteRunner`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
-from tideline.iceberg.bin_pack import pack
-from tideline.iceberg.data.data_file_writer import FileLayout
+from tideline.iceberg.data.file_layout import FileLayout
 from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.metrics_mode import MetricsConfig
-from tideline.iceberg.data.parquet_rows import ByteRange
 from tideline.iceberg.data.parquet_settings import ParquetSettings
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files
 from tideline.iceberg.data.row_layout import RowLayout
@@ -28,11 +26,10 @@ from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.rewrite.file_piece import FilePiece
 from tideline.iceberg.rewrite.plan import FileGroup
-from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.rewrite.stored_pieces import StoredPieces
 from tideline.iceberg.table.file_io import FileIO
-
-SPLIT_LOOKBACK = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,35 +69,6 @@ class RewriteContext:
         return cls(rows, files, data_location, write_id, order)
 
 
-@dataclass(frozen=True, slots=True)
-class FilePiece:
-    """A data file, or those row groups of it that begin in `part`."""
-
-    task: FileScanTask
-    part: ByteRange | None
-
-    @property
-    def size_bytes(self) -> int:
-        return self.task.data_file.file_size_bytes if self.part is None else self.part.length
-
-
-def write_group(
-    io: FileIO, context: RewriteContext, group: FileGroup, *, attempt: int = 0
-) -> tuple[DataFile, ...]:
-    """Rewrite a whole group here. When it fails none of its new files remains."""
-    order = group_order(context, group)
-    written: list[DataFile] = []
-    try:
-        packs = split_group(group) if order is None else [whole_files(group)]
-        for number, pieces in enumerate(packs):
-            target = output(context, group, f"{number:05d}-{attempt}")
-            written += write_pieces(io, context, target, pieces, order, group.outputs_expected)
-    except BaseException:
-        io.remove_written(file.file_path for file in written)
-        raise
-    return tuple(written)
-
-
 def write_pieces(
     io: FileIO,
     context: RewriteContext,
@@ -114,6 +82,9 @@ def write_pieces(
     When it fails none of the new files remains. Raises CorruptTableError, UnsupportedTableError,
     ObjectNotFoundError, StorageUnavailableError.
     """
+    if order is None and target.partition is not None:
+        stored = StoredPieces(io, context.rows, context.files, pieces)
+        return write_data_files(io, context.files, target, stored.rows(), copies=stored.copies())
     rows = read_pieces(io, context.rows, pieces)
     if order is None:
         return write_data_files(io, context.files, target, rows)
@@ -169,61 +140,3 @@ def output(context: RewriteContext, group: FileGroup, name_prefix: str) -> Outpu
         row_bytes=group.input_bytes / max(1, rows),
         size_bytes_max=group.write_size_bytes_max,
     )
-
-
-def split_group(group: FileGroup) -> list[tuple[FilePiece, ...]]:
-    """The group's files in packs of about one new file each."""
-    if group.outputs_expected == 1:
-        return [whole_files(group)]
-    return packed_pieces(group, group.split_size_bytes)
-
-
-def packed_pieces(group: FileGroup, size_bytes: int) -> list[tuple[FilePiece, ...]]:
-    """The group's files cut at their row groups, in packs of about so many bytes."""
-    pieces = [piece for task in group.tasks for piece in _pieces(task, size_bytes)]
-    packs = pack(
-        pieces,
-        lambda piece: piece.size_bytes,
-        size_bytes,
-        lookback=SPLIT_LOOKBACK,
-        largest_first=True,
-    )
-    return [tuple(_joined(pieces)) for pieces in packs]
-
-
-def whole_files(group: FileGroup) -> tuple[FilePiece, ...]:
-    """All files of a group, uncut."""
-    return tuple(FilePiece(task, None) for task in group.tasks)
-
-
-def _pieces(task: FileScanTask, split_size_bytes: int) -> Iterator[FilePiece]:
-    """A file cut at its row groups; at equal distances when they are not known."""
-    size_bytes = task.data_file.file_size_bytes
-    offsets = task.data_file.split_offsets or ()
-    if not offsets or list(offsets) != sorted(set(offsets)) or offsets[-1] >= size_bytes:
-        offsets = tuple(range(0, size_bytes, split_size_bytes))
-    cuts = (0, *offsets[1:], size_bytes)
-    for start, end in pairwise(cuts):
-        yield FilePiece(task, ByteRange(start, end - start))
-
-
-def _joined(pieces: Sequence[FilePiece]) -> Iterator[FilePiece]:
-    """Neighbours within a file made one piece."""
-    last: FilePiece | None = None
-    for piece in pieces:
-        if last is not None and _adjoin(last, piece):
-            assert last.part is not None and piece.part is not None
-            joined = ByteRange(last.part.start, last.part.length + piece.part.length)
-            last = FilePiece(last.task, joined)
-            continue
-        if last is not None:
-            yield last
-        last = piece
-    if last is not None:
-        yield last
-
-
-def _adjoin(one: FilePiece, other: FilePiece) -> bool:
-    if one.task is not other.task or one.part is None or other.part is None:
-        return False
-    return one.part.start + one.part.length == other.part.start

@@ -16,6 +16,8 @@ from typing import Self
 from tideline.errors import ConfigError
 from tideline.iceberg.rewrite.sort_terms import SortTerm, parse_sort_order
 
+SMALL_ENGINE = "tideline.engine.small"
+"""Tideline's own, as for Hudi tables; all others are Iceberg's."""
 TARGET_SIZE_PROPERTY = "write.target-file-size-bytes"
 TARGET_SIZE_BYTES_DEFAULT = 512 * 1024 * 1024
 GROUP_SIZE_BYTES_DEFAULT = 100 * 1024 * 1024 * 1024
@@ -34,6 +36,13 @@ class RewriteStrategy(Enum):
     def shuffles(self) -> bool:
         """Whether rows move between files."""
         return self is not RewriteStrategy.BINPACK
+
+
+class SmallEngine(Enum):
+    """What rewrites groups that one process can hold: this one, or Spark's tasks."""
+
+    IN_PROCESS = "in_process"
+    SPARK = "spark"
 
 
 class JobOrder(Enum):
@@ -78,6 +87,7 @@ class RewriteOptions:
     shuffle_partitions_per_file: int = 1
     zorder_bytes_max: int | None = None
     zorder_string_bytes: int = 8
+    small_engine: SmallEngine = SmallEngine.IN_PROCESS
 
     @classmethod
     def parse(
@@ -135,6 +145,7 @@ class RewriteOptions:
             ),
             zorder_bytes_max=curving.limit("max-output-size", at_least=1),
             zorder_string_bytes=curving.integer("var-length-contribution", 8, at_least=1),
+            small_engine=_small_engine(read.text(SMALL_ENGINE, SmallEngine.IN_PROCESS.value)),
         )
         read.refuse_others(chosen)
         return parsed._checked()
@@ -253,6 +264,14 @@ def _strategy(name: str | None, *, is_zorder: bool, has_terms: bool) -> RewriteS
     if strategy is RewriteStrategy.SORT and is_zorder:
         return RewriteStrategy.ZORDER
     return strategy
+
+
+def _small_engine(name: str) -> SmallEngine:
+    try:
+        return SmallEngine(name.lower())
+    except ValueError:
+        known = " or ".join(one.value for one in SmallEngine)
+        raise ConfigError(f"{SMALL_ENGINE} is {known}", value=name) from None
 
 
 def _job_order(name: str) -> JobOrder:

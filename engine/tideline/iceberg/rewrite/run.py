@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from tideline.clock import Clock
@@ -132,11 +133,12 @@ class _Run:
         """Everything in one commit, or nothing."""
         written: list[GroupResult] = []
         try:
-            for outcome in self._outcomes(engine, None):
-                if isinstance(outcome, GroupResult):
-                    written.append(outcome)
-                else:
-                    self.failed_groups.append(outcome)
+            with closing(self._outcomes(engine, None)) as outcomes:
+                for outcome in outcomes:
+                    if isinstance(outcome, GroupResult):
+                        written.append(outcome)
+                    else:
+                        self.failed_groups.append(outcome)
             if self.failed_groups:
                 raise self.failed_groups[0].error
         except BaseException:
@@ -154,14 +156,15 @@ class _Run:
         size = math.ceil(len(self.plan.groups) / self.options.commits_max)
         written: list[GroupResult] = []
         try:
-            for outcome in self._outcomes(engine, size):
-                if isinstance(outcome, GroupFailed):
-                    self.failed_groups.append(outcome)
-                    continue
-                written.append(outcome)
-                if len(written) == size:
-                    batch, written = written, []
-                    self._commit_part(batch)
+            with closing(self._outcomes(engine, size)) as outcomes:
+                for outcome in outcomes:
+                    if isinstance(outcome, GroupFailed):
+                        self.failed_groups.append(outcome)
+                        continue
+                    written.append(outcome)
+                    if len(written) == size:
+                        batch, written = written, []
+                        self._commit_part(batch)
         except BaseException:
             self._remove(written)
             raise
@@ -212,7 +215,7 @@ class _Run:
             failed_commits=tuple(self.failed_commits),
         )
 
-    def _outcomes(self, engine: RewriteEngine, size: int | None) -> Iterator[GroupOutcome]:
+    def _outcomes(self, engine: RewriteEngine, size: int | None) -> Generator[GroupOutcome]:
         metadata = self.table.metadata
         context = RewriteContext.of(
             metadata,
@@ -221,7 +224,13 @@ class _Run:
             order=row_order(self.options, metadata),
         )
         io = self.table.io
-        for outcome in engine(io, context, self.plan.groups, groups_per_job=size):
+        # Closed at once when it is no longer wanted, so that no new file is left.
+        with closing(engine(io, context, self.plan.groups, groups_per_job=size)) as outcomes:
+            yield from self._judged(outcomes)
+
+    def _judged(self, outcomes: Iterable[GroupOutcome]) -> Iterator[GroupOutcome]:
+        """Groups with a wrong number of rows have failed."""
+        for outcome in outcomes:
             if isinstance(outcome, GroupResult):
                 error = _row_error(self.plan.groups[outcome.index], outcome.added)
                 if error is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tideline.errors import ConfigError
 from tideline.iceberg.metadata.partition_path import partition_path
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.rewrite.copy_survey import GroupSurvey
 from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import FileGroup, RewritePlan, plan_rewrite
 from tideline.iceberg.scan.filter import ALL_ROWS, Filter
@@ -44,15 +46,21 @@ def plan_table_rewrite(
     )
 
 
-def plan_json(plan: RewritePlan, metadata: TableMetadata) -> dict[str, Any]:
-    """The plan for machines: files and bytes before and after, every group with its reason."""
+def plan_json(
+    plan: RewritePlan, metadata: TableMetadata, surveys: Sequence[GroupSurvey] | None = None
+) -> dict[str, Any]:
+    """The plan for machines: files and bytes before and after, every group with its reason and,
+    with `surveys` of them, what is copied as bytes and what is encoded anew."""
+    groups = [_group_json(group, metadata) for group in plan.groups]
+    for group, survey in zip(groups, surveys or (), strict=surveys is not None):
+        group |= survey.json()
     return {
         "snapshot": None if plan.starting_snapshot_id is None else str(plan.starting_snapshot_id),
         "files_before": plan.files_before,
         "files_after": plan.files_after,
         "bytes_before": plan.bytes_before,
         "bytes_after": plan.bytes_after,
-        "groups": [_group_json(group, metadata) for group in plan.groups],
+        "groups": groups,
         "skipped": [
             {"reason": one.reason.value, "files": one.files, "bytes": one.size_bytes}
             for one in plan.skipped

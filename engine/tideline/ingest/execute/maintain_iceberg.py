@@ -93,18 +93,24 @@ def open_iceberg_table(target: TableTarget, clock: Clock) -> IcebergTable:
 
 def _rewrite(run: _Run) -> OperationResult:
     # Work that moves no rows runs where Spark and Arrow are not installed.
+    from tideline.iceberg.rewrite.group_outcome import RewriteEngine
+    from tideline.iceberg.rewrite.in_process import engine_for
     from tideline.iceberg.rewrite.run import rewrite_data_files
-    from tideline.spark.iceberg.rewrite import execute_groups
 
     arguments = rewrite_arguments(
         run.work.arguments, run.work.options, properties=run.table.metadata.properties
     )
-    # Tasks read and write through our own clients: Spark itself need not reach the table.
-    spark = run.session_factory(())
+
+    def on_spark() -> RewriteEngine:
+        from tideline.spark.iceberg.rewrite import execute_groups
+
+        # Tasks read and write through our own clients: Spark itself need not reach the table.
+        return partial(execute_groups, run.session_factory(()))
+
     report = rewrite_data_files(
         run.table,
         arguments.options,
-        partial(execute_groups, spark),
+        engine_for(arguments.options, on_spark),
         where=arguments.where,
         summary={OPERATION_PROPERTY: run.operation.id},
         clock=run.clock,

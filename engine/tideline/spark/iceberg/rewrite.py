@@ -8,7 +8,7 @@ A group that fails is an answer, not an error: its new files are deleted, other 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,22 +18,16 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tideline.iceberg.data.partitioned_writer import Output
-from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.rewrite.execute import (
-    FilePiece,
     RewriteContext,
     group_order,
-    output,
-    split_group,
-    whole_files,
-    write_pieces,
 )
-from tideline.iceberg.rewrite.group_outcome import GroupFailed, GroupOutcome, GroupResult
+from tideline.iceberg.rewrite.group_outcome import GroupFailed, GroupOutcome, group_outcomes
+from tideline.iceberg.rewrite.pack import Pack, packs_of
 from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.table.file_io import FileIO
 from tideline.spark.iceberg.sorted_rewrite import SortedRewrite
-from tideline.spark.iceberg.tasks import answer, collected, numbered, of_attempt
+from tideline.spark.iceberg.tasks import answer, attempt_number, collected, numbered
 
 PART_BYTES_MAX = 96 * 1024 * 1024
 """Stored bytes that a task sorts at once; in memory they are several times as many."""
@@ -47,7 +41,7 @@ def execute_groups(
     *,
     groups_per_job: int | None = None,
     part_bytes_max: int = PART_BYTES_MAX,
-) -> Iterator[GroupOutcome]:
+) -> Generator[GroupOutcome]:
     """Rewrite the groups, so many in one Spark job; each is answered once its job is done."""
     size = groups_per_job or max(1, len(groups))
     for start in range(0, len(groups), size):
@@ -67,7 +61,7 @@ def execute_groups(
 
 def _answered(
     io: FileIO, groups: Sequence[FileGroup], run: Callable[[], list[tuple[int, Any]]]
-) -> Iterator[GroupOutcome]:
+) -> Generator[GroupOutcome]:
     if not groups:
         return
     try:
@@ -76,45 +70,13 @@ def _answered(
         for group in groups:
             yield GroupFailed(group.index, error)
         return
-    for group in groups:
-        found = [answer for index, answer in answers if index == group.index]
-        added = tuple(file for answer in found if isinstance(answer, tuple) for file in answer)
-        failed = next((answer for answer in found if isinstance(answer, Exception)), None)
-        if failed is None:
-            yield GroupResult(group.index, added)
-        else:
-            io.remove_written(file.file_path for file in added)
-            yield GroupFailed(group.index, failed)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pack:
-    """What one task writes."""
-
-    group: int
-    target: Output
-    pieces: tuple[FilePiece, ...]
-    order: RowOrder | None
-    files: int
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(piece.size_bytes for piece in self.pieces)
+    yield from group_outcomes(io, groups, answers)
 
 
 def _write_packs(
     spark: SparkSession, io: FileIO, context: RewriteContext, groups: Sequence[FileGroup]
 ) -> list[tuple[int, Any]]:
-    packs: list[_Pack] = []
-    for group in groups:
-        order = group_order(context, group)
-        pieces = split_group(group) if order is None else [whole_files(group)]
-        packs += [
-            _Pack(group.index, output(context, group, f"{number:05d}"), pack, order,
-                  group.outputs_expected)
-            for number, pack in enumerate(pieces)
-        ]  # fmt: skip
-    packs.sort(key=lambda pack: pack.size_bytes, reverse=True)
+    packs = packs_of(context, groups)
     return collected(numbered(spark, len(packs)), WritePacks(io, context, packs))
 
 
@@ -124,12 +86,11 @@ class WritePacks:
 
     io: FileIO
     context: RewriteContext
-    packs: Sequence[_Pack]
+    packs: Sequence[Pack]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 pack = self.packs[number]
-                target = of_attempt(pack.target)
-                write = partial(write_pieces, self.io, self.context, target)
-                yield answer(pack.group, partial(write, pack.pieces, pack.order, pack.files))
+                write = partial(pack.write, self.io, self.context, attempt=attempt_number())
+                yield answer(pack.group, write)

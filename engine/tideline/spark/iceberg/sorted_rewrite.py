@@ -26,13 +26,8 @@ from tideline.iceberg.data.partitioned_writer import Output, write_data_files
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.metadata.schema import Schema
-from tideline.iceberg.rewrite.execute import (
-    FilePiece,
-    RewriteContext,
-    output,
-    packed_pieces,
-    read_pieces,
-)
+from tideline.iceberg.rewrite.execute import RewriteContext, output, read_pieces
+from tideline.iceberg.rewrite.file_piece import FilePiece, packed_pieces
 from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.table.file_io import FileIO
 from tideline.spark.iceberg.tasks import answer, collected, numbered, of_attempt, pickled_error

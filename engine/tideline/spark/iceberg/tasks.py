@@ -53,6 +53,11 @@ def pickled_error(error: Exception) -> bytes:
 
 def of_attempt(target: Output) -> Output:
     """Names that no other attempt of this task gives."""
+    return replace(target, name_prefix=f"{target.name_prefix}-{attempt_number()}")
+
+
+def attempt_number() -> int:
+    """A number that no other task, and no other attempt of this one, has."""
     task = TaskContext.get()
     assert task is not None, "rewrites on Spark run in its tasks"
-    return replace(target, name_prefix=f"{target.name_prefix}-{task.taskAttemptId()}")
+    return task.taskAttemptId()

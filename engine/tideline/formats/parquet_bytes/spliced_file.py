@@ -1,0 +1,222 @@
+"""A new parquet file put together from row groups of others, copied as they are stored.
+
+1. `append` copies the pages of a row group, a few megabytes at a time, and gives the places in its
+   footer entry the distance they have moved. Encodings, codecs, checksums and statistics stay.
+2. Bloom filters follow the pages of their row group, when the source says how long they are.
+3. `finish` writes the page indexes, with the places in them moved too, and the footer.
+
+The schema and the orders of the columns are those of the first source; others must have the same
+nodes (see schema_nodes). Key-value pairs are the caller's: those of sources are about their rows.
+Memory holds one piece of a row group, the page indexes and the footer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from tideline.errors import CorruptTableError, UnsupportedTableError
+from tideline.formats.bounded import faults_named
+from tideline.formats.parquet_bytes.compact_protocol import (
+    Kind,
+    Struct,
+    Values,
+    encode_struct,
+)
+from tideline.formats.parquet_bytes.page_index import PageIndex, bloom_filter, moved_page_index
+from tideline.formats.parquet_bytes.schema_nodes import SchemaNode, schema_nodes
+from tideline.formats.parquet_bytes.stored_footer import (
+    MAGIC,
+    ChunkField,
+    ColumnField,
+    FooterField,
+    GroupField,
+    ReadRange,
+    StoredChunk,
+    StoredFooter,
+    StoredRowGroup,
+    read_stored_footer,
+)
+
+_PIECE_BYTES = 8 * 1024 * 1024
+_VERSION = 2
+_ORDINAL_MAX = 0x7FFF
+_PLACES = (ColumnField.DATA_PAGE, ColumnField.INDEX_PAGE, ColumnField.DICTIONARY_PAGE)
+
+
+@dataclass(frozen=True)
+class StoredParquet:
+    """A file whose row groups can be copied: ranges of its bytes, and its footer."""
+
+    read: ReadRange
+    footer: StoredFooter
+    nodes: tuple[SchemaNode, ...]
+    path: str
+
+    @classmethod
+    def open(cls, read: ReadRange, size_bytes: int, *, path: str) -> StoredParquet:
+        """Raises what `read_stored_footer` raises."""
+        footer = read_stored_footer(read, size_bytes, path=path)
+        return cls(read, footer, schema_nodes(footer, path=path), path)
+
+    @classmethod
+    def of_bytes(cls, body: memoryview, *, path: str) -> StoredParquet:
+        """A file in memory."""
+        return cls.open(lambda at, length: bytes(body[at : at + length]), len(body), path=path)
+
+
+class SplicedFile:
+    """A parquet file that is written, row group by row group."""
+
+    def __init__(self, sink: BinaryIO, *, created_by: str) -> None:
+        self._sink = sink
+        self._created_by = created_by
+        self._first: StoredParquet | None = None
+        self._groups: list[Struct] = []
+        self._rows = 0
+        self._indexes: list[tuple[Struct, PageIndex]] = []
+        self.size_bytes = 0
+        self._write(MAGIC)
+
+    @property
+    def rows(self) -> int:
+        """Of all row groups so far."""
+        return self._rows
+
+    def append(self, source: StoredParquet, group: StoredRowGroup) -> None:
+        """Copy a row group of a source.
+
+        Raises UnsupportedTableError when its columns are not those of the file, CorruptTableError
+        when the source ends before its pages do, and what reading it raises.
+        """
+        if self._first is None:
+            self._first = source
+        elif source.nodes != self._first.nodes:
+            message = "row groups of other columns cannot stand in one file"
+            raise UnsupportedTableError(message, path=source.path)
+        with faults_named("a row group cannot be copied", path=source.path):
+            self._append(source, group)
+
+    def finish(self, key_values: Mapping[str, str]) -> bytes:
+        """Write what comes after the pages. The footer, without its length and magic number."""
+        assert self._first is not None, "a parquet file has the columns of a source"
+        self._write_indexes()
+        footer = encode_struct(self._footer(self._first.footer, key_values))
+        self._write(footer)
+        self._write(len(footer).to_bytes(4, "little") + MAGIC)
+        return footer
+
+    def _write(self, body: bytes) -> int:
+        """Where the bytes begin in the file."""
+        at = self.size_bytes
+        self._sink.write(body)
+        self.size_bytes += len(body)
+        return at
+
+    def _append(self, source: StoredParquet, group: StoredRowGroup) -> None:
+        moved = self._copy_pages(source, group)
+        chunks = [
+            self._moved_chunk(source, chunk, distance)
+            for chunk, distance in zip(group.chunks, moved, strict=True)
+        ]
+        entry = group.struct.copy()
+        entry.put(
+            GroupField.COLUMNS, Kind.LIST, Values(Kind.STRUCT, [one.struct for one in chunks])
+        )
+        entry.put(GroupField.FILE_OFFSET, Kind.I64, chunks[0].start)
+        entry.put(GroupField.COMPRESSED_BYTES, Kind.I64, group.size_bytes)
+        entry.drop(GroupField.ORDINAL)
+        if len(self._groups) <= _ORDINAL_MAX:
+            entry.put(GroupField.ORDINAL, Kind.I16, len(self._groups))
+        self._groups.append(entry)
+        self._rows += group.rows
+
+    def _copy_pages(self, source: StoredParquet, group: StoredRowGroup) -> list[int]:
+        """Copy neighbouring columns together; how far the pages of each column have moved."""
+        chunks = group.chunks
+        moved = [0] * len(chunks)
+        filled = [number for number, chunk in enumerate(chunks) if chunk.size_bytes]
+        start = end = 0
+        for number in sorted(filled, key=lambda number: chunks[number].start):
+            chunk = chunks[number]
+            if chunk.start != end:
+                self._copy(source, start, end)
+                start = chunk.start
+            end = chunk.start + chunk.size_bytes
+            moved[number] = self.size_bytes - start
+        self._copy(source, start, end)
+        return moved
+
+    def _copy(self, source: StoredParquet, start: int, end: int) -> None:
+        while start < end:
+            wanted = min(_PIECE_BYTES, end - start)
+            piece = source.read(start, wanted)
+            if len(piece) != wanted:
+                message = "a parquet file is cut short: pages are missing"
+                raise CorruptTableError(message, path=source.path)
+            self._write(piece)
+            start += wanted
+
+    def _moved_chunk(self, source: StoredParquet, chunk: StoredChunk, distance: int) -> StoredChunk:
+        metadata = chunk.metadata.copy()
+        for place in _PLACES:
+            if metadata.get(place):
+                metadata.put(place, Kind.I64, metadata.get(place) + distance)
+        metadata.drop(ColumnField.BLOOM_OFFSET)
+        metadata.drop(ColumnField.BLOOM_BYTES)
+        bloom = bloom_filter(source.read, chunk)
+        if bloom is not None:
+            metadata.put(ColumnField.BLOOM_OFFSET, Kind.I64, self._write(bloom))
+            metadata.put(ColumnField.BLOOM_BYTES, Kind.I32, len(bloom))
+        entry = chunk.struct.copy()
+        for field in _INDEX_FIELDS:
+            entry.drop(field)
+        entry.put(ChunkField.METADATA, Kind.STRUCT, metadata)
+        # Of no use to any reader, and without one meaning among writers.
+        entry.put(ChunkField.FILE_OFFSET, Kind.I64, 0)
+        index = moved_page_index(source.read, chunk, distance)
+        if index is not None:
+            self._indexes.append((entry, index))
+        return StoredChunk(entry)
+
+    def _write_indexes(self) -> None:
+        """All column indexes, then all offset indexes, as the format wants them."""
+        for entry, index in self._indexes:
+            if index.column_index is not None:
+                at, length = self._write(index.column_index), len(index.column_index)
+                entry.put(ChunkField.COLUMN_INDEX_OFFSET, Kind.I64, at)
+                entry.put(ChunkField.COLUMN_INDEX_BYTES, Kind.I32, length)
+        for entry, index in self._indexes:
+            at, length = self._write(index.offset_index), len(index.offset_index)
+            entry.put(ChunkField.OFFSET_INDEX_OFFSET, Kind.I64, at)
+            entry.put(ChunkField.OFFSET_INDEX_BYTES, Kind.I32, length)
+
+    def _footer(self, first: StoredFooter, key_values: Mapping[str, str]) -> Struct:
+        footer = Struct()
+        footer.put(FooterField.VERSION, Kind.I32, _VERSION)
+        footer.put(FooterField.SCHEMA, Kind.LIST, first.struct.get(FooterField.SCHEMA))
+        footer.put(FooterField.ROWS, Kind.I64, self._rows)
+        footer.put(FooterField.ROW_GROUPS, Kind.LIST, Values(Kind.STRUCT, self._groups))
+        pairs = [_key_value(key, value) for key, value in key_values.items()]
+        footer.put(FooterField.KEY_VALUES, Kind.LIST, Values(Kind.STRUCT, pairs))
+        footer.put(FooterField.CREATED_BY, Kind.BINARY, self._created_by.encode())
+        orders = first.struct.get(FooterField.COLUMN_ORDERS)
+        if orders is not None:
+            footer.put(FooterField.COLUMN_ORDERS, Kind.LIST, orders)
+        return footer
+
+
+_INDEX_FIELDS = (
+    ChunkField.OFFSET_INDEX_OFFSET,
+    ChunkField.OFFSET_INDEX_BYTES,
+    ChunkField.COLUMN_INDEX_OFFSET,
+    ChunkField.COLUMN_INDEX_BYTES,
+)
+
+
+def _key_value(key: str, value: str) -> Struct:
+    pair = Struct()
+    pair.put(1, Kind.BINARY, key.encode())
+    pair.put(2, Kind.BINARY, value.encode())
+    return pair

@@ -1,0 +1,172 @@
+"""Which row groups of existing files may stand in new ones as they are, and why others may not.
+
+A row group is copied when encoding it anew would change nothing that the table asks for: its
+columns, its codec, its bloom filters, and the metrics that are made of its statistics. A small one
+is encoded with others into a larger one, because every row group costs its readers a request or two
+per column. Needs no Arrow. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import isnan
+
+from tideline.errors import CorruptTableError
+from tideline.formats.bounded import faults_named
+from tideline.formats.parquet_bytes.schema_nodes import SchemaNode
+from tideline.formats.parquet_bytes.spliced_file import StoredParquet
+from tideline.formats.parquet_bytes.stored_footer import Codec, StoredChunk, StoredRowGroup
+from tideline.iceberg.data.metrics_mode import MetricsConfig
+from tideline.iceberg.data.parquet_settings import ParquetSettings
+from tideline.iceberg.data.row_lineage import LINEAGE_FIELDS
+from tideline.iceberg.data.stored_columns import stored_columns
+from tideline.iceberg.metadata.field_type import NestedField, Primitive, walk_leaves
+
+SMALL_SHARE = 16
+"""A row group of less than this part of `write.parquet.row-group-size-bytes`, as stored, is small:
+8 MiB by default."""
+
+_CODECS = {
+    "zstd": Codec.ZSTD,
+    "snappy": Codec.SNAPPY,
+    "gzip": Codec.GZIP,
+    "lz4": Codec.LZ4_RAW,
+    "brotli": Codec.BROTLI,
+    "none": Codec.UNCOMPRESSED,
+}
+_PARQUET_MR = re.compile(r"parquet-mr version (\d+)\.(\d+)")
+_PARQUET_MR_SOUND = (1, 10)
+_NUMBER_FORMATS = {"float": "<f", "double": "<d"}
+_LINEAGE_IDS = frozenset(field.field_id for field in LINEAGE_FIELDS)
+
+
+class Treatment(Enum):
+    """What a rewrite does with a row group: it is copied, or encoded anew because of this."""
+
+    COPIED = "copied as they are stored"
+    ORDER = "rows are sorted"
+    PARTITIONS = "rows are put into other partitions"
+    DELETES = "deleted rows are left out"
+    SMALL = "small row groups become larger ones"
+    UNREADABLE = "not parquet, or with a footer that cannot be copied"
+    COLUMNS = "columns are stored in another way than the table has them now"
+    CODEC = "another codec than write.parquet.compression-codec"
+    WRITER = "statistics of its writer are not relied on"
+    STATISTICS = "statistics that metrics are made of are missing, cut or NaN"
+    LINEAGE = "rows have no ids of their own yet"
+    BLOOM_FILTER = "a bloom filter that the table asks for is missing"
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """What a column chunk must have, besides pages."""
+
+    has_counts: bool
+    has_bounds: bool
+    is_lineage: bool
+    has_bloom_filter: bool
+    number_format: str
+    """Of floating point numbers, by `struct`; empty for other types."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRules:
+    """What new files of a table must have, as far as footers show it."""
+
+    nodes: tuple[SchemaNode, ...]
+    codec: Codec
+    size_bytes_min: int
+    leaves: tuple[_Leaf, ...]
+
+    @classmethod
+    def of(
+        cls, fields: Sequence[NestedField], parquet: ParquetSettings, metrics: MetricsConfig
+    ) -> CopyRules:
+        """The rules for files with these columns. Raises UnsupportedTableError for their types."""
+        leaves = []
+        for number, kind, repeated in walk_leaves(fields):
+            mode = metrics.mode(number)
+            has_filter = number in parquet.bloom_filters and kind != Primitive("boolean")
+            has_counts = mode.has_counts and not repeated
+            has_bounds = has_counts and mode.has_bounds
+            is_lineage = number in _LINEAGE_IDS
+            form = _NUMBER_FORMATS.get(str(kind), "")
+            leaves.append(_Leaf(has_counts, has_bounds, is_lineage, has_filter, form))
+        return cls(
+            stored_columns(fields),
+            _CODECS[parquet.codec],
+            parquet.row_group_bytes_max // SMALL_SHARE,
+            tuple(leaves),
+        )
+
+    def may_hold_copies(self, file_size_bytes: int) -> bool:
+        """Whether a file is large enough to look at its footer."""
+        return file_size_bytes >= self.size_bytes_min
+
+    def treatments(
+        self, source: StoredParquet, is_deleted_from: Callable[[StoredRowGroup], bool]
+    ) -> list[Treatment]:
+        """Of the row groups of a file, in their order; `is_deleted_from` says whether a row group
+        has deleted rows."""
+        groups = source.footer.row_groups
+        try:
+            with faults_named("the footer of a parquet file is broken", path=source.path):
+                reason = self._of_file(source)
+                found = [reason or self._of_group(group) for group in groups]
+        except CorruptTableError:
+            return [Treatment.UNREADABLE] * len(groups)
+        return [
+            Treatment.DELETES if one is Treatment.COPIED and is_deleted_from(group) else one
+            for one, group in zip(found, groups, strict=True)
+        ]
+
+    def _of_file(self, source: StoredParquet) -> Treatment | None:
+        if source.nodes != self.nodes:
+            return Treatment.COLUMNS
+        if not source.footer.has_typed_order or not _is_relied_on(source.footer.created_by):
+            return Treatment.WRITER
+        return None
+
+    def _of_group(self, group: StoredRowGroup) -> Treatment:
+        if group.size_bytes < self.size_bytes_min or not group.rows:
+            return Treatment.SMALL
+        pairs = list(zip(group.chunks, self.leaves, strict=True))
+        if any(chunk.codec != self.codec for chunk, _ in pairs):
+            return Treatment.CODEC
+        if any(leaf.is_lineage and chunk.statistics.nulls != 0 for chunk, leaf in pairs):
+            return Treatment.LINEAGE
+        if any(leaf.has_bloom_filter and not chunk.has_bloom_filter for chunk, leaf in pairs):
+            return Treatment.BLOOM_FILTER
+        if not all(_has_metrics(chunk, leaf) for chunk, leaf in pairs):
+            return Treatment.STATISTICS
+        return Treatment.COPIED
+
+
+def _has_metrics(chunk: StoredChunk, leaf: _Leaf) -> bool:
+    found = chunk.statistics
+    if not leaf.has_counts:
+        return True
+    if found.nulls is None:
+        return False
+    if not leaf.has_bounds or chunk.values == found.nulls:
+        return True
+    if found.bounds is None or not found.is_exact:
+        return False
+    # Some writers let NaN be the greatest value, which then is none that readers may use.
+    form = leaf.number_format
+    return not form or not any(isnan(*struct.unpack(form, bound)) for bound in found.bounds)
+
+
+def _is_relied_on(created_by: str) -> bool:
+    """Whether readers rely on its statistics, which they do by the writer's name.
+
+    Source: PARQUET-251, PARQUET-816 and PARQUET-1025, which newer writers do not have.
+    """
+    found = _PARQUET_MR.match(created_by)
+    if found is not None:
+        return (int(found[1]), int(found[2])) >= _PARQUET_MR_SOUND
+    return bool(created_by) and not created_by.startswith(("parquet-mr", "parquet-cpp version"))
