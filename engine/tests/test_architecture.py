@@ -51,6 +51,8 @@ NEEDS_AN_EXTRA = (
     "tideline.hudi.read.",
     "tideline.iceberg.table.catalog_table.",
     "tideline.in_process.run.",
+    "tideline.in_process.service_engine.",
+    "tideline.in_process.service_size.",
     "tideline.iceberg.maintenance.rewrite_position_deletes.",
     "tideline.iceberg.data.arrow_schema.",
     "tideline.iceberg.rewrite.group_outcome.",

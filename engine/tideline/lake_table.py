@@ -267,8 +267,9 @@ class LakeTable:
     ) -> ServiceRun:
         """Finish what is pending of a service, then plan and execute what is due.
 
-        Services that move rows run in `spark`, else in a session of their own. Raises ConflictError
-        when another process got in the way: nothing is half done, call again.
+        Services that move rows do so in this process where their work is small, else in `spark`,
+        else in a session of their own. Raises ConflictError when another process got in the way:
+        nothing is half done, call again.
         """
         return self.services(options, spark=spark).run(service)
 
@@ -281,7 +282,8 @@ class LakeTable:
         self, options: Options = None, *, spark: SparkSession | None = None
     ) -> TableServices:
         """The table's services under its own settings, with `options` over them."""
-        return open_services(self.writer, self.writer.given(options, Place.SERVICE), spark)
+        given = self.writer.given(options, Place.SERVICE)
+        return open_services(self.writer, given, None if spark is None else lambda: spark)
 
     def failed_writes(self) -> tuple[RollbackPlan, ...]:
         """What `recover` would do, without doing it."""
@@ -337,8 +339,8 @@ class LakeTable:
         """Bring the table to version 6, 8 or 9, up or down; `dry_run` only says what would be done.
 
         Dead writes are rolled back and, where logs are read in another way afterwards, everything
-        is compacted first, in `spark`, else in a session of its own. Raises ConflictError when
-        others were at work (call again), ConfigError, UnsupportedTableError.
+        is compacted first, as `run` does it. Raises ConflictError when others were at work (call
+        again), ConfigError, UnsupportedTableError.
         """
         act = preview_version_change if dry_run else run_version_change
         return act(self.services(options, spark=spark), version)

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tideline.commit_report import CommitReport, report_write
 from tideline.errors import FailedAfterCommitError, TidelineError
-from tideline.hudi.services.engine import ServiceEngine
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.names import one_or_several
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement
 from tideline.row_batch import RowBatch
+from tideline.service_engine import OpenSpark, ServiceEngineBySize
 from tideline.settings.setting import Place
 
 if TYPE_CHECKING:
@@ -71,13 +69,14 @@ def delete_partitions(
 
 
 def open_services(
-    writer: TableWriter, given: Mapping[str, str], spark: SparkSession | None = None
+    writer: TableWriter, given: Mapping[str, str], open_spark: OpenSpark | None = None
 ) -> TableServices:
     """The table's services, with the checked settings `given` over its own.
 
-    Those that move rows run in `spark`, else in a session of their own.
+    Those that move rows do so in this process where their work is small, else in the session that
+    `open_spark` gives, without it in one of their own.
     """
-    return TableServices(writer, given, partial(_open_engine, writer.table, spark))
+    return TableServices(writer, given, ServiceEngineBySize(writer.table, open_spark))
 
 
 def _followed_by_services(
@@ -91,7 +90,8 @@ def _followed_by_services(
     if report.is_repeat:
         return report
     try:
-        done = run_after_commit(open_services(writer, given, spark), scheduler)
+        services = open_services(writer, given, None if spark is None else lambda: spark)
+        done = run_after_commit(services, scheduler)
     except TidelineError as error:
         raise FailedAfterCommitError(
             "the write is committed, do not repeat it; a service that was to follow it "
@@ -102,10 +102,3 @@ def _followed_by_services(
             value=error.value,
         ) from error
     return replace(report, services=done)
-
-
-def _open_engine(table: HoodieTable, spark: SparkSession | None) -> ServiceEngine:
-    # Services that move no rows run where Spark is not installed.
-    from tideline.spark.services.engine import open_service_engine
-
-    return open_service_engine(table, spark)

@@ -23,9 +23,9 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.write.config import WriteConfig
+from tideline.in_process.service_engine import InProcessServiceEngine
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, metadata_table, version_options
-from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import stale_listing
 
@@ -117,7 +117,7 @@ def test_we_execute_a_compaction_that_hudi_scheduled(shared: Shared) -> None:
     execute_compaction(
         table,
         shared.pending(Action.COMPACTION),
-        LocalServiceEngine(table),
+        InProcessServiceEngine(table, threads=1),
         config=ServiceConfig(),
         write_config=WriteConfig(),
     )
@@ -145,7 +145,7 @@ def test_we_execute_a_clustering_that_hudi_scheduled(shared: Shared) -> None:
     execute_clustering(
         table,
         shared.pending(table.layout.timeline.clustering),
-        LocalServiceEngine(table),
+        InProcessServiceEngine(table, threads=1),
         config=ServiceConfig(),
         write_config=WriteConfig(),
     )
@@ -160,7 +160,7 @@ def test_hudi_reads_a_log_that_we_compacted(shared: Shared) -> None:
     execute_log_compaction(
         table,
         instant,
-        LocalServiceEngine(table),
+        InProcessServiceEngine(table, threads=1),
         config=ServiceConfig(),
         write_config=WriteConfig(),
     )

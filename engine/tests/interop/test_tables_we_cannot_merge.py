@@ -23,10 +23,10 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import WriteConfig
+from tideline.in_process.service_engine import InProcessServiceEngine
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
-from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
@@ -134,7 +134,7 @@ def cluster(theirs: Theirs) -> None:
     with table.lock().acquire():
         instant = schedule_clustering(table, ClusteringConfig(), commits_max=1)
     assert isinstance(instant, Instant), instant
-    engine = LocalServiceEngine(theirs.table)
+    engine = InProcessServiceEngine(theirs.table, threads=1)
     config = WriteConfig.from_properties(table.config.properties)
     execute_clustering(theirs.table, instant, engine, config=ServiceConfig(), write_config=config)
 

@@ -29,10 +29,10 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import ZoneBasis
 from tideline.hudi.timeline.zone import TimelineZone
 from tideline.hudi.write.config import WriteConfig
+from tideline.in_process.service_engine import InProcessServiceEngine
 from tideline.storage.location import StoreLocation
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.hudi_peer import HudiPeer, HudiPeerIn
-from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -172,7 +172,7 @@ def _compact(table: HoodieTable) -> None:
     execute_compaction(
         table,
         plan,
-        LocalServiceEngine(table),
+        InProcessServiceEngine(table, threads=1),
         config=ServiceConfig(),
         write_config=WriteConfig(),
     )

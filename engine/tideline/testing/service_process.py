@@ -17,7 +17,7 @@ from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
-from tideline.testing.local_service_engine import LocalServiceEngine
+from tideline.testing.observed_service_engine import ObservedServiceEngine
 from tideline.testing.small_table import SmallTable
 
 _PAUSE_S = 0.02
@@ -38,14 +38,12 @@ def local_services(
     options: Mapping[str, str],
     store: ObjectStore | None = None,
     *,
-    after_files: Callable[[], object] | None = None,
+    after_files: Callable[[], object] = lambda: None,
 ) -> TableServices:
     """The table's services, run by the in-process engine, over `store` if given."""
     lake = table.lake(store)
     given = lake.writer.given(options, Place.SERVICE)
-    return TableServices(
-        lake.writer, given, lambda: LocalServiceEngine(lake.hoodie_table, after_files)
-    )
+    return TableServices(lake.writer, given, ObservedServiceEngine(lake.hoodie_table, after_files))
 
 
 def run_service(task: ServiceTask) -> FaultyStore:

@@ -47,7 +47,7 @@ from tideline.hudi.timeline.layout_v1 import LAYOUT_V1
 from tideline.hudi.write.config import WriteConfig
 from tideline.storage.heartbeat import Heartbeat
 from tideline.testing.faulty_store import FaultyStore
-from tideline.testing.local_service_engine import LocalServiceEngine
+from tideline.testing.observed_service_engine import ObservedServiceEngine
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh, traces_of
@@ -76,10 +76,10 @@ def compact(table: SmallTable, config: CompactionConfig = ONE_COMMIT) -> Service
 
 
 def run_compaction(
-    table: SmallTable, instant: Instant, after_files: Callable[[], None] | None = None
+    table: SmallTable, instant: Instant, after_files: Callable[[], object] = lambda: None
 ) -> ServiceDone:
     fresh = hoodie(table)
-    engine = LocalServiceEngine(fresh, after_files)
+    engine = ObservedServiceEngine(fresh, after_files)
     return execute_compaction(fresh, instant, engine, config=SERVICE, write_config=WriteConfig())
 
 
@@ -87,13 +87,13 @@ def cluster(
     table: SmallTable,
     config: ClusteringConfig,
     between: Callable[[], None] | None = None,
-    after_files: Callable[[], None] | None = None,
+    after_files: Callable[[], object] = lambda: None,
 ) -> ServiceDone:
     instant = schedule(table, lambda fresh: schedule_clustering(fresh, config, commits_max=1))
     if between is not None:
         between()
     fresh = hoodie(table)
-    engine = LocalServiceEngine(fresh, after_files)
+    engine = ObservedServiceEngine(fresh, after_files)
     return execute_clustering(fresh, instant, engine, config=SERVICE, write_config=WriteConfig())
 
 
@@ -279,7 +279,7 @@ def test_a_log_compaction_changes_no_row(mor: SmallTable) -> None:
     config = LogCompactionConfig(blocks_min=2)
     instant = schedule(mor, lambda fresh: schedule_log_compaction(fresh, config))
     fresh = hoodie(mor)
-    engine = LocalServiceEngine(fresh)
+    engine = ObservedServiceEngine(fresh)
     done = execute_log_compaction(
         fresh, instant, engine, config=SERVICE, write_config=WriteConfig()
     )

@@ -19,7 +19,7 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.write.config import WriteConfig
-from tideline.testing.local_service_engine import LocalServiceEngine
+from tideline.in_process.service_engine import InProcessServiceEngine
 from tideline.testing.small_table import SmallTable, batch
 
 ONE_VERSION = CleaningConfig(
@@ -60,7 +60,7 @@ def compact(table: SmallTable, instant: Instant) -> None:
     execute_compaction(
         opened,
         instant,
-        LocalServiceEngine(opened),
+        InProcessServiceEngine(opened, threads=1),
         config=ServiceConfig(),
         write_config=WriteConfig(),
     )

@@ -27,9 +27,9 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import WriteConfig
+from tideline.in_process.service_engine import InProcessServiceEngine
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
-from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
@@ -53,7 +53,7 @@ def schedule(table: SmallTable, make: Callable[[HoodieTable], Instant | NotDue])
 def compact(table: SmallTable, instant: Instant | None = None) -> None:
     instant = instant or schedule(table, lambda fresh: schedule_compaction(fresh, ONE))
     fresh = opened(table)
-    engine = LocalServiceEngine(fresh)
+    engine = InProcessServiceEngine(fresh, threads=1)
     execute_compaction(fresh, instant, engine, config=SERVICE, write_config=WriteConfig())
 
 
@@ -61,7 +61,7 @@ def compact_logs(table: SmallTable) -> None:
     config = LogCompactionConfig(blocks_min=1)
     instant = schedule(table, lambda fresh: schedule_log_compaction(fresh, config))
     fresh = opened(table)
-    engine = LocalServiceEngine(fresh)
+    engine = InProcessServiceEngine(fresh, threads=1)
     execute_log_compaction(fresh, instant, engine, config=SERVICE, write_config=WriteConfig())
 
 
@@ -70,7 +70,7 @@ def cluster(table: SmallTable) -> None:
         table, lambda fresh: schedule_clustering(fresh, ClusteringConfig(), commits_max=1)
     )
     fresh = opened(table)
-    engine = LocalServiceEngine(fresh)
+    engine = InProcessServiceEngine(fresh, threads=1)
     execute_clustering(fresh, instant, engine, config=SERVICE, write_config=WriteConfig())
 
 

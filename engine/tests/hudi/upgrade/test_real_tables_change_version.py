@@ -13,9 +13,9 @@ from tideline.hudi.services.runs import TableServices
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.upgrade.run import run_version_change
 from tideline.hudi.write.table_writer import TableWriter
+from tideline.in_process.service_engine import InProcessServiceEngine
 from tideline.storage.location import StoreLocation
 from tideline.testing.fixtures import canonical_rows, expected, fixture_table, tables_of_versions
-from tideline.testing.local_service_engine import LocalServiceEngine
 from tideline.testing.table_audit import merged_rows
 
 pytestmark = pytest.mark.fixtures
@@ -50,7 +50,7 @@ def opened(folder: Path) -> HoodieTable:
 
 def change(folder: Path, version: int) -> None:
     table = opened(folder)
-    services = TableServices(TableWriter(table), {}, lambda: LocalServiceEngine(table))
+    services = TableServices(TableWriter(table), {}, InProcessServiceEngine(table, threads=1))
     run_version_change(services, version)
 
 

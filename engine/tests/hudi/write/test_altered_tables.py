@@ -40,7 +40,7 @@ from tideline.testing.altered_schema import (
     forget_version,
     rename,
 )
-from tideline.testing.local_service_engine import LocalServiceEngine
+from tideline.testing.observed_service_engine import ObservedServiceEngine
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh
 
@@ -121,9 +121,11 @@ def plan(table: SmallTable) -> Instant:
     return schedule(table, lambda fresh: schedule_clustering(fresh, clustering))
 
 
-def run(table: SmallTable, instant: Instant, after_files: Callable[[], None] | None = None) -> None:
+def run(
+    table: SmallTable, instant: Instant, after_files: Callable[[], object] = lambda: None
+) -> None:
     fresh = hoodie(table)
-    engine = LocalServiceEngine(fresh, after_files)
+    engine = ObservedServiceEngine(fresh, after_files)
     is_merged = fresh.config.table_type is MERGE_ON_READ
     execute = execute_compaction if is_merged else execute_clustering
     execute(fresh, instant, engine, config=SERVICE, write_config=WriteConfig())
@@ -182,7 +184,7 @@ def test_log_compaction_carries_blocks_to_its_own_version() -> None:
     instant = schedule(table, lambda fresh: schedule_log_compaction(fresh, config))
     fresh = hoodie(table)
     execute_log_compaction(
-        fresh, instant, LocalServiceEngine(fresh), config=SERVICE, write_config=WriteConfig()
+        fresh, instant, ObservedServiceEngine(fresh), config=SERVICE, write_config=WriteConfig()
     )
     alter(hoodie(table), rename("value", "w"))
     assert values(table, "w") == expected(k002=5, k004=6, k006=6)

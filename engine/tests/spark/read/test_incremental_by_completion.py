@@ -20,7 +20,7 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.config import WriteConfig
-from tideline.testing.local_service_engine import LocalServiceEngine
+from tideline.in_process.service_engine import InProcessServiceEngine
 from tideline.testing.small_table import SmallTable, batch
 
 NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
@@ -138,7 +138,7 @@ def test_logs_whose_base_file_was_cleaned_are_not_read_alone() -> None:
     execute_compaction(
         opened,
         planned,
-        LocalServiceEngine(opened),
+        InProcessServiceEngine(opened, threads=1),
         config=ServiceConfig(),
         write_config=WriteConfig(),
     )

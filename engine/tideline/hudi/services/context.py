@@ -11,7 +11,7 @@ from tideline.hudi.nature.permission import Permission
 from tideline.hudi.recovery.execute import FailedWrites, RolledBack
 from tideline.hudi.recovery.recover import execute_recovery
 from tideline.hudi.services.config import ServiceConfig
-from tideline.hudi.services.engine import OpenEngine
+from tideline.hudi.services.engine import ServiceEngine
 from tideline.hudi.services.stored_facts import StoredFacts
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.settings import Settings
@@ -24,7 +24,7 @@ from tideline.storage.heartbeat import is_heartbeat_dead
 
 @dataclass(frozen=True, slots=True)
 class ServiceContext:
-    """A table, its settings with those of a caller over them, and an engine that moves rows.
+    """A table, its settings with those of a caller over them, and the engine that moves rows.
 
     `given` are the caller's settings alone, for a service that writes through `writer`.
     """
@@ -35,11 +35,11 @@ class ServiceContext:
     config: ServiceConfig
     write_config: WriteConfig
     policy: FailedWrites
-    open_engine: OpenEngine
+    engine: ServiceEngine
 
     @classmethod
     def of(
-        cls, writer: TableWriter, given: Mapping[str, str], open_engine: OpenEngine
+        cls, writer: TableWriter, given: Mapping[str, str], engine: ServiceEngine
     ) -> ServiceContext:
         """Raises ConfigError naming the setting that cannot be read."""
         settings = Settings(writer.index.service_settings(given))
@@ -51,7 +51,7 @@ class ServiceContext:
             ServiceConfig.from_settings(settings),
             write_config,
             writer.failed_writes(write_config),
-            open_engine,
+            engine,
         )
 
     @property

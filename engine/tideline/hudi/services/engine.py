@@ -1,20 +1,22 @@
 """What an engine does for a service that moves rows; plans and transactions are the same for all.
 
-An engine belongs to one table. `tideline.spark` has the one on Spark; crash tests use an
-in-process one.
+An engine belongs to one table. `tideline.in_process` has one that needs no Spark, for work that is
+small enough, and `tideline.spark` the one for all other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tideline.errors import ConflictError
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.row_layout import RowLayout
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.cluster_work import RewrittenGroup
 from tideline.hudi.write.config import WriteConfig
 
 
@@ -32,19 +34,13 @@ class ServiceWork:
     config: WriteConfig
     seconds_max: float | None = None
 
-
-OpenEngine = Callable[[], "ServiceEngine"]
-"""Gives the engine that moves rows; asked only when there is work for it."""
-
-
-class RewrittenGroup(Protocol):
-    """Slices of one partition that become `output_groups` new file groups."""
-
-    @property
-    def slices(self) -> tuple[FileSlice, ...]: ...
-
-    @property
-    def output_groups(self) -> int: ...
+    def took_too_long(self) -> ConflictError:
+        """What an engine raises after `seconds_max`."""
+        return ConflictError(
+            f"the service did not finish within {self.seconds_max:g} s; its plan is kept for "
+            "another run",
+            instant=self.instant,
+        )
 
 
 class RowArrangement(Protocol):
@@ -81,19 +77,3 @@ class ServiceEngine(Protocol):
     def cluster(self, work: ServiceWork, arrangement: RowArrangement) -> Sequence[WriteStat]:
         """Write the rows of every group to new file groups, laid out as the arrangement says."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class EngineOnDemand:
-    """Opens its engine for the first work: a broken plan is refused without starting one."""
-
-    open_engine: OpenEngine
-
-    def compact(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
-        return self.open_engine().compact(work, slices)
-
-    def compact_logs(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
-        return self.open_engine().compact_logs(work, slices)
-
-    def cluster(self, work: ServiceWork, arrangement: RowArrangement) -> Sequence[WriteStat]:
-        return self.open_engine().cluster(work, arrangement)

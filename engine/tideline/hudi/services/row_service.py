@@ -12,7 +12,7 @@ from typing import ClassVar
 from tideline.errors import ConflictError, ObjectNotFoundError
 from tideline.hudi.services.audit import ServiceDone
 from tideline.hudi.services.context import ServiceContext
-from tideline.hudi.services.engine import EngineOnDemand, ServiceEngine
+from tideline.hudi.services.engine import ServiceEngine
 from tideline.hudi.services.explanation import Explanation, NotDue
 from tideline.hudi.services.run_metrics import estimate_seconds
 from tideline.hudi.services.service import ServiceRun, TableService
@@ -80,7 +80,7 @@ class RowService(TableService):
 
     def _execute(self, context: ServiceContext, instant: Instant) -> ServiceDone:
         try:
-            return self.execute_plan(context, instant, EngineOnDemand(context.open_engine))
+            return self.execute_plan(context, instant, context.engine)
         except ObjectNotFoundError as gone:
             if context.table.timeline().find(instant.time) is not None:
                 raise

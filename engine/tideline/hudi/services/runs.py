@@ -17,7 +17,7 @@ from tideline.hudi.nature.guard import facts_of, require
 from tideline.hudi.nature.judgement import Facts, refusal_of
 from tideline.hudi.nature.refusal import Refusal
 from tideline.hudi.services.context import ServiceContext
-from tideline.hudi.services.engine import OpenEngine
+from tideline.hudi.services.engine import ServiceEngine
 from tideline.hudi.services.explanation import Explanation, NotDue
 from tideline.hudi.services.registry import service_named
 from tideline.hudi.services.service import ServiceRun, TableService
@@ -83,10 +83,10 @@ class TableServices:
     """
 
     def __init__(
-        self, writer: TableWriter, given: Mapping[str, str], open_engine: OpenEngine
+        self, writer: TableWriter, given: Mapping[str, str], engine: ServiceEngine
     ) -> None:
         self.table = writer.table
-        self.context = ServiceContext.of(writer, given, open_engine)
+        self.context = ServiceContext.of(writer, given, engine)
 
     def plan(self, service: TableService | str) -> ServicePlan:
         """What the service would do now; changes nothing. Raises ConfigError as `run` does."""

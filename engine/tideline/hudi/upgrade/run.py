@@ -88,4 +88,4 @@ def _run(
     """Run a service for everything there is."""
     context = services.context
     given = {**context.given, **service.whenever_asked, **settings}
-    return TableServices(context.writer, given, context.open_engine).run(service).done
+    return TableServices(context.writer, given, context.engine).run(service).done

@@ -11,8 +11,9 @@ file groups again, so that a late task of the dead run never adds rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 from uuid import UUID, uuid5
 
 from tideline.hudi.table.file_group import FileSlice
@@ -24,12 +25,26 @@ PART_BYTES_MAX = 96 * 1024 * 1024
 _NAMESPACE = UUID("7b7f4a55-5d2c-4c5e-9b4f-0d1f6a1f9c11")
 
 
+class RewrittenGroup(Protocol):
+    """Slices of one partition that become `output_groups` new file groups."""
+
+    @property
+    def slices(self) -> tuple[FileSlice, ...]: ...
+
+    @property
+    def output_groups(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class WholePiece:
     """Slices that one task reads, sorts if asked to, and writes."""
 
     slices: tuple[FileSlice, ...]
     file_id_prefix: str
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(piece.size_bytes for piece in self.slices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +58,41 @@ class SplitGroup:
     @property
     def files(self) -> int:
         return len(self.file_id_prefixes)
+
+
+@dataclass(frozen=True, slots=True)
+class CutGroups:
+    """All groups of a run: pieces for one task each, the largest first, and groups to split."""
+
+    whole: tuple[WholePiece, ...]
+    split: tuple[SplitGroup, ...]
+
+
+def cut_groups(
+    groups: Iterable[RewrittenGroup],
+    *,
+    is_ordered: bool,
+    instant: InstantTime,
+    part_bytes_max: int = PART_BYTES_MAX,
+) -> CutGroups:
+    """The pieces of all groups of the run at `instant`."""
+    whole: list[WholePiece] = []
+    split: list[SplitGroup] = []
+    for number, group in enumerate(groups):
+        cut = cut_group(
+            group.slices,
+            group.output_groups,
+            is_ordered=is_ordered,
+            instant=instant,
+            group=number,
+            part_bytes_max=part_bytes_max,
+        )
+        if isinstance(cut, SplitGroup):
+            split.append(cut)
+        else:
+            whole += cut
+    whole.sort(key=lambda piece: piece.size_bytes, reverse=True)
+    return CutGroups(tuple(whole), tuple(split))
 
 
 def cut_group(

@@ -9,7 +9,7 @@ Source: Hudi's HoodieCompactor, LogCompactionExecutionHelper, MultipleSparkJobEx
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,6 +39,13 @@ from tideline.storage.object_store import ObjectStore
 
 _SYSTEM_CLOCK = SystemClock()
 _OUTPUT_BATCH_ROWS = 262_144
+
+GiveUp = Callable[[], None]
+"""Asked before every batch that is read; raises where the run has to end."""
+
+
+def never() -> None:
+    """Of a run that only ends with its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +89,12 @@ def compact_slice(
     piece: FileSlice,
     *,
     clock: Clock = _SYSTEM_CLOCK,
+    give_up: GiveUp = never,
 ) -> WriteStat:
     """Write the next base file of the slice's file group, even if no row is left.
 
-    Raises CorruptTableError for missing or unreadable files, StorageUnavailableError.
+    Raises CorruptTableError for missing or unreadable files, StorageUnavailableError, and what
+    `give_up` does.
     """
     started_s = clock.monotonic_s()
     merge = FileSliceMerge(store, piece, ctx.slices, _columns(ctx), keeps_dictionaries=True)
@@ -95,7 +104,7 @@ def compact_slice(
         store,
         piece.group.partition,
         piece.group.file_id,
-        merge.batches(),
+        _asked(merge.batches(), give_up),
         kind=MarkerKind.CREATE if base is None else MarkerKind.MERGE,
     )
     seen = merge.counters
@@ -128,6 +137,7 @@ def compact_log(
     piece: FileSlice,
     *,
     clock: Clock = _SYSTEM_CLOCK,
+    give_up: GiveUp = never,
 ) -> tuple[WriteStat, ...]:
     """Append the merged log as one log file that stands for the blocks merged; deletes are kept.
 
@@ -136,6 +146,7 @@ def compact_log(
     `compact_slice`.
     """
     started_s = clock.monotonic_s()
+    give_up()
     merge = FileSliceMerge(store, piece, ctx.slices)
     selected = merge.select_blocks()
     if not selected.instants:
@@ -186,13 +197,14 @@ def cluster_slices(
     *,
     order: RowOrder | None = None,
     clock: Clock = _SYSTEM_CLOCK,
+    give_up: GiveUp = never,
 ) -> tuple[WriteStat, ...]:
     """Write all rows of slices of one partition to new file groups `<prefix>-<k>`.
 
     With an order the rows are held in memory while they are sorted. Raises as `compact_slice`.
     """
     started_s = clock.monotonic_s()
-    batches = read_slices(ctx, store, slices)
+    batches = read_slices(ctx, store, slices, give_up=give_up)
     if order is not None:
         batches = sorted_rows(batches, order)
     partition = slices[0].group.partition
@@ -201,12 +213,16 @@ def cluster_slices(
 
 
 def read_slices(
-    ctx: RewriteContext, store: ObjectStore, slices: Iterable[FileSlice]
+    ctx: RewriteContext,
+    store: ObjectStore,
+    slices: Iterable[FileSlice],
+    *,
+    give_up: GiveUp = never,
 ) -> Iterator[pa.RecordBatch]:
     """The merged rows of slices, one after the other, without the file name column."""
     for piece in slices:
         merge = FileSliceMerge(store, piece, ctx.slices, _columns(ctx), keeps_dictionaries=True)
-        yield from merge.batches()
+        yield from _asked(merge.batches(), give_up)
 
 
 def sorted_rows(batches: Iterable[pa.RecordBatch], order: RowOrder) -> Iterator[pa.RecordBatch]:
@@ -214,11 +230,17 @@ def sorted_rows(batches: Iterable[pa.RecordBatch], order: RowOrder) -> Iterator[
     held = list(batches)
     if not held:
         return
-    table = pa.Table.from_batches([_plain(batch) for batch in held])
+    table = pa.Table.from_batches([plain_rows(batch) for batch in held])
     indices = order.indices(table)
     for start in range(0, len(indices), _OUTPUT_BATCH_ROWS):
         rows = table.take(indices.slice(start, _OUTPUT_BATCH_ROWS))
         yield from rows.combine_chunks().to_batches()
+
+
+def plain_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows without dictionaries."""
+    columns = [decoded(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
 
 def clustering_stats(
@@ -241,9 +263,11 @@ def clustering_stats(
     )
 
 
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [decoded(column) for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+def _asked(batches: Iterator[pa.RecordBatch], give_up: GiveUp) -> Iterator[pa.RecordBatch]:
+    give_up()
+    for batch in batches:
+        yield batch
+        give_up()
 
 
 def _columns(ctx: RewriteContext) -> list[str]:

@@ -16,7 +16,9 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.execute.table_access import Progress, SessionFactory, locate, open_table
 from tideline.ingest.operation.operation import MakeSavepoint, Operation, RestoreTable, RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.settings.setting import Place
 from tideline.wording import counted
+from tideline.write_and_serve import open_services
 
 SAVEPOINT_USER = "tideline"
 
@@ -39,10 +41,10 @@ def execute_service(
         return OperationResult(operation.id, Outcome.NOTHING, "there is no table")
     started_s = clock.monotonic_s()
     progress(f"running {work.service}")
-    places = (locate(operation.table.location),)
-    spark = session_factory(places) if work.service.moves_rows else None
-    run = table.run(work.service.name, options=work.settings, spark=spark)
-    result = _service_result(operation.id, run)
+    given = table.writer.given(work.settings, Place.SERVICE)
+    place = locate(operation.table.location)
+    services = open_services(table.writer, given, lambda: session_factory((place,)))
+    result = _service_result(operation.id, services.run(work.service))
     return replace(result, seconds=round(clock.monotonic_s() - started_s, 3))
 
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -24,18 +23,24 @@ from tideline.hudi.services.engine import RowArrangement, ServiceWork
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.write.cluster_work import PART_BYTES_MAX, SplitGroup, WholePiece, cut_group
-from tideline.hudi.write.file_slice_merge import FileSliceMerge
+from tideline.hudi.write.cluster_work import PART_BYTES_MAX, SplitGroup, WholePiece, cut_groups
 from tideline.hudi.write.row_order import RowOrder
 from tideline.hudi.write.slice_rewrite import (
     RewriteContext,
     cluster_slices,
     clustering_stats,
     read_slices,
-    sorted_rows,
+)
+from tideline.hudi.write.split_sort import (
+    Route,
+    SplitFile,
+    routed_rows,
+    sample_slice,
+    sorted_parts,
+    split_files,
+    split_routes,
 )
 from tideline.hudi.write.stored_rows_handle import spread_rows
-from tideline.ordering.sorted_parts import part_numbers, split_keys
 from tideline.spark.services.compaction import run_rewrites
 from tideline.spark.services.tasks import bound_to_task, numbered, time_limit
 from tideline.spark.task_errors import carried_errors, raised_errors
@@ -43,11 +48,9 @@ from tideline.spark.write.tasks import SPARK_STAT_SCHEMA, stat_batch
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 
-_SAMPLE_ROWS_PER_PART = 2_000
 _FILE, _PART, _BLOCK = "file", "part", "block"
 _BLOCK_SCHEMA = f"{_FILE} int, {_PART} int, {_BLOCK} binary"
 _ARROW_BLOCK_SCHEMA = pa.schema([(_FILE, pa.int32()), (_PART, pa.int32()), (_BLOCK, pa.binary())])
-_BLOCK_ROWS_MAX = 262_144
 
 
 def cluster_groups(
@@ -65,26 +68,17 @@ def cluster_groups(
     order = (
         RowOrder(arrangement.sort_columns, arrangement.layout) if arrangement.sort_columns else None
     )
-    whole: list[tuple[WholePiece, RowOrder | None]] = []
-    split: list[SplitGroup] = []
-    for number, group in enumerate(arrangement.groups):
-        cut = cut_group(
-            group.slices,
-            group.output_groups,
-            is_ordered=order is not None,
-            instant=work.instant,
-            group=number,
-            part_bytes_max=part_bytes_max,
-        )
-        if isinstance(cut, SplitGroup):
-            split.append(cut)
-        else:
-            whole += [(piece, order) for piece in cut]
-    whole.sort(key=lambda item: sum(one.size_bytes for one in item[0].slices), reverse=True)
+    cut = cut_groups(
+        arrangement.groups,
+        is_ordered=order is not None,
+        instant=work.instant,
+        part_bytes_max=part_bytes_max,
+    )
+    whole = [(piece, order) for piece in cut.whole]
     stats = run_rewrites(spark, table, work, context, whole, _cluster)
-    if split and order is not None:
-        with time_limit(spark, work.seconds_max, work.instant), raised_errors():
-            stats += _cluster_by_shuffle(spark, table.location, context, split, order)
+    if cut.split and order is not None:
+        with time_limit(spark, work), raised_errors():
+            stats += _cluster_by_shuffle(spark, table.location, context, cut.split, order)
     return stats
 
 
@@ -104,11 +98,11 @@ def _cluster_by_shuffle(
 ) -> tuple[WriteStat, ...]:
     slices = [(number, piece) for number, group in enumerate(groups) for piece in group.slices]
     sample = SampleSlices(location, context, slices, order.columns, groups)
-    sampled = numbered(spark, len(slices)).mapInArrow(sample, _BLOCK_SCHEMA).collect()
-    routes = _routes(groups, order, ((row[_FILE], row[_BLOCK]) for row in sampled))
-    files = [(group.slices[0].group.partition, prefix, route.order)
-             for group, route in zip(groups, routes, strict=True)
-             for prefix in group.file_id_prefixes]  # fmt: skip
+    samples: dict[int, list[pa.Table]] = {}
+    for row in numbered(spark, len(slices)).mapInArrow(sample, _BLOCK_SCHEMA).collect():
+        samples.setdefault(row[_FILE], []).append(_unpacked(row[_BLOCK]))
+    routes = split_routes(groups, order, samples)
+    files = split_files(groups, routes)
     rows = numbered(spark, len(slices)).mapInArrow(
         RouteSlices(location, context, slices, routes), _BLOCK_SCHEMA
     )
@@ -118,34 +112,8 @@ def _cluster_by_shuffle(
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """Which file and part each row of a group goes to: its splits, and its first file's number."""
-
-    order: RowOrder
-    splits: pa.Table
-    first_file: int
-    parts: int
-
-
-def _routes(
-    groups: Sequence[SplitGroup], order: RowOrder, sampled: Iterable[tuple[int, bytes]]
-) -> list[Route]:
-    samples: dict[int, list[pa.Table]] = {}
-    for number, block in sampled:
-        samples.setdefault(number, []).append(_unpacked(block))
-    routes, first_file = [], 0
-    for number, group in enumerate(groups):
-        sample = pa.concat_tables(samples[number])
-        with_boundaries = order.sampled(sample)
-        splits = split_keys(with_boundaries.keys(sample), group.files * group.parts)
-        routes.append(Route(with_boundaries, splits, first_file, group.parts))
-        first_file += group.files
-    return routes
-
-
-@dataclass(frozen=True, slots=True)
 class SampleSlices:
-    """Task function: evenly spaced rows of the sort columns of a slice."""
+    """Task function: a sample of a slice, under the number of its group."""
 
     location: StoreLocation
     context: RewriteContext
@@ -159,13 +127,10 @@ class SampleSlices:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
                     group, piece = self.slices[number]
-                    merge = FileSliceMerge(store, piece, self.context.slices, self.columns)
-                    rows = pa.Table.from_batches(list(merge.batches()), schema=merge.schema)
-                    yield _block(group, 0, _thinned(rows, self._rows_wanted(group)))
-
-    def _rows_wanted(self, group: int) -> int:
-        found = self.groups[group]
-        return max(1, _SAMPLE_ROWS_PER_PART * found.files * found.parts // len(found.slices))
+                    rows = sample_slice(
+                        self.context, store, piece, self.groups[group], self.columns
+                    )
+                    yield _block(group, 0, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +149,8 @@ class RouteSlices:
                 for number in batch.column(0).to_pylist():
                     group, piece = self.slices[number]
                     for rows in read_slices(self.context, store, (piece,)):
-                        yield from _routed(pa.Table.from_batches([rows]), self.routes[group])
+                        for file, part, routed in routed_rows(rows, self.routes[group]):
+                            yield _block(file, part, routed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,41 +159,24 @@ class WriteParts:
 
     location: StoreLocation
     context: RewriteContext
-    files: Sequence[tuple[str, str, RowOrder]]
+    files: Sequence[SplitFile]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context, store = bound_to_task(self.context), self.location.open()
         blocks = (row for batch in batches for row in _rows(batch))
         with carried_errors():
-            for file, parts in groupby(blocks, key=itemgetter(0)):
-                partition, prefix, order = self.files[file]
-                rows = _sorted_parts(parts, order)
-                written = spread_rows(context.handle, store, partition, prefix, rows)
-                yield stat_batch(clustering_stats(written, partition, 0))
+            for number, found in groupby(blocks, key=itemgetter(0)):
+                file = self.files[number]
+                rows = sorted_parts(_parts(found), file.order)
+                written = spread_rows(
+                    context.handle, store, file.partition, file.file_id_prefix, rows
+                )
+                yield stat_batch(clustering_stats(written, file.partition, 0))
 
 
-def _sorted_parts(
-    blocks: Iterator[tuple[int, int, bytes]], order: RowOrder
-) -> Iterator[pa.RecordBatch]:
+def _parts(blocks: Iterator[tuple[int, int, bytes]]) -> Iterator[Iterator[pa.RecordBatch]]:
     for _, part in groupby(blocks, key=itemgetter(1)):
-        tables = [_unpacked(block) for _, _, block in part]
-        yield from sorted_rows((b for table in tables for b in table.to_batches()), order)
-
-
-def _routed(rows: pa.Table, route: Route) -> Iterator[pa.RecordBatch]:
-    numbers = part_numbers(route.order.keys(rows), route.splits)
-    order = np.argsort(numbers, kind="stable")
-    arranged, ordered = rows.take(pa.array(order)), numbers[order]
-    starts = [0, *(np.flatnonzero(np.diff(ordered)) + 1).tolist(), rows.num_rows]
-    for start, end in pairwise(starts):
-        if start < end:
-            file, part = divmod(int(ordered[start]), route.parts)
-            yield _block(route.first_file + file, part, arranged.slice(start, end - start))
-
-
-def _thinned(rows: pa.Table, wanted: int) -> pa.Table:
-    step = max(1, rows.num_rows // wanted)
-    return rows.take(pa.array(np.arange(0, rows.num_rows, step)))
+        yield (rows for _, _, block in part for rows in _unpacked(block).to_batches())
 
 
 def _block(file: int, part: int, rows: pa.Table) -> pa.RecordBatch:

@@ -47,7 +47,7 @@ def run_rewrites(
     if not items:
         return ()
     task = RewriteTask(table.location, context, tuple(items), rewrite)
-    with time_limit(spark, work.seconds_max, work.instant), raised_errors():
+    with time_limit(spark, work), raised_errors():
         answers = numbered(spark, len(items)).mapInArrow(task, SPARK_STAT_SCHEMA).collect()
     return tuple(WriteStat.from_json_object(json.loads(row[0])) for row in answers)
 

@@ -15,9 +15,8 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tideline.errors import ConflictError
+from tideline.hudi.services.engine import ServiceWork
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.slice_rewrite import RewriteContext
 from tideline.spark.task_errors import carried_errors
 from tideline.spark.write.tasks import stat_batch
@@ -61,17 +60,16 @@ def numbered(spark: SparkSession, count: int) -> DataFrame:
 
 
 @contextmanager
-def time_limit(
-    spark: SparkSession, seconds_max: float | None, instant: InstantTime
-) -> Iterator[None]:
-    """Cancel the jobs of this thread after some seconds.
+def time_limit(spark: SparkSession, work: ServiceWork) -> Iterator[None]:
+    """Cancel the jobs of this thread after the seconds that the work may take.
 
     Raises ConflictError when that happened.
     """
+    seconds_max = work.seconds_max
     if seconds_max is None:
         yield
         return
-    context, group = spark.sparkContext, f"tideline-{instant}-{uuid4()}"
+    context, group = spark.sparkContext, f"tideline-{work.instant}-{uuid4()}"
     expired, over = threading.Event(), threading.Event()
 
     def cancel() -> None:
@@ -83,18 +81,14 @@ def time_limit(
             context.cancelJobGroup(group)
 
     canceller = threading.Thread(target=cancel, name=group, daemon=True)
-    context.setJobGroup(group, f"tideline service {instant}", interruptOnCancel=True)
+    context.setJobGroup(group, f"tideline service {work.instant}", interruptOnCancel=True)
     canceller.start()
     try:
         yield
     except Exception as error:
         if not expired.is_set():
             raise
-        raise ConflictError(
-            f"the service did not finish within {seconds_max:g} s; its plan is kept for another "
-            "run",
-            instant=instant,
-        ) from error
+        raise work.took_too_long() from error
     finally:
         over.set()
         canceller.join()

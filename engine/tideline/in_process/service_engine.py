@@ -1,0 +1,99 @@
+"""The service engine inside this process: a thread for each processor, rows in Arrow.
+
+Slices and pieces are begun largest first, as many at once as memory is meant for. The rows of a
+large sorted group go through a folder; see `split_clustering`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tideline.hudi.services.engine import RowArrangement, ServiceWork
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.write.cluster_work import WholePiece, cut_groups
+from tideline.hudi.write.row_order import RowOrder
+from tideline.hudi.write.slice_rewrite import (
+    RewriteContext,
+    cluster_slices,
+    compact_log,
+    compact_slice,
+)
+from tideline.in_process.bounded_threads import processors
+from tideline.in_process.service_size import PART_BYTES_MAX, merge_bytes, piece_bytes
+from tideline.in_process.service_work import ServiceThreads
+from tideline.in_process.split_clustering import cluster_split_groups
+
+
+@dataclass(frozen=True, slots=True)
+class InProcessServiceEngine:
+    """See `tideline.hudi.services.engine.ServiceEngine`.
+
+    With one of `threads` all requests come in one order. Rows of more than `part_bytes_max` stored
+    bytes are sorted in parts.
+    """
+
+    table: HoodieTable
+    threads: int | None = None
+    part_bytes_max: int = PART_BYTES_MAX
+
+    def compact(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
+        threads = self._open(work)
+
+        def compact_one(task: RewriteContext, piece: FileSlice) -> WriteStat:
+            return compact_slice(task, threads.store, piece, give_up=threads.give_up)
+
+        return threads.run(_largest_first(slices), compact_one, merge_bytes)
+
+    def compact_logs(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
+        threads = self._open(work)
+
+        def compact_one(task: RewriteContext, piece: FileSlice) -> Sequence[WriteStat]:
+            return compact_log(task, threads.store, piece, give_up=threads.give_up)
+
+        return _joined(threads.run(_largest_first(slices), compact_one, merge_bytes))
+
+    def cluster(self, work: ServiceWork, arrangement: RowArrangement) -> Sequence[WriteStat]:
+        threads = self._open(work)
+        if arrangement.target_file_bytes is not None:
+            threads.context = threads.context.with_file_size(arrangement.target_file_bytes)
+        order = None
+        if arrangement.sort_columns:
+            order = RowOrder(arrangement.sort_columns, arrangement.layout)
+        cut = cut_groups(
+            arrangement.groups,
+            is_ordered=order is not None,
+            instant=work.instant,
+            part_bytes_max=self.part_bytes_max,
+        )
+
+        def cluster_one(task: RewriteContext, piece: WholePiece) -> Sequence[WriteStat]:
+            return cluster_slices(
+                task,
+                threads.store,
+                piece.slices,
+                piece.file_id_prefix,
+                order=order,
+                give_up=threads.give_up,
+            )
+
+        def held_bytes(piece: WholePiece) -> int:
+            return piece_bytes(piece, is_sorted=order is not None)
+
+        stats = _joined(threads.run(cut.whole, cluster_one, held_bytes))
+        if order is not None and cut.split:
+            stats += cluster_split_groups(threads, cut.split, order)
+        return stats
+
+    def _open(self, work: ServiceWork) -> ServiceThreads:
+        return ServiceThreads(self.table, work, self.threads or processors())
+
+
+def _largest_first(slices: Sequence[FileSlice]) -> list[FileSlice]:
+    return sorted(slices, key=lambda piece: piece.size_bytes, reverse=True)
+
+
+def _joined(found: Iterable[Sequence[WriteStat]]) -> list[WriteStat]:
+    return [stat for stats in found for stat in stats]

@@ -1,0 +1,75 @@
+"""Which engine moves the rows of a service: this process where the work is small, else Spark.
+
+The plan's file slices decide, each time an engine has something to do; a session of Spark that
+runs already makes no difference, for its tasks would be on the same processors, or cost more to
+send out than the work itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tideline.errors import ConfigError
+from tideline.hudi.services.engine import RowArrangement, ServiceEngine, ServiceWork
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.commit_metadata import WriteStat
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OpenSpark = Callable[[], "SparkSession"]
+"""Gives the session that large work runs in; asked only when there is some."""
+
+_PACKAGES = frozenset({"pyspark", "py4j", "pyarrow", "numpy"})
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceEngineBySize:
+    """See `tideline.hudi.services.engine.ServiceEngine`.
+
+    Without `open_spark` large work runs in the running session, else in a new one. Raises
+    ConfigError for such work where Spark is not installed.
+    """
+
+    table: HoodieTable
+    open_spark: OpenSpark | None = None
+
+    def compact(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
+        return self._engine(work, slices).compact(work, slices)
+
+    def compact_logs(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
+        return self._engine(work, slices).compact_logs(work, slices)
+
+    def cluster(self, work: ServiceWork, arrangement: RowArrangement) -> Sequence[WriteStat]:
+        slices = [piece for group in arrangement.groups for piece in group.slices]
+        return self._engine(work, slices).cluster(work, arrangement)
+
+    def _engine(self, work: ServiceWork, slices: Sequence[FileSlice]) -> ServiceEngine:
+        # Services that move no rows run where neither Arrow nor Spark is installed.
+        with self._installed("it moves rows"):
+            from tideline.in_process.service_engine import InProcessServiceEngine
+            from tideline.in_process.service_size import why_spark
+        reason = why_spark(slices, work.config)
+        if reason is None:
+            return InProcessServiceEngine(self.table)
+        with self._installed(reason):
+            from tideline.spark.services.engine import open_service_engine
+        return open_service_engine(self.table, self.open_spark and self.open_spark())
+
+    @contextmanager
+    def _installed(self, reason: str) -> Iterator[None]:
+        """Says what to install where a module is missing, and for which `reason`."""
+        try:
+            yield
+        except ModuleNotFoundError as missing:
+            package = (missing.name or "").partition(".")[0]
+            if package not in _PACKAGES:
+                raise
+            raise ConfigError(
+                f"this service needs {package}, because {reason}: pip install 'tideline[spark]'",
+                table=self.table.uri,
+            ) from missing
