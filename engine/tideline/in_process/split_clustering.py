@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 import pyarrow as pa
 
@@ -155,13 +155,15 @@ def _part_size_bytes(group: SplitGroup) -> int:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    with TemporaryDirectory(prefix="tideline-clustering-") as folder:
-        yield Path(folder)
+    with _named(Path(gettempdir())):
+        folder = TemporaryDirectory(prefix="tideline-clustering-")
+    with folder as name:
+        yield Path(name)
 
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """What goes wrong with a temporary file, under its name."""
+    """What goes wrong with temporary files, under their name."""
     try:
         yield
     except OSError as error:
