@@ -1,12 +1,13 @@
 """Which engine moves the rows of a service: this process where the work is small, else Spark.
 
-The plan's file slices decide, each time an engine has something to do; a session of Spark that
-runs already makes no difference, for its tasks would be on the same processors, or cost more to
-send out than the work itself.
+The plan's file slices decide, each time an engine has something to do. A session of Spark that
+runs on this machine makes no difference but for the memory that Java takes: its tasks would be on
+the same processors. Where it has executors only what takes no longer than a job stays here.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +18,12 @@ from tideline.hudi.services.engine import RowArrangement, ServiceEngine, Service
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.machine import memory_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tideline.in_process.service_size import Company
 
 OpenSpark = Callable[[], "SparkSession"]
 """Gives the session that large work runs in; asked only when there is some."""
@@ -52,10 +56,11 @@ class ServiceEngineBySize:
         # Services that move no rows run where neither Arrow nor Spark is installed.
         with self._installed("it moves rows"):
             from tideline.in_process.service_engine import InProcessServiceEngine
-            from tideline.in_process.service_size import why_spark
-        reason = why_spark(slices, work.config)
+            from tideline.in_process.service_size import Room, why_spark
+        room = Room.of(memory_bytes(), _company())
+        reason = why_spark(slices, work.config, room)
         if reason is None:
-            return InProcessServiceEngine(self.table)
+            return InProcessServiceEngine(self.table, room=room)
         with self._installed(reason):
             from tideline.spark.services.engine import open_service_engine
         return open_service_engine(self.table, self.open_spark and self.open_spark())
@@ -73,3 +78,17 @@ class ServiceEngineBySize:
                 f"this service needs {package}, because {reason}: pip install 'tideline[spark]'",
                 table=self.table.uri,
             ) from missing
+
+
+def _company() -> Company:
+    """What runs in this process already; imports Spark only where someone has done so."""
+    from tideline.in_process.service_size import Company
+
+    if "pyspark.sql" not in sys.modules:
+        return Company.ALONE
+    from tideline.spark.session.spark_session import is_local, running_master
+
+    master = running_master()
+    if master is None:
+        return Company.ALONE
+    return Company.LOCAL_SESSION if is_local(master) else Company.EXECUTORS

@@ -11,7 +11,7 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.cluster_work import WholePiece
 from tideline.hudi.write.config import SmallEngine, WriteConfig
 from tideline.in_process.bounded_threads import in_bounded_threads
-from tideline.in_process.service_size import merge_bytes, piece_bytes, why_spark
+from tideline.in_process.service_size import Company, Room, merge_bytes, piece_bytes, why_spark
 
 MIB = 1024 * 1024
 TIME = InstantTime("20260101000000000")
@@ -24,23 +24,46 @@ def piece(base_mib: int, log_mib: int = 0) -> FileSlice:
     return FileSlice(group, TIME, base, logs)
 
 
+GIB = 1024 * MIB
+
+
 @pytest.mark.parametrize(
     ("slices", "reason"),
     [
         ([], None),
-        ([piece(100, 120)] * 4, None),
+        ([piece(100, 100)] * 4, None),
         ([piece(256)] * 4, None),
         ([piece(256)] * 5, "the plan has 1,280 MiB, more than 1,024 MiB"),
-        ([piece(1), piece(1, 129)], "a file group has logs of 129 MiB, more than 128 MiB"),
+        (
+            [piece(1), piece(1, 180)],
+            "merging a file group takes about 1,086 MiB of memory, more than 1,024 MiB",
+        ),
     ],
 )
 def test_stored_bytes_decide(slices: list[FileSlice], reason: str | None) -> None:
-    assert why_spark(slices, WriteConfig()) == reason
+    assert why_spark(slices, WriteConfig(), Room.of(64 * GIB, Company.ALONE)) == reason
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "company", "room"),
+    [
+        (64 * GIB, Company.ALONE, Room(GIB, GIB, 64 * MIB)),
+        (64 * GIB, Company.LOCAL_SESSION, Room(GIB, GIB, 64 * MIB)),
+        (64 * GIB, Company.EXECUTORS, Room(64 * MIB, GIB, 64 * MIB)),
+        (1 * GIB, Company.ALONE, Room(GIB, 768 * MIB, 64 * MIB)),
+        (1 * GIB, Company.LOCAL_SESSION, Room(GIB, 384 * MIB, MIB)),
+        (256 * MIB, Company.ALONE, Room(GIB, 192 * MIB, MIB)),
+    ],
+)
+def test_a_small_machine_holds_less_and_executors_leave_little_to_their_driver(
+    memory_bytes: int, company: Company, room: Room
+) -> None:
+    assert Room.of(memory_bytes, company) == room
 
 
 def test_the_setting_sends_everything_to_spark() -> None:
     config = WriteConfig(small_engine=SmallEngine.SPARK)
-    assert why_spark([piece(1)], config) == "tideline.engine.small is spark"
+    assert why_spark([piece(1)], config, Room()) == "tideline.engine.small is spark"
 
 
 def test_logs_are_held_and_base_files_stream_through() -> None:

@@ -16,8 +16,8 @@ import tideline
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.hudi.services.registry import service_named
 from tideline.hudi.services.runs import TableServices
-from tideline.in_process import service_size
 from tideline.in_process.service_engine import InProcessServiceEngine
+from tideline.in_process.service_size import Room
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import Operation, Place, RunService, TableTarget
 from tideline.ingest.operation.result import Outcome
@@ -80,7 +80,8 @@ class Lake:
         """Services whose engine sorts next to nothing at once."""
         table = self.table
         given = table.writer.given({**DUE, **SORTED, **options}, SettingPlace.SERVICE)
-        engine = InProcessServiceEngine(table.hoodie_table, threads, part_bytes_max=5_000)
+        room = Room(part_bytes_max=5_000)
+        engine = InProcessServiceEngine(table.hoodie_table, threads, room)
         return TableServices(table.writer, given, engine)
 
     def command(self, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -184,7 +185,7 @@ def test_a_plan_that_is_larger_than_this_process_takes_goes_to_spark(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tideline.spark.services.engine", None)
-    monkeypatch.setattr(service_size, "PLAN_BYTES_MAX", 10_000)
+    monkeypatch.setattr("tideline.service_engine.memory_bytes", lambda: 100_000)
     with pytest.raises(ImportError, match=r"tideline\.spark\.services\.engine"):
         lake.table.run("compaction", options=DUE)
 

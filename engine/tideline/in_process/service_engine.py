@@ -21,23 +21,23 @@ from tideline.hudi.write.slice_rewrite import (
     compact_log,
     compact_slice,
 )
-from tideline.in_process.bounded_threads import processors
-from tideline.in_process.service_size import PART_BYTES_MAX, merge_bytes, piece_bytes
+from tideline.in_process.service_size import FULL_ROOM, Room, merge_bytes, piece_bytes
 from tideline.in_process.service_work import ServiceThreads
 from tideline.in_process.split_clustering import cluster_split_groups
+from tideline.machine import processors
 
 
 @dataclass(frozen=True, slots=True)
 class InProcessServiceEngine:
     """See `tideline.hudi.services.engine.ServiceEngine`.
 
-    With one of `threads` all requests come in one order. Rows of more than `part_bytes_max` stored
-    bytes are sorted in parts.
+    With one of `threads` all requests come in one order. What has no `room` is not refused here:
+    `why_spark` says so beforehand.
     """
 
     table: HoodieTable
     threads: int | None = None
-    part_bytes_max: int = PART_BYTES_MAX
+    room: Room = FULL_ROOM
 
     def compact(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
         threads = self._open(work)
@@ -66,7 +66,7 @@ class InProcessServiceEngine:
             arrangement.groups,
             is_ordered=order is not None,
             instant=work.instant,
-            part_bytes_max=self.part_bytes_max,
+            part_bytes_max=self.room.part_bytes_max,
         )
 
         def cluster_one(task: RewriteContext, piece: WholePiece) -> Sequence[WriteStat]:
@@ -88,7 +88,8 @@ class InProcessServiceEngine:
         return stats
 
     def _open(self, work: ServiceWork) -> ServiceThreads:
-        return ServiceThreads(self.table, work, self.threads or processors())
+        threads = self.threads or processors()
+        return ServiceThreads(self.table, work, threads, self.room.held_bytes_max)
 
 
 def _largest_first(slices: Sequence[FileSlice]) -> list[FileSlice]:

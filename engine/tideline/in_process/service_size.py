@@ -8,35 +8,73 @@ memory, and rows that are sorted are held as well.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
 
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.write.cluster_work import WholePiece
 from tideline.hudi.write.config import SmallEngine, WriteConfig
 
 _MIB = 1024 * 1024
-PLAN_BYTES_MAX = 1024 * _MIB
-"""Of all file slices of a plan: about what two processors rewrite while Spark starts."""
-LOG_BYTES_MAX = 128 * _MIB
-"""Of the log files of one file slice."""
-PART_BYTES_MAX = 64 * _MIB
-"""Of rows that one thread sorts."""
-HELD_BYTES_MAX = 1024 * _MIB
-"""In memory, by all threads."""
-
+_PLAN_BYTES_MAX = 1024 * _MIB
+"""About what two processors rewrite while Spark starts."""
+_PLAN_BYTES_MAX_WITH_EXECUTORS = 64 * _MIB
+"""What takes no longer than a job that sends it out."""
+_HELD_BYTES_MAX = 1024 * _MIB
+_PART_BYTES_MAX = 64 * _MIB
+_PART_BYTES_MIN = _MIB
 _EXPANSION = 6
 _STREAMED_BYTES_MAX = 384 * _MIB
 
 
-def why_spark(slices: Sequence[FileSlice], config: WriteConfig) -> str | None:
+class Company(Enum):
+    """What runs already: no Spark, a session on this machine, or one that has executors."""
+
+    ALONE = "alone"
+    LOCAL_SESSION = "local session"
+    EXECUTORS = "executors"
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much this process takes on.
+
+    `plan_bytes_max` of the file slices of a plan; `held_bytes_max` in memory, by all threads;
+    `part_bytes_max` of rows that one thread sorts.
+    """
+
+    plan_bytes_max: int = _PLAN_BYTES_MAX
+    held_bytes_max: int = _HELD_BYTES_MAX
+    part_bytes_max: int = _PART_BYTES_MAX
+
+    @classmethod
+    def of(cls, memory_bytes: int, company: Company) -> Room:
+        """Of a machine with this memory: three quarters of it, half of that next to Java."""
+        share = memory_bytes * 3 // (4 if company is Company.ALONE else 8)
+        held = min(_HELD_BYTES_MAX, share)
+        part = max(_PART_BYTES_MIN, (held - _STREAMED_BYTES_MAX) // _EXPANSION)
+        has_executors = company is Company.EXECUTORS
+        plan = _PLAN_BYTES_MAX_WITH_EXECUTORS if has_executors else _PLAN_BYTES_MAX
+        return cls(plan, held, min(_PART_BYTES_MAX, part))
+
+
+FULL_ROOM = Room()
+"""Of a machine with memory to spare."""
+
+
+def why_spark(slices: Sequence[FileSlice], config: WriteConfig, room: Room) -> str | None:
     """Why a service that reads these slices needs Spark; None where it does not."""
     if config.small_engine is SmallEngine.SPARK:
         return "tideline.engine.small is spark"
     plan_bytes = sum(piece.size_bytes for piece in slices)
-    if plan_bytes > PLAN_BYTES_MAX:
-        return f"the plan has {_mib(plan_bytes)}, more than {_mib(PLAN_BYTES_MAX)}"
-    log_bytes = max((_log_bytes(piece) for piece in slices), default=0)
-    if log_bytes > LOG_BYTES_MAX:
-        return f"a file group has logs of {_mib(log_bytes)}, more than {_mib(LOG_BYTES_MAX)}"
+    if plan_bytes > room.plan_bytes_max:
+        return f"the plan has {_mib(plan_bytes)}, more than {_mib(room.plan_bytes_max)}"
+    held = max(map(merge_bytes, slices), default=0)
+    if held > room.held_bytes_max:
+        return (
+            f"merging a file group takes about {_mib(held)} of memory, more than "
+            f"{_mib(room.held_bytes_max)}"
+        )
     return None
 
 

@@ -11,7 +11,6 @@ from tideline.hudi.services.engine import ServiceWork
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write.slice_rewrite import RewriteContext
 from tideline.in_process.bounded_threads import in_bounded_threads
-from tideline.in_process.service_size import HELD_BYTES_MAX
 from tideline.storage.object_store import ObjectStore
 
 Item = TypeVar("Item")
@@ -21,13 +20,16 @@ Done = TypeVar("Done")
 class ServiceThreads:
     """The threads of one run, which end when its time is over or when one of them failed."""
 
-    def __init__(self, table: HoodieTable, work: ServiceWork, threads: int) -> None:
+    def __init__(
+        self, table: HoodieTable, work: ServiceWork, threads: int, held_bytes_max: int
+    ) -> None:
         self.context = RewriteContext.of(
             table, work.timeline, work.instant, work.schema_json, work.config
         )
         self._table = table
         self._work = work
         self._threads = threads
+        self._held_bytes_max = held_bytes_max
         self._started_s = table.clock.monotonic_s()
         self._is_stopped = Event()
 
@@ -52,7 +54,7 @@ class ServiceThreads:
             do_numbered,
             threads=self._threads,
             held_bytes=lambda number: held_bytes(items[number]),
-            held_bytes_max=HELD_BYTES_MAX,
+            held_bytes_max=self._held_bytes_max,
             stop=self._is_stopped.set,
         )
 

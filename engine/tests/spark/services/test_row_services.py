@@ -20,6 +20,7 @@ from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant import Action, State
 from tideline.hudi.write.file_slice_merge import SliceContext, read_file_slice
 from tideline.in_process.service_engine import InProcessServiceEngine
+from tideline.in_process.service_size import Room
 from tideline.lake_table import LakeTable
 from tideline.spark.services.clustering import cluster_groups
 
@@ -167,7 +168,7 @@ def test_a_large_group_is_sorted_in_parts_over_several_files(
     if engine["tideline.engine.small"] == "spark":
         stats: Sequence[WriteStat] = cluster_groups(spark, hoodie, work, plan, part_bytes_max=5_000)
     else:
-        stats = InProcessServiceEngine(hoodie, part_bytes_max=5_000).cluster(work, plan)
+        stats = InProcessServiceEngine(hoodie, room=Room(part_bytes_max=5_000)).cluster(work, plan)
     assert {stat.partition_path for stat in stats} == {"r0", "r1"}
     ids: list[int] = []
     for stat in stats:

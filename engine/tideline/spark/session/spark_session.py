@@ -16,6 +16,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from tideline.errors import ConfigError
+from tideline.machine import memory_bytes
 from tideline.read_limits import COLUMNS_SETTING
 from tideline.read_limits import SETTING as METADATA_SETTING
 from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings
@@ -29,7 +30,6 @@ _MIB = 1024 * 1024
 _ARROW_BATCH_BYTES_MAX = 64 * _MIB
 _HEAP_MIB_MIN = 1024
 _HEAP_MIB_MAX = 16 * 1024
-_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def spark_session(
@@ -53,6 +53,12 @@ def spark_session(
     for location in stores:
         connect_s3a(session, location)
     return session
+
+
+def running_master() -> str | None:
+    """The master of the session that runs in this process; None when there is none."""
+    session = SparkSession.getActiveSession()
+    return None if session is None else session.sparkContext.master
 
 
 def spark_configuration(master: str, locations: Iterable[StoreLocation] = ()) -> dict[str, str]:
@@ -113,15 +119,7 @@ def _local_configuration(master: str) -> dict[str, str]:
 
 def _heap_mib() -> int:
     """40% of the machine's (or the container's) memory: Python tasks need the rest."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for path in _CGROUP_LIMITS:
-        try:
-            text = Path(path).read_text(encoding="ascii").strip()
-        except OSError:
-            continue
-        if text.isdecimal():
-            limits.append(int(text))
-    return max(_HEAP_MIB_MIN, min(_HEAP_MIB_MAX, min(limits) * 2 // 5 // _MIB))
+    return max(_HEAP_MIB_MIN, min(_HEAP_MIB_MAX, memory_bytes() * 2 // 5 // _MIB))
 
 
 def _s3a_configuration(master: str, locations: Iterable[StoreLocation]) -> dict[str, str]:
