@@ -16,7 +16,6 @@ from tideline.errors import ConfigError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.engine import WriteEngine
-from tideline.hudi.write.pieces import PieceRunner
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WriteDone, WriteRequest
@@ -24,6 +23,8 @@ from tideline.hudi.write.write_request import WriteDone, WriteRequest
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from tideline.hudi.write.pieces import PieceRunner
 
 
 @dataclass(slots=True)
