@@ -24,6 +24,7 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.write.config import WriteConfig
 from tideline.in_process.service_engine import InProcessServiceEngine
+from tideline.in_process.service_size import FULL_ROOM, Room
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, metadata_table, version_options
 from tideline.testing.small_table import SmallTable, batch
@@ -31,6 +32,7 @@ from tideline.testing.table_audit import stale_listing
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
+IN_PARTS = Room(part_bytes_max=5_000)
 SETTINGS = {
     "hoodie.compact.inline.max.delta.commits": "1",
     "hoodie.clustering.async.max.commits": "1",
@@ -117,7 +119,7 @@ def test_we_execute_a_compaction_that_hudi_scheduled(shared: Shared) -> None:
     execute_compaction(
         table,
         shared.pending(Action.COMPACTION),
-        InProcessServiceEngine(table, threads=1),
+        InProcessServiceEngine(table),
         config=ServiceConfig(),
         write_config=WriteConfig(),
     )
@@ -138,18 +140,23 @@ def test_hudi_executes_a_clustering_that_we_scheduled(shared: Shared) -> None:
     assert [len(view.latest_slices(part)) for part in view.partitions] == [1, 1]
 
 
-def test_we_execute_a_clustering_that_hudi_scheduled(shared: Shared) -> None:
+@pytest.mark.parametrize("room", [FULL_ROOM, IN_PARTS], ids=["at once", "sorted in parts"])
+def test_we_execute_a_clustering_that_hudi_scheduled(shared: Shared, room: Room) -> None:
     before = shared.small.values()
     shared.call("run_clustering", "schedule", ", order => 'v'")
     table = shared.table
     execute_clustering(
         table,
         shared.pending(table.layout.timeline.clustering),
-        InProcessServiceEngine(table, threads=1),
+        InProcessServiceEngine(table, room=room),
         config=ServiceConfig(),
         write_config=WriteConfig(),
     )
     shared.check(before)
+    # Hudi goes on from there.
+    shared.small.write("upsert", batch([5], 9))
+    shared.call("run_compaction", "scheduleAndExecute")
+    shared.check(sorted({**dict(before), "k005": 9}.items()))
 
 
 def test_hudi_reads_a_log_that_we_compacted(shared: Shared) -> None:
@@ -160,7 +167,7 @@ def test_hudi_reads_a_log_that_we_compacted(shared: Shared) -> None:
     execute_log_compaction(
         table,
         instant,
-        InProcessServiceEngine(table, threads=1),
+        InProcessServiceEngine(table),
         config=ServiceConfig(),
         write_config=WriteConfig(),
     )

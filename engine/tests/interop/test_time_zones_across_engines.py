@@ -172,7 +172,7 @@ def _compact(table: HoodieTable) -> None:
     execute_compaction(
         table,
         plan,
-        InProcessServiceEngine(table, threads=1),
+        InProcessServiceEngine(table),
         config=ServiceConfig(),
         write_config=WriteConfig(),
     )
