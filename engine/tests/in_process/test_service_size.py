@@ -50,9 +50,9 @@ def test_stored_bytes_decide(slices: list[FileSlice], reason: str | None) -> Non
         (64 * GIB, Company.ALONE, Room(GIB, GIB, 64 * MIB)),
         (64 * GIB, Company.LOCAL_SESSION, Room(GIB, GIB, 64 * MIB)),
         (64 * GIB, Company.EXECUTORS, Room(64 * MIB, GIB, 64 * MIB)),
-        (1 * GIB, Company.ALONE, Room(GIB, 768 * MIB, 64 * MIB)),
-        (1 * GIB, Company.LOCAL_SESSION, Room(GIB, 384 * MIB, MIB)),
-        (256 * MIB, Company.ALONE, Room(GIB, 192 * MIB, MIB)),
+        (1536 * MIB, Company.ALONE, Room(GIB, 768 * MIB, 64 * MIB)),
+        (1536 * MIB, Company.LOCAL_SESSION, Room(GIB, 384 * MIB, MIB)),
+        (256 * MIB, Company.ALONE, Room(GIB, 128 * MIB, MIB)),
     ],
 )
 def test_a_small_machine_holds_less_and_executors_leave_little_to_their_driver(

@@ -49,8 +49,8 @@ class Room:
 
     @classmethod
     def of(cls, memory_bytes: int, company: Company) -> Room:
-        """Of a machine with this memory: three quarters of it, half of that next to Java."""
-        share = memory_bytes * 3 // (4 if company is Company.ALONE else 8)
+        """Of a machine with this memory: half of it, a quarter next to Java."""
+        share = memory_bytes // (2 if company is Company.ALONE else 4)
         held = min(_HELD_BYTES_MAX, share)
         part = max(_PART_BYTES_MIN, (held - _STREAMED_BYTES_MAX) // _EXPANSION)
         has_executors = company is Company.EXECUTORS
