@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from threading import Barrier, Event, Lock
 
 import pytest
@@ -82,6 +83,7 @@ def run(sizes: list[int], threads: int, most: int) -> list[int]:
         with lock:
             held[0] += size
             seen[0] = max(seen[0], held[0])
+        time.sleep(0.002)
         with lock:
             held[0] -= size
         return size
@@ -119,10 +121,11 @@ def test_a_failure_stops_the_others_and_is_raised() -> None:
         begun.append(item)
         if item == 0:
             raise ValueError("broken")
-        assert stopped.wait(30)
+        stopped.wait(5)
 
     with pytest.raises(ValueError, match="broken"):
         in_bounded_threads(
             range(9), do, threads=2, held_bytes=int, held_bytes_max=99, stop=stopped.set
         )
+    assert stopped.is_set()
     assert len(begun) <= 3

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import tideline
-from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.errors import ConfigError, ConflictError, StorageUnavailableError
 from tideline.hudi.services.registry import service_named
 from tideline.hudi.services.runs import TableServices
 from tideline.in_process.service_engine import InProcessServiceEngine
@@ -168,6 +168,22 @@ def test_a_group_that_is_too_large_to_sort_is_sorted_in_parts(
         stored = lake.table.to_arrow(["region", "v", "id"]).to_pylist()
         keys = [(row["region"], row["v"] or "", row["id"]) for row in stored]
         assert keys == sorted(keys)
+
+
+def test_every_batch_of_a_part_is_sorted(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tideline.formats.row_batches._BATCH_ROWS_MAX", 64)
+    before = lake.rows()
+    lake.in_parts(2, {}).run("clustering")
+    assert lake.rows() == before
+
+
+def test_a_service_that_takes_too_long_is_given_up_and_keeps_its_plan(lake: Lake) -> None:
+    before = lake.rows()
+    with pytest.raises(ConflictError, match="did not finish within"):
+        lake.table.run("compaction", options={**DUE, "tideline.service.timeout.seconds": "0.0001"})
+    assert lake.rows() == before
+    assert len(lake.table.run("compaction", options=DUE).done) == 1
+    assert lake.rows() == before
 
 
 def test_a_folder_for_temporary_files_that_fails_leaves_rows_and_plan(

@@ -7,6 +7,7 @@ from tideline.testing.mutants.fault import Fault
 _SERVICES = "engine/tideline/hudi/services"
 _TESTS, _RECOVERY_TESTS = "engine/tests/hudi/services", "engine/tests/hudi/recovery"
 _ROLLBACK, _CLEANING = "engine/tideline/hudi/recovery", f"{_SERVICES}/cleaning"
+_HERE, _HERE_TESTS = "engine/tideline/in_process", "engine/tests/in_process"
 _CLEANING_TESTS = (f"{_TESTS}/test_cleaning_plan.py",)
 _ZONE_TESTS = (f"{_TESTS}/test_services_in_a_zone.py",)
 _ARCHIVAL_TESTS = (f"{_TESTS}/test_archival_plan.py",)
@@ -221,5 +222,47 @@ SERVICE_FAULTS = (
         "(number for number in keeping.values() if number <= newest)",
         "[newest]",
         ("engine/tests/hudi/timeline/test_lsm_writer.py",),
+    ),
+    Fault(
+        "threads begin work for which there is no memory",
+        f"{_HERE}/bounded_threads.py",
+        "if not running or held + sizes[n] <= held_bytes_max",
+        "if not running or sizes[n] <= held_bytes_max",
+        (f"{_HERE_TESTS}/test_service_size.py",),
+    ),
+    Fault(
+        "threads go on after another one has failed",
+        f"{_HERE}/bounded_threads.py",
+        "            stop()\n            raise\n",
+        "            raise\n",
+        (f"{_HERE_TESTS}/test_service_size.py",),
+    ),
+    Fault(
+        "a plan counts as small by its largest file group",
+        f"{_HERE}/service_size.py",
+        "sum(piece.size_bytes for piece in slices)\n    if",
+        "max((piece.size_bytes for piece in slices), default=0)\n    if",
+        (f"{_HERE_TESTS}/test_service_size.py",),
+    ),
+    Fault(
+        "parts of a file are written in another order",
+        f"{_HERE}/split_clustering.py",
+        "    return sorted(set().union(*(one.parts(file) for one in routed)))\n",
+        "    return sorted(set().union(*(one.parts(file) for one in routed)), reverse=True)\n",
+        (f"{_HERE_TESTS}/test_services_without_spark.py",),
+    ),
+    Fault(
+        "only the first batch of a part is read back",
+        f"{_HERE}/split_clustering.py",
+        "            for number in numbers:\n",
+        "            for number in numbers[:1]:\n",
+        (f"{_HERE_TESTS}/test_services_without_spark.py",),
+    ),
+    Fault(
+        "a service in this process knows no time limit",
+        f"{_HERE}/service_work.py",
+        "        if seconds_max is None:\n",
+        "        if seconds_max is not None:\n",
+        (f"{_HERE_TESTS}/test_services_without_spark.py",),
     ),
 )
