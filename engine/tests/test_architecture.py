@@ -49,6 +49,7 @@ NEEDS_AN_EXTRA = (
     "tideline.hudi.check.base_files.",
     "tideline.hudi.check.keys.",
     "tideline.hudi.read.",
+    "tideline.hudi.write.pieces.",
     "tideline.iceberg.table.catalog_table.",
     "tideline.in_process.run.",
     "tideline.in_process.service_engine.",
