@@ -32,7 +32,7 @@ NOT_SETTINGS = re.compile(
     r"""
     tideline\.(cli|hudi|spark|commands|dev|iceberg|write_)\b.*  # modules, groups
     | tideline\.((iceberg_)?lake_table|commit_report|testing).*
-    | tideline\.(ingest|token|operation)(\..*)?            # extra metadata of commits
+    | tideline\.(ingest|token|operation|carries)(\..*)?    # extra metadata of commits
     | tideline\.operation-id
     | tideline\.(clean\.(bytes\.deleted|elapsed\.ms))
     | hoodie\.write\.table\.version                       # taken out of a table
