@@ -38,6 +38,7 @@ class DataFileWriter:
         self._row_bytes = row_bytes
         self._group_bytes_max = min(layout.parquet.row_group_bytes_max, 4 * size_bytes_max)
         self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
         self._nans = NanCounter(layout.fields, layout.metrics)
         self._io = io
         self._stack = ExitStack()
@@ -52,15 +53,15 @@ class DataFileWriter:
     def size_bytes(self) -> float:
         """The file's length if it were finished now, without its footer."""
         written = 0.0 if self._sink is None else float(self._sink.size_bytes)
-        pending_rows = sum(batch.num_rows for batch in self._pending)
-        flushed_rows = self.rows - pending_rows
+        flushed_rows = self.rows - self._pending_rows
         row_bytes = written / flushed_rows if flushed_rows else self._row_bytes
-        return written + float(pending_rows * row_bytes)
+        return written + float(self._pending_rows * row_bytes)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows. Raises CorruptTableError for a null in a required column."""
         self._nans.add(batch)
         self._pending.append(batch)
+        self._pending_rows += batch.num_rows
         self.pending_bytes += batch.nbytes
         self.rows += batch.num_rows
         if self.pending_bytes >= self._group_bytes_max:
@@ -68,7 +69,8 @@ class DataFileWriter:
 
     def flush(self) -> None:
         """Make a row group of what has gathered."""
-        batches, self._pending, self.pending_bytes = self._pending, [], 0
+        batches, self._pending = self._pending, []
+        self._pending_rows = self.pending_bytes = 0
         if self._sink is None:
             self._sink = EncodedSink(self._opened(), self._layout, batches)
         try:

@@ -40,7 +40,8 @@ from tideline.iceberg.metadata.field_type import NestedField
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.file_io import FileIO
 
-_CACHE_BYTES_MAX = 128 * 1024 * 1024
+_POSITIONS_BYTES_MAX = 128 * 1024 * 1024
+_VALUES_BYTES_MAX = 64 * 1024 * 1024
 
 
 class FileRows:
@@ -49,8 +50,10 @@ class FileRows:
     def __init__(self, io: FileIO, layout: RowLayout) -> None:
         self._io = io
         self._layout = layout
-        self._positions: BoundedCache[Mapping[str, Positions]] = BoundedCache(_CACHE_BYTES_MAX)
-        self._values: BoundedCache[DeletedValues] = BoundedCache(_CACHE_BYTES_MAX)
+        self._positions: BoundedCache[Mapping[str, Positions]] = BoundedCache(_POSITIONS_BYTES_MAX)
+        # Data files of every age have deletes of their own, made of mostly the same files.
+        self._values: BoundedCache[DeletedValues] = BoundedCache(_VALUES_BYTES_MAX)
+        self._columns: BoundedCache[Sequence[pa.Array]] = BoundedCache(_VALUES_BYTES_MAX)
 
     def batches(self, task: FileScanTask, part: FilePart | None = None) -> Iterator[pa.RecordBatch]:
         """The live rows of a part of a data file, in the layout's columns.
@@ -177,16 +180,31 @@ class FileRows:
         paths = [replace(path, column=at) for at, (path, _) in enumerate(columns)]
 
         def load() -> tuple[DeletedValues, int]:
-            found = [batch.rows for file in files for batch in self._source(file).batches(fields)]
-            empty = [pa.nulls(0, arrow_type(path.type)) for path in paths]
-            parts = [[path.values(rows) for rows in found] for path in paths]
+            parts = [self._deleted_columns(file, fields, paths) for file in files]
             values = DeletedValues.of(
-                [pa.concat_arrays([none, *part]) for none, part in zip(empty, parts, strict=True)]
+                [pa.concat_arrays(of_field) for of_field in zip(*parts, strict=True)]
             )
             return values, values.size_bytes
 
         key = (tuple(paths), *(file.file_path for file in files))
         return self._values.get(key, load)
+
+    def _deleted_columns(
+        self, file: DataFile, fields: Sequence[NestedField], paths: Sequence[ColumnPath]
+    ) -> Sequence[pa.Array]:
+        """What one file of equality deletes has, a column for each compared field."""
+
+        def load() -> tuple[Sequence[pa.Array], int]:
+            found = [batch.rows for batch in self._source(file).batches(fields)]
+            columns = [
+                pa.concat_arrays(
+                    [pa.nulls(0, arrow_type(path.type)), *(path.values(rows) for rows in found)]
+                )
+                for path in paths
+            ]
+            return columns, sum(column.nbytes for column in columns)
+
+        return self._columns.get((tuple(paths), file.file_path), load)
 
 
 @dataclass(frozen=True, slots=True)
