@@ -60,7 +60,8 @@ def plan_by_hash(
     numbers: dict[tuple[str, int], int] = {}
     inserts: dict[str, int] = {}
     updates: dict[str, dict[str, UpdateCount]] = {}
-    live = {partition: _live(view, partition, hashed) for partition, _ in counts}
+    partitions = {partition for partition, _ in counts}
+    live = {partition: _live(view, partition, hashed) for partition in partitions}
     for (partition, bucket), rows in sorted(counts.items()):
         number = len(buckets)
         existing = live[partition].get(bucket)

@@ -1,0 +1,58 @@
+"""Buckets of a write by hash: updates of what a partition has, new file groups for the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tideline.hudi.index.bucket import BucketHash, new_file_id_prefix
+from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.file_system_view import FileSystemView
+from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.hash_plan import plan_by_hash
+from tideline.hudi.write.upsert_partitioner import InsertBucket, UpdateBucket
+from tideline.hudi.write.write_operation import WriteOperation
+from tideline.testing.small_table import SmallTable, batch
+from tideline.testing.table_audit import open_fresh
+
+BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "8"}
+
+
+@dataclass(frozen=True)
+class CountedView(FileSystemView):
+    """Counts how often the slices of each partition are gathered."""
+
+    asked: Counter[str] = field(default_factory=Counter)
+
+    def latest_slices(
+        self, partition: str, as_of: InstantTime | None = None
+    ) -> tuple[FileSlice, ...]:
+        self.asked[partition] += 1
+        return super().latest_slices(partition, as_of)
+
+
+def test_each_partition_is_looked_at_once_however_many_buckets_are_touched() -> None:
+    small = SmallTable.in_memory(BUCKETS)
+    small.write("insert", batch(range(60), 1, partitions=2))
+    table = open_fresh(small.location, clock=small.clock)
+    found = table.file_system_view(table.timeline())
+    view = CountedView(found.groups)
+    counts = {(partition, bucket): 1 for partition in ("p0", "p1") for bucket in range(8)}
+    plan, placement, profile = plan_by_hash(view, counts, WriteOperation.UPSERT, BucketHash(8))
+    assert view.asked == {"p0": 1, "p1": 1}
+    stored = {piece.file_id for name in ("p0", "p1") for piece in found.latest_slices(name)}
+    updated = {one.file_id for one in plan.buckets if isinstance(one, UpdateBucket)}
+    assert updated == stored
+    assert len(plan.buckets) == len(counts) == len(placement.numbers)
+    assert sum(one.inserts for one in profile.partitions.values()) == len(counts) - len(stored)
+
+
+def test_keys_of_a_bucket_without_a_file_group_begin_one_and_deletes_do_not() -> None:
+    view = FileSystemView({"p": ()})
+    counts = {("p", 3): 5}
+    plan, _, _ = plan_by_hash(view, counts, WriteOperation.UPSERT, BucketHash(8))
+    (bucket,) = plan.buckets
+    assert isinstance(bucket, InsertBucket)
+    assert bucket.file_id_prefix[:8] == new_file_id_prefix(3, "0" * 36)[:8]
+    plan, _, _ = plan_by_hash(view, counts, WriteOperation.DELETE, BucketHash(8))
+    assert plan.buckets == ()
