@@ -75,9 +75,22 @@ class Limit:
         return 0 < self.bytes_seen < self.bytes_max
 
 
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """A time to stay within, with what was measured."""
+
+    name: str
+    ours: Series
+    seconds_max: float
+
+    @property
+    def holds(self) -> bool:
+        return self.ours.median_s <= self.seconds_max
+
+
 def close_report(
     claims: Sequence[Claim],
-    limits: Sequence[Limit],
+    limits: Sequence[Limit | TimeLimit],
     *,
     load_at_start: float,
     json_path: Path | None = None,
@@ -101,7 +114,7 @@ def close_report(
     return 0 if reached else 1
 
 
-def print_report(claims: Sequence[Claim], limits: Sequence[Limit]) -> None:
+def print_report(claims: Sequence[Claim], limits: Sequence[Limit | TimeLimit]) -> None:
     """A table for people."""
     print(f"\n{'claim':<52}{'ours':>9}{'peer':>9}{'ratio':>8}{'wanted':>10}")
     for claim in claims:
@@ -110,27 +123,26 @@ def print_report(claims: Sequence[Claim], limits: Sequence[Limit]) -> None:
             f"{claim.ratio:>7.2f}x{claim.wanted:>10}  {_verdict(claim.holds)}"
         )
     for limit in limits:
+        if isinstance(limit, TimeLimit):
+            wanted = f"<= {limit.seconds_max:g} s"
+            print(f"{limit.name:<52}{limit.ours.median_s:>7.1f} s{'':>17}{wanted:>10}", end="  ")
+            print(_verdict(limit.holds))
+            continue
         seen, allowed = limit.bytes_seen >> 20, limit.bytes_max >> 20
         print(f"{limit.name:<52}{seen:>5} MiB{'':>17}{f'< {allowed} MiB':>10}", end="  ")
         print(_verdict(limit.holds))
 
 
-def report_json(claims: Sequence[Claim], limits: Sequence[Limit], *, load_at_start: float) -> str:
+def report_json(
+    claims: Sequence[Claim], limits: Sequence[Limit | TimeLimit], *, load_at_start: float
+) -> str:
     """The same for machines, with every round and the load of the machine."""
     return json.dumps(
         {
             "cores": os.cpu_count(),
             "loadAtStart": round(load_at_start, 2),
             "claims": [_claim_object(claim) for claim in claims],
-            "limits": [
-                {
-                    "name": limit.name,
-                    "bytesSeen": limit.bytes_seen,
-                    "bytesMax": limit.bytes_max,
-                    "holds": limit.holds,
-                }
-                for limit in limits
-            ],
+            "limits": [_limit_object(limit) for limit in limits],
         },
         indent=2,
     )
@@ -145,6 +157,13 @@ def _claim_object(claim: Claim) -> dict[str, Any]:
         "ours": _series_object(claim.ours),
         "peer": _series_object(claim.peer),
     }
+
+
+def _limit_object(limit: Limit | TimeLimit) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": limit.name, "holds": limit.holds}
+    if isinstance(limit, TimeLimit):
+        return {**found, "secondsMax": limit.seconds_max, "ours": _series_object(limit.ours)}
+    return {**found, "bytesSeen": limit.bytes_seen, "bytesMax": limit.bytes_max}
 
 
 def _series_object(series: Series) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import sys
 from bench import (
     bulk_insert,
     clustering,
+    cold_write,
     compaction,
     snapshot_scan,
     to_arrow,
@@ -26,5 +27,7 @@ if __name__ == "__main__":
         upsert_mor,
         compaction,
         clustering,
+        cold_write,
     )
-    sys.exit(run([claim.measure for claim in claims]))
+    measures = [claim.measure for claim in claims]
+    sys.exit(run([*measures, upsert_mor.measure_updates]))

@@ -20,7 +20,7 @@ from pathlib import Path
 from bench.data import BenchInput, prepare_input
 from bench.floor import Floor
 from bench.hudi_side import HudiSide
-from bench.measurement import Claim, Limit, close_report
+from bench.measurement import Claim, Limit, TimeLimit, close_report
 from bench.quiet import wait_for_quiet
 from bench.tideline_side import TidelineSide
 from tideline.cache_directory import cache_directory
@@ -61,7 +61,7 @@ class Workbench:
             yield number
 
 
-Measure = Callable[[Workbench], tuple[Sequence[Claim], Sequence[Limit]]]
+Measure = Callable[[Workbench], tuple[Sequence[Claim], Sequence[Limit | TimeLimit]]]
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def run(measures: Sequence[Measure]) -> int:
     arguments = parser.parse_args()
     load = wait_for_quiet(arguments.wait * 60)
     claims: list[Claim] = []
-    limits: list[Limit] = []
+    limits: list[Limit | TimeLimit] = []
     rounds = ROUNDS_QUICK if arguments.quick else ROUNDS
     with open_workbench(rows=arguments.rows, rounds=rounds) as bench:
         for measure in measures:

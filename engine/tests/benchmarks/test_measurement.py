@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.data import PARTITIONS, prepare_input
-from bench.measurement import Claim, Limit, Series, close_report
+from bench.measurement import Claim, Limit, Series, TimeLimit, close_report
 from bench.process_memory import watch_processes
 
 
@@ -32,6 +32,14 @@ def test_a_claim_compares_medians(
     our_series = Series("ours", seconds=[ours, ours, 1_000.0])
     peer_series = Series("peer", seconds=[0.001, peer, peer])
     assert Claim("speed", our_series, peer_series, **wanted).holds is holds
+
+
+def test_a_time_limit_is_held_against_the_median(capsys: pytest.CaptureFixture[str]) -> None:
+    within = TimeLimit("start to exit", Series("ours", [1.0, 1.9, 9.0]), 2)
+    beyond = TimeLimit("start to exit", Series("ours", [1.0, 2.1, 2.2]), 2)
+    assert close_report([], [within], load_at_start=0.1) == 0
+    assert close_report([], [within, beyond], load_at_start=0.1) == 1
+    assert "2.1 s" in capsys.readouterr().out
 
 
 def test_figures_of_a_busy_machine_do_not_count(capsys: pytest.CaptureFixture[str]) -> None:
