@@ -143,6 +143,7 @@ peers: setup ## Build what tests compare with and connect to: MinIO, Hudi and it
 	 $(BIN)/python -m tideline.spark.session.s3a_jars > /dev/null & jars=$$!; \
 	 $(BIN)/python -m tideline.testing.lance_library > /dev/null & lance=$$!; \
 	 $(BIN)/python -m tideline.testing.iceberg_rest_server > /dev/null || true; \
+	 $(BIN)/python -m tideline.spark.session.make_class_archive > /dev/null || true; \
 	 wait $$minio && wait $$engines && wait $$jars && wait $$lance
 	@$(BIN)/python -m tideline.testing.stand_in_tables > /dev/null
 

@@ -54,7 +54,7 @@ def either_engine(
     """The test runs once on each engine: it writes what the test writes to a `WrittenTable`."""
     CHOSEN.engine = Engine(request.param)
     if CHOSEN.engine is Engine.PIECES:
-        monkeypatch.setattr("tideline.spark.write.held_rows.is_local", lambda _: False)
+        monkeypatch.setattr("tideline.spark.write.held_rows.runs_here", lambda _: False)
         monkeypatch.setattr("tideline.spark.write.piece_tasks.DRIVER_BYTES_MAX", -1)
     yield
     CHOSEN.engine = Engine.SPARK

@@ -54,7 +54,7 @@ def test_what_a_piece_raises_comes_back_as_it_was(
 def test_a_task_is_given_the_rows_of_its_bucket_alone(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tideline.spark.write.held_rows.is_local", lambda _: False)
+    monkeypatch.setattr("tideline.spark.write.held_rows.runs_here", lambda _: False)
     monkeypatch.setattr("tideline.spark.write.piece_tasks.DRIVER_BYTES_MAX", -1)
     lake = LakeTable.create(str(tmp_path / "t"), record_key="id", partition_by="p")
     names = [f"{number:04}" for number in range(1_000)]

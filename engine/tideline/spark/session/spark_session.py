@@ -19,12 +19,15 @@ from tideline.errors import ConfigError
 from tideline.machine import memory_bytes
 from tideline.read_limits import COLUMNS_SETTING
 from tideline.read_limits import SETTING as METADATA_SETTING
+from tideline.spark.session.class_archive import archive_options
 from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings
 from tideline.spark.session.s3a_jars import INSTALL_COMMAND, find_s3a_jars
 from tideline.spark.session.start import start
 from tideline.storage.location import StoreLocation
 
 ARROW_BATCH_ROWS = 65_536
+LOG_OPTIONS = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+"""Java's options for its logs."""
 
 _MIB = 1024 * 1024
 _ARROW_BATCH_BYTES_MAX = 64 * _MIB
@@ -64,7 +67,6 @@ def running_master() -> str | None:
 def spark_configuration(master: str, locations: Iterable[StoreLocation] = ()) -> dict[str, str]:
     """The Spark configuration of a new session. Raises ConfigError when the S3A jars are needed
     and missing."""
-    log_configuration = Path(__file__).with_name("log4j2.properties")
     configuration = {
         "spark.sql.session.timeZone": "UTC",
         # Query results and Python tasks move as Arrow; larger batches cost Python less per row.
@@ -82,7 +84,7 @@ def spark_configuration(master: str, locations: Iterable[StoreLocation] = ()) ->
         "spark.sql.warehouse.dir": f"file:{tempfile.gettempdir()}/tideline-warehouse-{os.getuid()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration.as_uri()}",
+        "spark.driver.extraJavaOptions": f"{LOG_OPTIONS} {archive_options()}".strip(),
     }
     # Executors read metadata and files within the limits of their driver.
     for name in (METADATA_SETTING, COLUMNS_SETTING):

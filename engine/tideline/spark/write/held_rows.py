@@ -11,7 +11,6 @@ write are held once more on their way.
 from __future__ import annotations
 
 import os
-import re
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -24,11 +23,11 @@ from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.pieces import PieceRunner, ThreadRunner
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.spark.quoting import column_named
+from tideline.spark.session.spark_session import is_local
 from tideline.spark.task_errors import raised_errors
 from tideline.spark.write.batch import arrow_schema
 from tideline.spark.write.piece_tasks import SparkPieceRunner
 
-_LOCAL = re.compile(r"local(\[.*\])?$")
 CLUSTER_BYTES_MAX = 128 * 1024 * 1024
 """In Arrow, in a driver that has executors."""
 _GROWTH = 4
@@ -39,12 +38,12 @@ _TOO_LARGE = "spark.driver.maxResultSize"
 def piece_runner(spark: SparkSession, table: HoodieTable) -> PieceRunner:
     """Who writes held rows: threads here where Spark has this machine alone, else its tasks."""
     here = ThreadRunner(table.store, os.cpu_count() or 1)
-    return here if is_local(spark) else SparkPieceRunner(spark, table.location, here)
+    return here if runs_here(spark) else SparkPieceRunner(spark, table.location, here)
 
 
-def is_local(spark: SparkSession) -> bool:
-    """Whether the session's tasks run in this process's own machine."""
-    return _LOCAL.match(spark.sparkContext.master or "") is not None
+def runs_here(spark: SparkSession) -> bool:
+    """Whether the session's tasks run on this process' own machine."""
+    return is_local(spark.sparkContext.master or "")
 
 
 def held_rows(
@@ -62,7 +61,7 @@ def held_rows(
     if not operation.writes_rows:
         wanted = key_columns(wanted, KeyGenerator.from_config(table.config))
     chosen = frame.select(*map(column_named, wanted))
-    if not is_local(frame.sparkSession):
+    if not runs_here(frame.sparkSession):
         bytes_max = min(bytes_max, CLUSTER_BYTES_MAX)
     if not may_be_held(chosen, bytes_max):
         return None
