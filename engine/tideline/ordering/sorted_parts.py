@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
 Numbers = npt.NDArray[np.int64]
 
@@ -46,12 +47,31 @@ def part_numbers(
 ) -> Numbers:
     """How many of the splits are not after each key: the number of the key's part.
 
-    Both are sorted together, splits first among equals.
+    A column of whole numbers from low to high is looked up in the splits; otherwise both are sorted
+    together, splits first among equals.
     """
+    if _is_plain(keys, sort_keys) and _is_plain(splits, sort_keys):
+        cuts, values = (_whole_numbers(one.column(0)) for one in (splits, keys))
+        return np.searchsorted(cuts, values, side="right")
     together = pa.concat_tables([splits, keys.cast(splits.schema)]).combine_chunks()
     order = sort_indices(together, sort_keys).to_numpy().astype(np.int64)
     is_split = order < splits.num_rows
     passed = np.cumsum(is_split)
     numbers = np.empty(keys.num_rows, dtype=np.int64)
     numbers[order[~is_split] - splits.num_rows] = passed[~is_split]
+    return numbers
+
+
+def _is_plain(keys: pa.Table, sort_keys: Sequence[SortKey] | None) -> bool:
+    """Whether it is one column of whole numbers or days, without nulls and ascending."""
+    column = keys.column(0)
+    is_whole = types.is_integer(column.type) or types.is_date32(column.type)
+    is_ascending = not sort_keys or sort_keys[0][1] == "ascending"
+    return keys.num_columns == 1 and is_whole and is_ascending and not column.null_count
+
+
+def _whole_numbers(column: pa.ChunkedArray) -> Numbers:
+    if types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    numbers: Numbers = column.to_numpy()
     return numbers
