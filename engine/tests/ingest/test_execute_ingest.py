@@ -16,7 +16,7 @@ import pytest
 
 from tideline.hudi.index.uniqueness import described
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.execute.ingest_files import FILES_KEY
+from tideline.ingest.execute.ingest_batch import FILES_KEY
 from tideline.ingest.execute.table_access import locate, open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
 from tideline.ingest.landing.checkpoint import Checkpoint

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import ConfigError, InvalidDataError
+from tideline.ingest.landing.source_listing import find_sources
 from tideline.spark.landing.intake import Intake
 from tideline.spark.landing.judgement import judge
 from tideline.spark.landing.landed_rows import (
@@ -27,7 +28,6 @@ from tideline.spark.landing.landed_rows import (
 from tideline.spark.landing.sources import (
     SourceSettings,
     UnreadableFilesError,
-    find_sources,
     read_files,
     types_of,
 )

@@ -1,4 +1,5 @@
-"""The worker of `tideline run`: one process that keeps a warm Spark session and runs operations.
+"""The worker of `tideline run`: one process that runs operations, and keeps the Spark session that
+one of them needed.
 
 JSON lines. In: `{"locations": [...]}` once, then `{"operation": {...}}`, one at a time. Out:
 `{"ready": true}`, `{"progress": text, "id": id}`, `{"result": {...}}`. Only the protocol goes to
@@ -27,8 +28,6 @@ from tideline.ingest.execute.execute_operation import execute_operation, failed_
 from tideline.ingest.execute.table_access import locate
 from tideline.ingest.operation.operation import Operation, Place
 from tideline.ingest.operation.result import OperationResult, Outcome
-from tideline.spark.landing.landed_rows import is_alive
-from tideline.spark.session.spark_session import spark_session
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
@@ -102,6 +101,9 @@ class Worker:
             return failed_result(operation.id, error)
 
     def _open_session(self, locations: Iterable[StoreLocation]) -> SparkSession:
+        # Operations that need no Spark do not load it.
+        from tideline.spark.session.spark_session import spark_session
+
         wanted = tuple(dict.fromkeys((*self._locations, *locations)))
         session = spark_session("tideline run", locations=wanted)
         # A cancelled task ends at once, and does not go on writing its file.
@@ -110,7 +112,11 @@ class Worker:
         return session
 
     def _is_spark_dead(self) -> bool:
-        return self._session is not None and not is_alive(self._session)
+        if self._session is None:
+            return False
+        from tideline.spark.landing.landed_rows import is_alive
+
+        return not is_alive(self._session)
 
     def _answer(self, message: dict[str, Any]) -> None:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from tideline.cli.command import command
@@ -12,13 +14,15 @@ from tideline.cli.progress import progress
 from tideline.commit_report import CommitReport
 from tideline.hudi.index.uniqueness import IN_PARTITION, IN_TABLE
 from tideline.hudi.write.write_operation import WriteOperation
-from tideline.ingest.execute.source_files import SourceWrite, write_sources
+from tideline.ingest.execute.source_files import SourceWrite, SourceWritten, write_sources
+from tideline.ingest.landing.source_listing import find_sources
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import Place
-from tideline.spark.landing.sources import find_sources
-from tideline.spark.session.spark_session import spark_session
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted, size_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _PATHS_SHOWN_MAX = 20
 _TAKING_ROWS_AWAY = (
@@ -117,7 +121,6 @@ def write_command(
         return
     if planned in _TAKING_ROWS_AWAY:
         ask(f"{planned} takes rows away from {table.uri}. Go on?", yes=yes)
-    spark = spark_session("tideline write", locations=[table.hoodie_table.location, found])
     wanted = SourceWrite(
         found,
         source_format,
@@ -128,8 +131,18 @@ def write_command(
         bad_rows_max=max_bad_rows if on_bad_row == "quarantine" else None,
         token=token,
     )
+
+    def open_session() -> SparkSession:
+        from tideline.spark.session.spark_session import spark_session
+
+        return spark_session("tideline write", locations=[table.hoodie_table.location, found])
+
     with progress("writing the table"):
-        written = write_sources(table, spark, wanted)
+        written = write_sources(table, open_session, wanted)
+    _print_written(written, as_json=as_json)
+
+
+def _print_written(written: SourceWritten, *, as_json: bool) -> None:
     if as_json:
         print_json(
             {

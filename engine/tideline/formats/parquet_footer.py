@@ -93,9 +93,11 @@ def check_columns(metadata: pq.FileMetaData, *, path: object = None) -> None:
 
 
 def read_schema(source: str | BinaryIO, *, path: object = None) -> pa.Schema:
-    """The Arrow schema of a file. Raises what Arrow raises, and UnsupportedTableError for a file of
-    more columns than are read."""
-    with pq.ParquetFile(source) as file:
+    """The Arrow schema of a file; times stored as INT96 count microseconds, as they are read.
+
+    Raises what Arrow raises, and UnsupportedTableError for a file of more columns than are read.
+    """
+    with pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file:
         check_columns(file.metadata, path=path)
         return file.schema_arrow
 

@@ -1,43 +1,32 @@
 """Source files that a person names, written into a table as one commit: `tideline write`.
 
-They are judged as landing files are: bad ones fail the write, or are passed over; rows fail their
-file, or are kept in `_quarantine/` next to the files before the commit (see
-`tideline.ingest.landing.quarantine`). There is no checkpoint: the same files written again are
-written again, and a file that was passed over is tried again.
+1. Parquet files whose rows fit in memory are read and written by this process.
+2. What that is not for, and batches in which something does not fit, go through Spark, which says
+   what is at fault (`tideline.ingest.execute.sources_on_spark`). Nothing is written by then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tideline.commit_report import CommitReport
-from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableError
-from tideline.hudi.write.key_spelling import key_generator
+from tideline.errors import ConfigError, InvalidDataError
 from tideline.hudi.write.write_operation import WriteOperation
-from tideline.ingest.landing.landed_file import Landing, LandingFile
-from tideline.ingest.landing.quarantine import quarantine_rows
-from tideline.lake_table import LakeTable
-from tideline.spark.landing.bad_rows import BadRow
-from tideline.spark.landing.intake import Intake
-from tideline.spark.landing.judgement import Verdict, judge, misfits
-from tideline.spark.landing.landed_rows import is_infrastructure_failure
-from tideline.spark.landing.sources import (
-    PARQUET,
-    SPARK_FAILURES,
-    ClashingFilesError,
-    SourceSettings,
-    UnreadableFilesError,
-    failure_reason,
-    find_sources,
-    types_of,
+from tideline.ingest.execute.in_process_intake import (
+    ForSpark,
+    InProcessIntake,
+    require_spark,
 )
-from tideline.spark.write.run import try_write
+from tideline.ingest.landing.source_listing import find_sources
+from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+
+    from tideline.spark.landing.bad_rows import BadRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,95 +50,49 @@ class SourceWritten:
     """What came of it: the commit, files passed over with reasons, rows set aside by path."""
 
     report: CommitReport
-    skipped: Mapping[str, str]
-    rows: Mapping[str, tuple[BadRow, ...]]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    rows: Mapping[str, tuple[BadRow, ...]] = field(default_factory=dict)
 
 
-def write_sources(table: LakeTable, spark: SparkSession, wanted: SourceWrite) -> SourceWritten:
-    """Write the files. Raises InvalidDataError naming the files at fault, or that none is left, and
-    as `LakeTable.write` does."""
+def write_sources(
+    table: LakeTable, open_session: Callable[[], SparkSession], wanted: SourceWrite
+) -> SourceWritten:
+    """Write the files; `open_session` is called where Spark is needed.
+
+    Raises InvalidDataError naming the files at fault, or that none is left, and as
+    `LakeTable.write` does; ConfigError where Spark is needed and not installed.
+    """
     folder, paths = find_sources(wanted.location)
-    skipped: dict[str, str] = {}
-    rows: dict[str, tuple[BadRow, ...]] = {}
-    intake = _intake(table, spark, wanted, folder)
-    while paths:
-        try:
-            rows_now = intake.rows(paths)
-            report = table.write(
-                rows_now, wanted.operation, options=wanted.options, token=wanted.token
-            )
-            return SourceWritten(report, skipped, rows)
-        except (InvalidDataError, ConfigError, *SPARK_FAILURES) as error:
-            verdict = _judge(table, wanted, intake, paths, error)
-        if verdict.files and not wanted.skips_bad_files:
-            raise UnreadableFilesError(
-                {f"{folder.uri}/{path}": why for path, why in verdict.files.items()}
-            )
-        _keep_rows(folder, verdict)
-        skipped |= verdict.files
-        rows |= verdict.rows
-        if verdict.settings is not None:
-            intake = intake.without(verdict.digests, verdict.settings)
-        left = {*verdict.files, *verdict.waiting}
-        paths = [path for path in paths if path not in left]
-        skipped |= dict.fromkeys(verdict.waiting, "too many bad rows in the files before it")
-    path, reason = next(iter(skipped.items()))
-    raise InvalidDataError(f"no source file can be taken in: {path}: {reason}", path=folder.uri)
+    done = _write_in_process(table, wanted, folder, paths)
+    if isinstance(done, CommitReport):
+        return SourceWritten(done)
+    require_spark(done)
+    from tideline.ingest.execute.sources_on_spark import write_on_spark
+
+    return write_on_spark(table, open_session(), wanted, folder, paths)
 
 
-def _intake(
-    table: LakeTable, spark: SparkSession, wanted: SourceWrite, folder: StoreLocation
-) -> Intake:
-    hoodie = table.hoodie_table
+def _write_in_process(
+    table: LakeTable, wanted: SourceWrite, folder: StoreLocation, paths: Sequence[str]
+) -> CommitReport | ForSpark:
+    """The commit, or why it is for Spark; nothing has been written then."""
     operation, config = table.writer.planned_write(wanted.operation, wanted.options)
     deletes = operation is WriteOperation.DELETE
-    schema = hoodie.table_schema(table.timeline())
-    is_text = wanted.file_format != PARQUET
-    return Intake(
-        spark,
-        SourceSettings(
-            folder, wanted.file_format, wanted.reading, known=types_of(schema) if is_text else {}
-        ),
-        schema,
+    intake = InProcessIntake(
+        folder,
+        wanted.file_format,
+        wanted.reading,
+        schema=table.schema,
         fits=not deletes and config.partial_update_columns is None,
         adds_columns=False,
-        only_keys=deletes,
-        keys=key_generator(hoodie),
-        ordering=() if deletes else hoodie.config.ordering_fields,
     )
-
-
-def _judge(
-    table: LakeTable, wanted: SourceWrite, intake: Intake, paths: list[str], error: Exception
-) -> Verdict:
-    """What is at fault. Raises the error itself where no file is."""
-    if isinstance(error, SPARK_FAILURES) and is_infrastructure_failure(error):
-        message = f"Spark could not do its work: {failure_reason(error)}"
-        raise StorageUnavailableError(message, table=table.uri) from error
-    if isinstance(error, UnreadableFilesError) and not isinstance(error, ClashingFilesError):
-        return Verdict(error.reasons)
-    if isinstance(error, ConfigError):
-        verdict = Verdict(misfits(intake, paths))
-    else:
-        operation, config = table.writer.planned_write(wanted.operation, wanted.options)
-
-        def try_rows(rows: DataFrame) -> None:
-            try_write(rows, table.hoodie_table, operation, config)
-
-        verdict = judge(intake, paths, rows_max=wanted.bad_rows_max, try_rows=try_rows)
-    if verdict.files or verdict.digests - intake.left_out:
-        return verdict
-    if isinstance(error, SPARK_FAILURES):
-        message = f"the rows cannot be written: {failure_reason(error)}"
-        raise InvalidDataError(message, table=table.uri) from error
-    raise error
-
-
-def _keep_rows(folder: StoreLocation, verdict: Verdict) -> None:
-    store = folder.open()
-    for path, found in verdict.rows.items():
-        info = store.head(path)
-        if info is None:
-            raise InvalidDataError("source file has gone", path=f"{folder.uri}/{path}")
-        file = LandingFile(path, info.size_bytes, info.modified_ms)
-        quarantine_rows(store, file, [row.to_json_object() for row in found], Landing())
+    try:
+        rows = intake.rows(paths, table, operation, wanted.options)
+        if isinstance(rows, ForSpark):
+            return rows
+        reason = intake.why_spark(table, operation, wanted.options, rows.nbytes)
+        if reason is not None:
+            return ForSpark(reason)
+        return table.write(rows, wanted.operation, options=wanted.options, token=wanted.token)
+    except (InvalidDataError, ConfigError) as error:
+        return ForSpark("something does not fit", error)

@@ -30,6 +30,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 from tideline.errors import ConfigError, InvalidDataError
+from tideline.hudi.table.column_type import stored_schema
 from tideline.hudi.table.schema import EvolvedSchema, evolve
 from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.spark.landing.arrival import TEXT_FILES_MAX, with_arrival
@@ -117,25 +118,6 @@ class UnreadableFilesError(InvalidDataError):
 
 class ClashingFilesError(UnreadableFilesError):
     """Files that do not go with those before them; a table may say that these are at fault."""
-
-
-def find_sources(location: StoreLocation) -> tuple[StoreLocation, list[str]]:
-    """One file, or every file below a folder, in path order: the folder, and paths in it.
-
-    Hidden and empty files are passed over. Raises InvalidDataError when there is none.
-    """
-    parent, _, name = location.uri.rpartition("/")
-    single = StoreLocation(parent, location.options)
-    if name and single.open().head(name) is not None:
-        return single, [name]
-    found = sorted(
-        item.path
-        for item in location.open().list()
-        if item.size_bytes and not re.search(r"(^|/)[._]", item.path)
-    )
-    if not found:
-        raise InvalidDataError("no source file here", path=location.uri)
-    return location, found
 
 
 def read_files(session: SparkSession, paths: Sequence[str], settings: SourceSettings) -> DataFrame:
@@ -311,7 +293,7 @@ def _union(parts: list[SourceGroup]) -> DataFrame:
     for part in parts:
         try:
             schema = to_arrow_schema(part.frame.schema, timezone="UTC")
-            known = merged.schema if merged else schema
+            known = merged.schema if merged else stored_schema(schema)
             merged = evolve(known, schema, null_missing_columns=True)
         except InvalidDataError as error:
             reason = f"it does not match the files before it: {error.message}"

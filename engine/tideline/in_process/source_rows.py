@@ -1,0 +1,201 @@
+"""Parquet files of others as one table in memory, as `tideline.spark.landing` reads them on Spark.
+
+1. Footers say whether the files are read here (`source_schema`), and about how large they get.
+2. Rows are read file by file in the order of arrival; times in nanoseconds are rounded down.
+3. Files of other columns are brought to one schema, by name, as a write would evolve a table's.
+4. `fitted` gives rows the columns of the table that they lack.
+
+What Hudi puts into an export is left out. Whatever is wrong with a file is for Spark to judge: it
+finds out which files and which rows are at fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import types
+
+from tideline.errors import InvalidDataError, ObjectNotFoundError
+from tideline.hudi.table.column_type import stored_schema
+from tideline.hudi.table.schema import evolve
+from tideline.hudi.table.stored_value import cast_array
+from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG, is_ignored
+from tideline.in_process.run import BATCH_BYTES_MAX
+from tideline.in_process.source_schema import (
+    SourceFooter,
+    memory_bytes,
+    source_schema,
+    why_spark,
+)
+from tideline.storage.object_store import ObjectStore
+
+_READERS = 8
+_NANOS_PER_MICRO = 1_000
+
+
+def read_source_rows(
+    store: ObjectStore, paths: Sequence[str], size_bytes_max: int = BATCH_BYTES_MAX
+) -> pa.Table | str:
+    """The rows of the files, in the order of the paths, or why they are for Spark, in words.
+
+    Raises InvalidDataError for files whose columns clash, StorageUnavailableError.
+    """
+    try:
+        footers = _read_footers(store, paths)
+        for footer in footers:
+            reason = why_spark(footer)
+            if reason is not None:
+                return f"{footer.path}: {reason}"
+        if sum(memory_bytes(footer.metadata) for footer in footers) > size_bytes_max:
+            return _too_large(size_bytes_max)
+        parts: list[pa.Table] = []
+        for footer in footers:
+            rows = _read_file(store, footer, size_bytes_max - sum(part.nbytes for part in parts))
+            if rows is None:
+                return _too_large(size_bytes_max)
+            parts.append(rows)
+    except (pa.ArrowException, ObjectNotFoundError, UnicodeDecodeError) as error:
+        return " ".join(str(error).split())
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        return " ".join(str(error).split())
+    return _united(parts)
+
+
+def fitted(rows: pa.Table, table_schema: pa.Schema, *, adds_columns: bool) -> pa.Table:
+    """Rows with every column of the table: optional ones that are absent become null, unless
+    `adds_columns` is false, and so do absent fields of structs, at any depth."""
+    known = {item.name.lower(): item for item in table_schema}
+    columns, names = [], []
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        wanted = known.get(name.lower())
+        kind = column.type if wanted is None else _filled_type(column.type, wanted.type)
+        columns.append(_cast(column, kind))
+        names.append(name)
+    present = {name.lower() for name in names}
+    for item in table_schema if adds_columns else ():
+        if item.name.lower() in present:
+            continue
+        if item.name == DELETED_FLAG:
+            columns.append(pa.repeat(pa.scalar(False), rows.num_rows))
+        elif item.nullable:
+            columns.append(pa.nulls(rows.num_rows, item.type))
+        else:
+            continue
+        names.append(item.name)
+    return pa.table(columns, names)
+
+
+def _too_large(size_bytes_max: int) -> str:
+    return f"the rows take more than {size_bytes_max >> 20} MiB of memory"
+
+
+def _read_footers(store: ObjectStore, paths: Sequence[str]) -> list[SourceFooter]:
+    if len(paths) == 1:
+        return [_read_footer(store, paths[0])]
+    with ThreadPoolExecutor(min(_READERS, len(paths))) as pool:
+        return list(pool.map(lambda path: _read_footer(store, path), paths))
+
+
+def _read_footer(store: ObjectStore, path: str) -> SourceFooter:
+    with store.open_reader(path) as stream, _open(stream) as file:
+        return SourceFooter(path, file.metadata, file.schema_arrow)
+
+
+def _open(stream: object, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
+    source = pa.PythonFile(stream, mode="r")
+    return pq.ParquetFile(
+        source, metadata=metadata, coerce_int96_timestamp_unit="us", pre_buffer=True
+    )
+
+
+def _read_file(store: ObjectStore, footer: SourceFooter, size_bytes_max: int) -> pa.Table | None:
+    """The file's rows, None where they are more than that."""
+    schema = source_schema(footer)
+    assert schema is not None, "why_spark names a file without one"
+    wanted = [item for item in schema if item.name != ARRIVAL and not is_ignored(item.name)]
+    names, parts, size_bytes = [item.name for item in wanted], [], 0
+    with store.open_reader(footer.path) as stream, _open(stream, footer.metadata) as file:
+        for index in range(footer.metadata.num_row_groups):
+            read = file.read_row_group(index, columns=names)
+            columns = [_as_spark_has_it(read.column(item.name), item.type) for item in wanted]
+            parts.append(pa.table(columns, schema=pa.schema(wanted)))
+            size_bytes += parts[-1].nbytes
+            if size_bytes > size_bytes_max:
+                return None
+    return pa.concat_tables(parts) if parts else pa.schema(wanted).empty_table()
+
+
+def _as_spark_has_it(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    if types.is_timestamp(column.type) and column.type.unit == "ns":
+        chunks = [_rounded_down(chunk, wanted) for chunk in column.chunks]
+        return pa.chunked_array(chunks, wanted)
+    return _cast(column, wanted)
+
+
+def _rounded_down(chunk: pa.Array, wanted: pa.DataType) -> pa.Array:
+    nanos = pc.fill_null(chunk.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    absent = chunk.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(np.floor_divide(nanos, _NANOS_PER_MICRO), pa.int64(), mask=absent).cast(wanted)
+
+
+def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    if column.type == wanted:
+        return column
+    return pa.chunked_array([cast_array(chunk, wanted) for chunk in column.chunks], wanted)
+
+
+def _united(parts: Sequence[pa.Table]) -> pa.Table:
+    """All rows in one schema; columns that some lack are null there."""
+    distinct = list(dict.fromkeys(part.schema for part in parts))
+    if len(distinct) == 1:
+        return pa.concat_tables(parts)
+    merged: pa.Schema | None = None
+    for schema in distinct:
+        merged = evolve(merged or stored_schema(schema), schema, null_missing_columns=True).schema
+    assert merged is not None
+    return pa.concat_tables([_in_schema(part, merged) for part in parts])
+
+
+def _in_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    pairs = zip(rows.schema.names, rows.columns, strict=True)
+    named = {name.lower(): column for name, column in pairs}
+    columns = []
+    for item in schema:
+        column = named.get(item.name.lower())
+        try:
+            columns.append(
+                pa.nulls(rows.num_rows, item.type) if column is None else _cast(column, item.type)
+            )
+        except pa.ArrowInvalid as error:
+            message = f"column {item.name} has a value that does not fit {item.type}"
+            raise InvalidDataError(message) from error
+    return pa.table(columns, schema=pa.schema([item.with_nullable(True) for item in schema]))
+
+
+def _filled_type(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """The type with the optional fields that its structs lack."""
+    if types.is_struct(found) and types.is_struct(wanted):
+        known = {item.name.lower(): item for item in wanted}
+        present = {item.name.lower() for item in found}
+        fields = [
+            item.with_type(_filled_type(item.type, known[item.name.lower()].type))
+            if item.name.lower() in known
+            else item
+            for item in found
+        ]
+        absent = [item for item in wanted if item.nullable and item.name.lower() not in present]
+        return pa.struct([*fields, *absent])
+    if types.is_list(found) and types.is_list(wanted):
+        item = found.value_field
+        return pa.list_(item.with_type(_filled_type(item.type, wanted.value_type)))
+    if types.is_map(found) and types.is_map(wanted):
+        item = found.item_field
+        return pa.map_(found.key_type, item.with_type(_filled_type(item.type, wanted.item_type)))
+    return found

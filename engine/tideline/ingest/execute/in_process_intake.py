@@ -1,0 +1,103 @@
+"""From parquet files to the rows a table takes, in this process: `tideline.spark.landing.intake`
+without Spark.
+
+What Spark's expressions do (a transform in SQL, a condition for deletes) is Spark's, and so is the
+parsing of text. Nothing here judges: where something does not fit, Spark reads the files once more
+and says which of them, or which rows, are at fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from tideline.errors import ConfigError, TidelineError
+from tideline.hudi.write.write_operation import WriteOperation
+from tideline.ingest.landing.source_listing import PARQUET
+from tideline.lake_table import LakeTable
+from tideline.storage.location import StoreLocation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class ForSpark:
+    """Why rows are taken in by Spark, in words; `error` is what this process met."""
+
+    reason: str
+    error: TidelineError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InProcessIntake:
+    """How files become rows; fields as in Spark's Intake. `reading` are Spark's read options."""
+
+    location: StoreLocation
+    file_format: str
+    reading: Mapping[str, str] = field(default_factory=dict)
+    schema: pa.Schema | None = None
+    transform: str | None = None
+    delete_when: str | None = None
+    fits: bool = True
+    adds_columns: bool = True
+
+    def why_spark(
+        self,
+        table: LakeTable | None,
+        operation: WriteOperation,
+        options: Mapping[str, str],
+        size_bytes: int = 0,
+    ) -> str | None:
+        """Why these files are Spark's, whatever is in them; None where they are not.
+
+        `table` is None where there is none yet. Raises ConfigError for options that cannot be.
+        """
+        if self.file_format != PARQUET:
+            return f"{self.file_format} is parsed by Spark"
+        if self.reading:
+            return "read options are Spark's"
+        if self.transform is not None:
+            return "a transform in SQL is Spark's"
+        if self.delete_when is not None:
+            return "a condition for deletes is Spark's"
+        if table is None:
+            return None
+        from tideline.in_process.run import why_spark
+
+        planned, config = table.writer.planned_write(operation, options)
+        return why_spark(size_bytes, table.hoodie_table, planned, config)
+
+    def rows(
+        self,
+        paths: Sequence[str],
+        table: LakeTable | None,
+        operation: WriteOperation,
+        options: Mapping[str, str],
+    ) -> pa.Table | ForSpark:
+        """The rows of the files, in the shape of the table.
+
+        Raises InvalidDataError where they do not fit, StorageUnavailableError.
+        """
+        reason = self.why_spark(table, operation, options)
+        if reason is not None:
+            return ForSpark(reason)
+        from tideline.in_process.source_rows import fitted, read_source_rows
+
+        found = read_source_rows(self.location.open(), paths)
+        if isinstance(found, str):
+            return ForSpark(found)
+        if self.schema is None or not self.fits:
+            return found
+        return fitted(found, self.schema, adds_columns=self.adds_columns)
+
+
+def require_spark(needed: ForSpark) -> None:
+    """Raise the error that this process met, else ConfigError, where Spark is not installed."""
+    if find_spec("pyspark") is not None:
+        return
+    if needed.error is not None:
+        raise needed.error
+    raise ConfigError(f"this needs Spark ({needed.reason}); install the extra `spark`")

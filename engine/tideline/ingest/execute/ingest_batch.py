@@ -1,0 +1,151 @@
+"""The files of one ingest as one commit: what it is written with, whatever reads the rows.
+
+Rows and checkpoint become visible together or not at all. Another driver of the same ingest that
+has committed since the plan is found under the table lock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tideline.commit_report import CommitReport
+from tideline.errors import InvalidDataError
+from tideline.hudi.index.declaration import keep_unique
+from tideline.hudi.index.uniqueness import IN_TABLE
+from tideline.ingest.execute.arrow_schema import arrow_schema
+from tideline.ingest.execute.table_access import Progress, create_declared_table, open_table
+from tideline.ingest.execute.table_checkpoints import require_generation
+from tideline.ingest.landing.checkpoint import (
+    INGEST_KEY,
+    Checkpoint,
+    advance,
+    checkpoint_metadata,
+)
+from tideline.ingest.landing.continuation import landing_prefix, newest_of
+from tideline.ingest.landing.landed_file import Landing, LandingFile
+from tideline.ingest.operation.operation import IngestFiles, Operation
+from tideline.lake_table import LakeTable
+from tideline.wording import counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OPERATION_KEY = "tideline.operation"
+FILES_KEY = "tideline.ingest.files"
+DELETE = "delete"
+_FILES_NAMED_MAX = 1_000
+_PARTIAL_UPDATE = "tideline.write.partial.update.columns"
+
+
+class NoTableYetError(InvalidDataError):
+    """The batch is no start for a table; no file is at fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestBatch:
+    """`files` to write as one commit. `table` is None where it was not there when this began."""
+
+    operation: Operation
+    work: IngestFiles
+    files: tuple[LandingFile, ...]
+    table: LakeTable | None
+    checkpoints: Mapping[str, Checkpoint]
+    landing: Landing
+    progress: Progress
+
+    @property
+    def paths(self) -> list[str]:
+        return [file.path for file in self.files]
+
+    @property
+    def deletes(self) -> bool:
+        """Whether the operation is a delete, for which only keys matter."""
+        return self.work.write_operation == DELETE
+
+    @property
+    def fits(self) -> bool:
+        """Whether rows are given the columns of the table that they lack."""
+        return not self.deletes and _PARTIAL_UPDATE not in self.operation.table.write_properties
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """What was taken in before, also under the ingest's former name."""
+        return newest_of(self.checkpoints, self.work.name, self.work.former_name)
+
+    def table_schema(self) -> pa.Schema | None:
+        """The table's columns, else those declared; None where this batch decides them."""
+        if self.table is not None:
+            schema = self.table.hoodie_table.table_schema(self.table.timeline())
+            if schema is not None:
+                return schema
+        declared = self.operation.table.schema
+        return arrow_schema(declared) if declared else None
+
+    def write(self, rows: Any, columns: tuple[tuple[str, str], ...] = ()) -> CommitReport:
+        """Write the rows and the new checkpoint, which remembers `columns` where there are any.
+
+        Creates the table where there is none. Raises as `LakeTable.write` does.
+        """
+        work, target = self.work, self.operation.table
+        table = self.declared_table()
+        self.progress(f"writing {counted(len(self.files), 'file')}")
+        notes = self._keep_uniqueness(table) if target.unique_in_table else ()
+        report = table.write(
+            rows,
+            operation=work.write_operation,
+            extra_metadata=self._metadata(columns),
+            options=target.write_properties,
+            require=lambda now: require_generation(table, now, work),
+        )
+        return replace(report, notes=(*notes, *report.notes))
+
+    def declared_table(self) -> LakeTable:
+        """The table, created as declared where there is none."""
+        target, writer = self.operation.table, self.operation.writer
+        return self.table or open_table(target, writer) or create_declared_table(target, writer)
+
+    def _keep_uniqueness(self, table: LakeTable) -> tuple[str, ...]:
+        """Have the table say what the spec does, once the settings of the write are accepted.
+
+        Before the write, so that a death in between leaves no rows without that statement; writers
+        under way that look for keys in partitions conflict, and are safe to repeat.
+        """
+        options = self.operation.table.write_properties
+        _, config = table.writer.planned_write(self.work.write_operation, options)
+        kind = config.index.type
+        if not keep_unique(table.hoodie_table, kind, config.lock_timing):
+            return ()
+        return (f"the table now states that its keys are {IN_TABLE} ({kind})",)
+
+    def _metadata(self, columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
+        work = self.work
+        advanced = replace(
+            advance(self.checkpoint, self.landing, self.files),
+            prefix=landing_prefix(work.landing.uri, self.operation.table.location.uri),
+            took_over=self._took_over,
+        )
+        if columns:
+            advanced = replace(advanced, columns=columns)
+        if work.once_number is not None and self._drains(advanced):
+            advanced = replace(advanced, drained=work.once_number)
+        return {
+            **checkpoint_metadata({**self.checkpoints, work.name: advanced}),
+            INGEST_KEY: work.name,
+            OPERATION_KEY: self.operation.id,
+            FILES_KEY: json.dumps(
+                self.paths[:_FILES_NAMED_MAX], ensure_ascii=False, separators=(",", ":")
+            ),
+        }
+
+    @property
+    def _took_over(self) -> str:
+        own = self.checkpoints.get(self.work.name)
+        if self.checkpoint is not own:
+            return self.work.former_name
+        return own.took_over if own is not None else ""
+
+    def _drains(self, advanced: Checkpoint) -> bool:
+        return all(advanced.has_taken(file) for file in self.landing.files)

@@ -1,0 +1,160 @@
+"""One try at an ingest through Spark: reading, transforming, marking deletes, fitting, writing; and
+when it fails, finding out which files or rows are at fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tideline.commit_report import CommitReport
+from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableError
+from tideline.hudi.write.key_spelling import key_generator
+from tideline.hudi.write.write_operation import WriteOperation
+from tideline.ingest.execute.arrow_schema import arrow_schema
+from tideline.ingest.execute.ingest_batch import IngestBatch, NoTableYetError
+from tideline.ingest.execute.table_access import locate, open_table
+from tideline.lake_table import LakeTable
+from tideline.spark.landing.intake import Intake
+from tideline.spark.landing.judgement import Verdict, judge, misfits
+from tideline.spark.landing.landed_rows import (
+    column_types,
+    is_infrastructure_failure,
+    known_types,
+    struct_of,
+)
+from tideline.spark.landing.sources import (
+    SPARK_FAILURES,
+    ClashingFilesError,
+    SourceSettings,
+    UnreadableFilesError,
+    failure_reason,
+    types_of,
+)
+from tideline.spark.write.run import try_write
+from tideline.wording import counted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class SparkAttempt:
+    """One try at writing the batch without the rows `left_out`, which were found bad before.
+
+    `reading` are the settings that they were found with.
+    """
+
+    batch: IngestBatch
+    left_out: frozenset[int]
+    reading: SourceSettings | None
+
+    def run(self, session: SparkSession) -> tuple[CommitReport | None, Verdict]:
+        """A report, or what is at fault."""
+        try:
+            return self._write(session), Verdict()
+        except NoTableYetError as error:
+            raise self._explained(error) from error
+        except (InvalidDataError, ConfigError, *SPARK_FAILURES) as error:
+            self._refuse_infrastructure(error)
+            self.batch.progress("looking for the files at fault")
+            try:
+                verdict = self._judge(session, error)
+            except SPARK_FAILURES as failure:
+                self._refuse_infrastructure(failure)
+                verdict = Verdict()
+            if verdict.files or verdict.digests - self.left_out:
+                return None, verdict
+            raise self._explained(error) from error
+
+    def _judge(self, session: SparkSession, error: Exception) -> Verdict:
+        if isinstance(error, UnreadableFilesError) and not isinstance(error, ClashingFilesError):
+            return Verdict(error.reasons)
+        operation, work = self.batch.operation, self.batch.work
+        table = self.batch.table or open_table(operation.table, operation.writer)
+        intake = self._intake(session, table)
+        if isinstance(error, ConfigError):
+            return Verdict(misfits(intake, self.batch.paths))
+        config = table.writer.config_for_rows(operation.table.write_properties) if table else None
+        kind = WriteOperation.parse(work.write_operation)
+
+        def try_rows(rows: DataFrame) -> None:
+            if table is None or config is None:
+                rows.write.format("noop").mode("overwrite").save()
+            else:
+                try_write(rows, table.hoodie_table, kind, config)
+
+        return judge(intake, self.batch.paths, rows_max=work.bad_rows_max, try_rows=try_rows)
+
+    def _refuse_infrastructure(self, error: Exception) -> None:
+        if isinstance(error, SPARK_FAILURES) and is_infrastructure_failure(error):
+            raise StorageUnavailableError(
+                f"Spark could not do its work: {failure_reason(error)}",
+                table=self.batch.operation.table.location.uri,
+            ) from error
+
+    def _explained(self, error: Exception) -> Exception:
+        """What to raise where no file is at fault."""
+        named = f"ingest {self.batch.work.name!r}: "
+        uri = self.batch.operation.table.location.uri
+        match error:
+            case InvalidDataError():
+                return InvalidDataError(f"{named}{error.message}", table=uri, value=error.value)
+            case ConfigError():
+                return ConfigError(f"{named}{error.message}", table=uri, value=error.value)
+        text = f"{named}the rows cannot be written: {failure_reason(error)}"
+        return InvalidDataError(text, table=uri)
+
+    def _intake(self, session: SparkSession, table: LakeTable | None) -> Intake:
+        batch, work = self.batch, self.batch.work
+        config = table.hoodie_table.config if table is not None else None
+        return Intake(
+            session,
+            self.reading or self._settings(),
+            batch.table_schema(),
+            transform=work.transform,
+            delete_when=work.delete_when,
+            fits=batch.fits,
+            only_keys=batch.deletes,
+            keys=key_generator(table.hoodie_table) if table is not None else None,
+            ordering=config.ordering_fields if config is not None and not batch.deletes else (),
+            left_out=self.left_out,
+        )
+
+    def _write(self, session: SparkSession) -> CommitReport:
+        batch = self.batch
+        batch.progress(f"reading {counted(len(batch.files), 'file')}")
+        intake = self._intake(session, batch.table)
+        source = intake.source(batch.paths)
+        rows = intake.finished(source)
+        if intake.schema is None:
+            self._require_rows(rows)
+        return batch.write(rows, column_types(source) if self._remembers_columns else ())
+
+    def _require_rows(self, rows: DataFrame) -> None:
+        """Raise InvalidDataError where the first batch cannot decide what the table will be."""
+        if self.batch.deletes:
+            raise NoTableYetError("it deletes, and there is nothing to delete from yet")
+        if self.batch.work.file_format.is_text and rows.isEmpty():
+            raise NoTableYetError(
+                "the first files have no rows to infer the types of the columns from: declare "
+                "spec.schema"
+            )
+
+    @property
+    def _remembers_columns(self) -> bool:
+        """Text that is transformed keeps the types its first batch was read with."""
+        work = self.batch.work
+        return work.file_format.is_text and work.transform is not None and not work.source_schema
+
+    def _settings(self) -> SourceSettings:
+        work = self.batch.work
+        checkpoint = self.batch.checkpoint
+        known = {}
+        if self._remembers_columns:
+            known = known_types(checkpoint.columns if checkpoint else ())
+        elif work.file_format.is_text:
+            known = types_of(self.batch.table_schema())
+        declared = struct_of(arrow_schema(work.source_schema)) if work.source_schema else None
+        return SourceSettings(
+            locate(work.landing), work.file_format.value, work.options, declared, known
+        )
