@@ -1,4 +1,4 @@
-"""`write` and `read`: rows in and out, through Spark."""
+"""`write` and `read`: rows in and out, through Spark and without it."""
 
 from __future__ import annotations
 
@@ -39,15 +39,17 @@ def read_rows(capsys: pytest.CaptureFixture[str], uri: str, *arguments: str) -> 
     return list(printed_json(capsys)["rows"])
 
 
+@pytest.mark.parametrize("engine", ["in_process", "spark"])
 def test_written_rows_are_read_back_in_three_ways(
-    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: str, uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    by_engine = ["--option", f"tideline.engine.small={engine}"]
     first = landed(tmp_path, [{"id": "a", "day": "mon", "n": 1}, {"id": "b", "day": "tue", "n": 1}])
-    assert run(["write", uri, "--source", first, "--json"]) == 0
+    assert run(["write", uri, "--source", first, "--json", *by_engine]) == 0
     report = printed_json(capsys)
     assert (report["rows_inserted"], report["rows_updated"]) == (2, 0)
     second = landed(tmp_path, [{"id": "a", "day": "mon", "n": 2}])
-    assert run(["write", uri, "--source", second]) == 0
+    assert run(["write", uri, "--source", second, *by_engine]) == 0
     assert "0 inserted, 1 updated, 0 deleted" in capsys.readouterr().out
 
     query = "select id, n from t order by id"

@@ -25,7 +25,6 @@ from tideline.hudi.table.column_type import stored_schema
 from tideline.hudi.table.schema import evolve
 from tideline.hudi.table.stored_value import cast_array
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG, is_ignored
-from tideline.in_process.run import BATCH_BYTES_MAX
 from tideline.in_process.source_schema import (
     SourceFooter,
     memory_bytes,
@@ -39,7 +38,7 @@ _NANOS_PER_MICRO = 1_000
 
 
 def read_source_rows(
-    store: ObjectStore, paths: Sequence[str], size_bytes_max: int = BATCH_BYTES_MAX
+    store: ObjectStore, paths: Sequence[str], size_bytes_max: int
 ) -> pa.Table | str:
     """The rows of the files, in the order of the paths, or why they are for Spark, in words.
 

@@ -17,10 +17,15 @@ from tideline.errors import ConfigError, TidelineError
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.landing.source_listing import PARQUET
 from tideline.lake_table import LakeTable
+from tideline.machine import memory_bytes
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_MEMORY_SHARE = 8
+"""A batch is held about twice while it is written, and file groups stream past it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +89,11 @@ class InProcessIntake:
         reason = self.why_spark(table, operation, options)
         if reason is not None:
             return ForSpark(reason)
+        from tideline.in_process.run import BATCH_BYTES_MAX
         from tideline.in_process.source_rows import fitted, read_source_rows
 
-        found = read_source_rows(self.location.open(), paths)
+        size_bytes_max = min(BATCH_BYTES_MAX, memory_bytes() // _MEMORY_SHARE)
+        found = read_source_rows(self.location.open(), paths, size_bytes_max)
         if isinstance(found, str):
             return ForSpark(found)
         if self.schema is None or not self.fits:
