@@ -13,7 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import ConfigError, InvalidDataError
+from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.source_files import SourceWrite, write_sources
+from tideline.ingest.landing.landed_file import FileFormat, list_landing
+from tideline.ingest.operation.operation import IngestFiles, Operation, Place, TableTarget
+from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 
@@ -229,3 +233,42 @@ def test_what_does_not_fit_is_judged_by_spark_whoever_met_it(
         said.append(str(raised.value).replace(str(tmp_path / name), ""))
         assert len(table.timeline().completed()) == 0
     assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("engine", ["in_process", "spark"])
+def test_ingests_of_parquet_files_commit_the_same_on_either_engine(
+    engine: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    opened: list[str] = []
+
+    def session(_: object) -> SparkSession:
+        opened.append(engine)
+        return spark
+
+    landing = land(tmp_path / "in", [
+        pa.table({"id": [1, 2], "ts": [1, 1], "v": ["a", "b"]}),
+        pa.table({"id": [2], "TS": [2], "v": ["bb"], "w": [0.5]}),
+    ])  # fmt: skip
+    target = TableTarget(
+        name="feed",
+        location=Place(f"file://{tmp_path}/table"),
+        record_key=("id",),
+        ordering=("ts",),
+        write_properties={"tideline.engine.small": engine},
+    )
+
+    def run(generation: int, name: str) -> OperationResult:
+        found = list_landing(landing.open(), FileFormat.PARQUET).files
+        files = tuple(file for file in found if name in file.path)
+        work = IngestFiles("landing", Place(landing.uri), FileFormat.PARQUET, files, generation)
+        return execute_operation(Operation("feed-ingest", target, work), session_factory=session)
+
+    first = run(0, "parquet")
+    assert (first.outcome, first.source_files, first.rows_inserted) == (Outcome.SUCCEEDED, 2, 2)
+    gone = pa.table({"id": [1], "ts": [3], "_hoodie_is_deleted": [True]})
+    pq.write_table(gone, tmp_path / "in/gone.parquet")
+    assert run(1, "gone").rows_deleted == 1
+    assert run(1, "gone").outcome is Outcome.NOTHING
+    rows = LakeTable.open(str(tmp_path / "table")).to_arrow(columns=["id", "ts", "v", "w"])
+    assert rows.to_pylist() == [{"id": 2, "ts": 2, "v": "bb", "w": 0.5}]
+    assert bool(opened) is (engine == "spark")

@@ -153,29 +153,6 @@ def test_batches_become_commits_and_nothing_goes_in_twice(feed: Feed) -> None:
     assert extra[FILES_KEY] == '["3.csv"]'
 
 
-@pytest.mark.parametrize("engine", ["in_process", "spark"])
-def test_parquet_batches_become_the_same_commits_on_either_engine(engine: str, feed: Feed) -> None:
-    opened: list[str] = []
-
-    def session(_: object) -> SparkSession:
-        opened.append(engine)
-        return feed.spark
-
-    settings = {"tideline.engine.small": engine}
-    feed.target = replace(feed.target, write_properties=settings)
-    feed.file_format = FileFormat.PARQUET
-    feed.land_parquet("1.parquet", {"id": [1, 2], "ts": [1, 1], "v": ["a", "b"]}, 10)
-    feed.land_parquet("2.parquet", {"id": [2], "TS": [2], "v": ["bb"], "w": [0.5]}, 20)
-    first = execute_operation(feed.plan(), session_factory=session)
-    assert (first.outcome, first.source_files, first.rows_inserted) == (Outcome.SUCCEEDED, 2, 2)
-    feed.land_parquet("3.parquet", {"id": [1], "ts": [3], "_hoodie_is_deleted": [True]}, 30)
-    second = execute_operation(feed.plan(), session_factory=session)
-    assert second.rows_deleted == 1
-    assert feed.next_batch().files == ()
-    assert feed.rows("id", "ts", "v", "w") == [(2, 2, "bb", 0.5)]
-    assert bool(opened) is (engine == "spark")
-
-
 def test_of_equal_ordering_values_the_later_file_and_the_later_row_win(feed: Feed) -> None:
     feed.land("b.csv", "id,ts,v\n1,5,first\n2,5,x\n2,5,later row\n", 10)
     feed.land("a.csv", "id,ts,v\n1,5,later file\n", 20)
