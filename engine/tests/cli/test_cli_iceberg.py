@@ -43,7 +43,11 @@ def uri(tmp_path: Path) -> str:
     """Six small files in `a`, two in `b`, one of the right size in `b`, one half deleted in `c`."""
     files = [data_file(f"a{n}", partition=("a",), file_size_bytes=MB) for n in range(6)]
     files += [data_file(f"b{n}", partition=("b",), file_size_bytes=MB) for n in range(2)]
-    files += [data_file("right", partition=("b",), file_size_bytes=500 * MB)]
+    # A plan that takes it looks for row groups to copy in it.
+    right = tmp_path / "orders" / "data" / "right.parquet"
+    right.parent.mkdir(parents=True)
+    right.write_bytes(b"no parquet")
+    files += [data_file(str(right), partition=("b",), file_size_bytes=500 * MB)]
     half = {"partition": ("c",), "file_size_bytes": 500 * MB, "record_count": 10}
     files += [data_file("half", **half)]
     delete = data_file(
