@@ -47,6 +47,7 @@ class Driver:
     """Runs operations on the table `folder/table` as a Job's pod does."""
 
     folder: Path
+    engine: str = "in_process"
 
     @property
     def table(self) -> Path:
@@ -54,7 +55,10 @@ class Driver:
 
     def start(self, work: Work, *, grace_s: float = 120) -> subprocess.Popen[bytes]:
         location = Place(StoreLocation.of(self.table).uri)
-        target = TableTarget("orders", location, ("id",), ("p",), schema=COLUMNS)
+        settings = {"tideline.engine.small": self.engine}
+        target = TableTarget(
+            "orders", location, ("id",), ("p",), schema=COLUMNS, write_properties=settings
+        )
         file = self.folder / "operation.json"
         file.write_text(json.dumps(Operation("orders-1", target, work).to_json_object()))
         self.message.write_text("")
@@ -95,9 +99,9 @@ class Driver:
         return [path for path in self.table.glob("*/*.parquet") if ".hoodie" not in path.parts]
 
 
-@pytest.fixture
-def driver(tmp_path: Path) -> Driver:
-    return Driver(tmp_path)
+@pytest.fixture(params=["in_process", "spark"])
+def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
+    return Driver(tmp_path, request.param)
 
 
 def landed(folder: Path) -> IngestFiles:
@@ -143,7 +147,8 @@ def test_a_write_that_runs_out_of_time_leaves_what_rollback_recognises(driver: D
     assert not LakeTable.open(str(driver.table)).check()
 
 
-def test_a_driver_that_is_asked_to_stop_while_java_starts_ends_at_once(driver: Driver) -> None:
+def test_a_driver_that_is_asked_to_stop_while_java_starts_ends_at_once(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, "spark")
     with driver.start(landed(driver.folder)) as process:
         time.sleep(3)
         process.send_signal(signal.SIGTERM)

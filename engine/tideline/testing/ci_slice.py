@@ -43,7 +43,8 @@ def _parts(target: str, count: int) -> tuple[Slice, ...]:
 MUTANTS = (
     "hudi/write/ hudi/log/",
     "tideline/storage/ tideline/formats/ hudi/timeline/ hudi/table/ hudi/index/",
-    "hudi/services/ hudi/recovery/ hudi/check/ hudi/metadata/ tideline/ingest/ tideline/spark/",
+    "hudi/services/ hudi/recovery/ hudi/check/ hudi/metadata/ tideline/ingest/ tideline/spark/"
+    " tideline/in_process/",
     "tideline/iceberg/ hudi/nature/ hudi/upgrade/ tideline_operator/",
 )
 SLICES = (

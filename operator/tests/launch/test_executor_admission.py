@@ -119,7 +119,8 @@ def test_a_driver_whose_executors_are_refused_ends_before_it_starts_spark(
     monkeypatch.setattr("tideline.cli.execute_operation.os._exit", lambda _: None)
     spark_pods = tmp_path / "spark-pods.json"
     spark_pods.write_text(executors(tmp_path).to_json())
-    table = resolved()
+    # One file of one row would need none.
+    table = resolved(properties={"tideline.engine.small": "spark"})
     body = pa.BufferOutputStream()
     parquet.write_table(pa.table({"id": ["a"], "city": ["b"], "ts": [1]}), body)
     place = table.landings["landing"]
