@@ -76,7 +76,7 @@ def test_a_batch_updates_a_tenth_and_adds_a_hundredth(tmp_path: Path) -> None:
         assert pc.min(batch["updated_at"]).as_py() > pc.min(base["updated_at"]).as_py()
 
 
-def test_the_peaks_of_driver_and_worker_are_seen_and_other_processes_are_not(
+def test_the_peaks_of_driver_and_worker_are_seen_and_no_others(
     tmp_path: Path,
 ) -> None:
     module = tmp_path / "tideline" / "spark" / "session" / "python_daemon.py"
@@ -97,7 +97,9 @@ def test_the_peaks_of_driver_and_worker_are_seen_and_other_processes_are_not(
         worker.communicate()
         other.communicate()
     assert 200 << 20 < peaks.bytes_by_pid[worker.pid] < 400 << 20
-    assert set(peaks.bytes_by_pid) == {os.getpid(), worker.pid}
+    # Spark may run in this process as well, with workers of its own.
+    assert {os.getpid(), worker.pid} <= set(peaks.bytes_by_pid)
+    assert other.pid not in peaks.bytes_by_pid
 
 
 def _start(command: list[str], folder: Path) -> subprocess.Popen[str]:
