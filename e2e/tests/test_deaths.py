@@ -78,7 +78,12 @@ def test_an_executor_killed_while_it_writes_is_replaced_and_the_write_goes_on(la
         ids = range(number * share, (number + 1) * share)
         lake.land("people", f"share-{number}", some_rows(ids))
     executor = {**SMALL_RESOURCES["executor"], "min": 2, "max": 2}
-    lake.apply_table("people", resources={**SMALL_RESOURCES, "executor": executor})
+    # Without the property the driver writes so few rows alone, and there are no executors.
+    lake.apply_table(
+        "people",
+        resources={**SMALL_RESOURCES, "executor": executor},
+        properties={"tideline.engine.small": "spark"},
+    )
     instant = lake.wait_for_inflight("people")
     executors = lake.running(EXECUTOR)
     assert len(executors) == 2
