@@ -31,8 +31,8 @@ def table_version(request: pytest.FixtureRequest) -> Iterator[int]:
         yield version
 
 
-def _never(table: HoodieTable, guard: Guard = unguarded) -> bool:
+def _never(table: HoodieTable, guard: Guard = unguarded, *, is_current: bool = False) -> bool:
     is_wanted = table.config.properties.get("hoodie.metadata.enable") != "false"
     if is_wanted and table.config.metadata_partitions:
         raise AssertionError("the metadata table was given up")
-    return disable_metadata_table(table, guard)
+    return disable_metadata_table(table, guard, is_current=is_current)
