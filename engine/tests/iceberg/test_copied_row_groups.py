@@ -38,11 +38,12 @@ from tideline.iceberg.metadata.sort_order import SortOrder
 from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.rewrite.group_outcome import GroupResult, RewriteEngine
 from tideline.iceberg.rewrite.in_process import SMALL_BYTES_MAX, engine_for, write_groups_here
-from tideline.iceberg.rewrite.options import RewriteOptions, SmallEngine
+from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.plan import FileGroup, Reason
 from tideline.iceberg.rewrite.stored_file import open_stored
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.file_io import FileIO
+from tideline.settings.small_engine import SmallEngine
 from tideline.storage.location import StoreLocation
 
 SCHEMA = Schema(

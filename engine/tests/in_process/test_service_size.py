@@ -9,10 +9,11 @@ import pytest
 
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.hudi.write.bounded_threads import in_bounded_threads
 from tideline.hudi.write.cluster_work import WholePiece
-from tideline.hudi.write.config import SmallEngine, WriteConfig
-from tideline.in_process.bounded_threads import in_bounded_threads
+from tideline.hudi.write.config import WriteConfig
 from tideline.in_process.service_size import Company, Room, merge_bytes, piece_bytes, why_spark
+from tideline.settings.small_engine import SmallEngine
 
 MIB = 1024 * 1024
 TIME = InstantTime("20260101000000000")

@@ -9,7 +9,6 @@ files and writes them, threads here or Spark's tasks, is up to a `PieceRunner`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
@@ -32,7 +31,7 @@ from tideline.hudi.write.located_profile import located_profile
 from tideline.hudi.write.lookup_candidate import LookupCandidate
 from tideline.hudi.write.pieces import (
     CreateFiles,
-    LookUpKeys,
+    LookUpChunk,
     PieceRunner,
     ThreadRunner,
     WriteBucket,
@@ -72,7 +71,7 @@ class InProcessWriteEngine:
         self._keys = keys
         self._config = config
         self._inserts_rows = inserts_rows
-        self._runner = runner or ThreadRunner(table.store, os.cpu_count() or 1)
+        self._runner = runner or ThreadRunner.of(table.store)
         self._candidates: tuple[LookupCandidate, ...] = ()
         self._located: LocatedKeys | None = None
         self._set_batch(batch)
@@ -213,10 +212,10 @@ class InProcessWriteEngine:
         ]
         answer = self._answer()
 
-        def look_up(nth: int) -> LookUpKeys:
+        def look_up(nth: int) -> LookUpChunk:
             numbers, keys = chunks[nth]
             chosen = {number: candidates[number] for number in numbers}
-            return LookUpKeys(StoredKeyLookup(chosen, settings, answer), numbers, keys)
+            return LookUpChunk(StoredKeyLookup(chosen, settings, answer), numbers, keys)
 
         sizes = [sum(candidates[number].bytes_read for number in chunk) for chunk, _ in chunks]
         found = self._runner.run(look_up, sizes)

@@ -19,7 +19,7 @@ from tideline.hudi.write.batch_rules import (
     nulls_missing_columns,
     unique_columns,
 )
-from tideline.hudi.write.config import SmallEngine, WriteConfig
+from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.handle_context import IS_DELETE, RECORD_KEY
 from tideline.hudi.write.key_generator import KeyGenerator
 from tideline.hudi.write.key_spelling import key_generator
@@ -33,6 +33,7 @@ from tideline.in_process.arrangement import last_of_each
 from tideline.in_process.engine import InProcessWriteEngine
 from tideline.in_process.located_keys import KeyCodes
 from tideline.in_process.prepared_rows import Positions, PreparedRows, prepare_rows
+from tideline.settings.small_engine import SmallEngine
 
 BATCH_BYTES_MAX = 512 * 1024 * 1024
 """In memory. Larger batches are for Spark."""

@@ -13,7 +13,8 @@ from enum import Enum
 
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.write.cluster_work import WholePiece
-from tideline.hudi.write.config import SmallEngine, WriteConfig
+from tideline.hudi.write.config import WriteConfig
+from tideline.settings.small_engine import SmallEngine
 
 _MIB = 1024 * 1024
 _PLAN_BYTES_MAX = 1024 * _MIB

@@ -9,8 +9,8 @@ from typing import TypeVar
 from tideline.errors import ConflictError
 from tideline.hudi.services.engine import ServiceWork
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.write.bounded_threads import in_bounded_threads
 from tideline.hudi.write.slice_rewrite import RewriteContext
-from tideline.in_process.bounded_threads import in_bounded_threads
 from tideline.storage.object_store import ObjectStore
 
 Item = TypeVar("Item")

@@ -15,6 +15,7 @@ from tideline.errors import InvalidDataError
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.lake_table import LakeTable
 from tideline.spark.write.held_rows import held_rows, may_be_held
+from tideline.testing.spark_stages import stages_begun
 
 pytestmark = pytest.mark.spark
 
@@ -26,12 +27,6 @@ PLENTY = 1 << 30
 def lake(tmp_path: Path) -> LakeTable:
     """A table without a schema, keyed by `id`, later `v` wins."""
     return LakeTable.create(str(tmp_path / "t"), record_key="id", ordering="v")
-
-
-def _tasks_counted(spark: SparkSession) -> int:
-    """How many stages have run so far."""
-    assert spark._jsc is not None
-    return int(spark._jsc.sc().dagScheduler().nextStageId())
 
 
 def test_a_frame_is_computed_once(spark: SparkSession, lake: LakeTable) -> None:
@@ -51,11 +46,11 @@ def test_a_frame_is_computed_once(spark: SparkSession, lake: LakeTable) -> None:
 def test_one_stage_of_spark_is_enough(spark: SparkSession, lake: LakeTable) -> None:
     rows = spark.createDataFrame(pa.table({"id": ["a", "b"], "v": [1, 2]}))
     lake.write(rows)
-    before = _tasks_counted(spark)
+    before = stages_begun(spark)
     lake.write(rows)
-    assert _tasks_counted(spark) == before + 1
+    assert stages_begun(spark) == before + 1
     lake.write(rows, options=ON_SPARK)
-    assert _tasks_counted(spark) > before + 3
+    assert stages_begun(spark) > before + 3
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "Asia/Kolkata"])

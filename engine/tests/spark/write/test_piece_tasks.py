@@ -14,6 +14,7 @@ from tideline.lake_table import LakeTable
 from tideline.spark.write.piece_tasks import DRIVER_BYTES_MAX, SparkPieceRunner
 from tideline.storage.location import StoreLocation
 from tideline.testing.numbered_piece import NumberedPiece
+from tideline.testing.spark_stages import stages_begun
 
 pytestmark = pytest.mark.spark
 
@@ -25,20 +26,15 @@ def runner(spark: SparkSession, tmp_path: Path) -> SparkPieceRunner:
     return SparkPieceRunner(spark, location, ThreadRunner(location.open(), 2))
 
 
-def _stages(spark: SparkSession) -> int:
-    assert spark._jsc is not None
-    return int(spark._jsc.sc().dagScheduler().nextStageId())
-
-
 @pytest.mark.parametrize("size_bytes", [0, DRIVER_BYTES_MAX])
 def test_answers_come_in_the_order_of_the_pieces(
     spark: SparkSession, runner: SparkPieceRunner, size_bytes: int
 ) -> None:
-    before = _stages(spark)
+    before = stages_begun(spark)
     found = runner.run(NumberedPiece, [size_bytes] * 5)
     assert found == [(number, "TaskNumbers") for number in range(5) for _ in range(2)]
     # Little work needs no job.
-    assert (_stages(spark) > before) is (size_bytes > 0)
+    assert (stages_begun(spark) > before) is (size_bytes > 0)
     assert runner.run(NumberedPiece, []) == []
 
 
@@ -59,11 +55,11 @@ def test_a_task_is_given_the_rows_of_its_bucket_alone(
     lake = LakeTable.create(str(tmp_path / "t"), record_key="id", partition_by="p")
     names = [f"{number:04}" for number in range(1_000)]
     rows = pa.table({"id": names, "p": [name[-1] for name in names], "v": [0] * 1_000})
-    before = _stages(spark)
+    before = stages_begun(spark)
     report = lake.write(spark.createDataFrame(rows))
     assert (report.rows_inserted, report.files_written) == (1_000, 10)
     # One stage computes the frame, one writes; no keys are looked up in an empty table.
-    assert _stages(spark) == before + 2
+    assert stages_begun(spark) == before + 2
     (instant,) = lake.timeline()
     written = {path.name for path in (tmp_path / "t").glob("*/*.parquet")}
     tokens = {name.split("_")[1] for name in written}

@@ -26,6 +26,7 @@ from tideline.hudi.recovery.stored_plan import was_committed
 from tideline.hudi.recovery.version_change import finish_version_change
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import MARKER_DIRECTORY, delete_markers, marked_names
+from tideline.hudi.table.partition_metadata import METADATA_DIRECTORY
 from tideline.hudi.table.properties import BACKUP_PATH, recover_table_properties
 from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -36,8 +37,6 @@ from tideline.storage.heartbeat import (
     list_heartbeats,
 )
 from tideline.storage.local import remove_unfinished
-
-CONTROL_DIRECTORY = ".hoodie"
 
 
 def sweep_leftovers(
@@ -65,7 +64,7 @@ def sweep_leftovers(
 
 def control_folders(table: HoodieTable) -> frozenset[str]:
     """The folders in which writers write things other than data."""
-    own = {CONTROL_DIRECTORY, table.timelines.layout.directory}
+    own = {METADATA_DIRECTORY, table.timelines.layout.directory}
     if table.layout.keeps_metadata_table:
         below = {f"{METADATA_TABLE_PATH}/{folder}" for folder in (*own, FILES)}
         return frozenset({*own, HEARTBEAT_DIRECTORY, *below})
@@ -78,10 +77,10 @@ def _control_entries(table: HoodieTable) -> frozenset[str]:
     Where the timeline lies there as well, a listing may be long: then two folders count as present.
     """
     store = table.store
-    if table.timelines.layout.directory == CONTROL_DIRECTORY:
+    if table.timelines.layout.directory == METADATA_DIRECTORY:
         backup = (BACKUP_PATH,) if store.head(BACKUP_PATH) is not None else ()
         return frozenset((MARKER_DIRECTORY, HEARTBEAT_DIRECTORY, *backup))
-    listing = store.list_directory(CONTROL_DIRECTORY)
+    listing = store.list_directory(METADATA_DIRECTORY)
     return frozenset((*listing.directories, *(item.path for item in listing.objects)))
 
 

@@ -22,6 +22,7 @@ from tideline.hudi.metadata.config import KEEP_AS_IT_IS, MetadataTableConfig
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.write.upsert_partitioner import Sizing
 from tideline.lock_timing import DEFAULT_TIMING, LockTiming
+from tideline.settings.small_engine import SmallEngine
 
 PARTITION_MOVES = {
     IndexType.GLOBAL_BLOOM: "hoodie.bloom.index.update.partition.path",
@@ -37,13 +38,6 @@ class FailedWritesPolicy(Enum):
     EAGER = "EAGER"
     LAZY = "LAZY"
     NEVER = "NEVER"
-
-
-class SmallEngine(Enum):
-    """Which engine does work whose rows one process can hold. Source: `tideline.engine.small`."""
-
-    IN_PROCESS = "in_process"
-    SPARK = "spark"
 
 
 class SortMode(Enum):

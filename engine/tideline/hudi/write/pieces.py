@@ -7,19 +7,20 @@ some stored files, or the rows of one bucket and where they go.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
 from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.hudi.write.bounded_threads import in_bounded_threads
 from tideline.hudi.write.bucket_write import write_bucket
 from tideline.hudi.write.create_handle import create_base_files
 from tideline.hudi.write.engine import Target
 from tideline.hudi.write.handle_context import HandleContext
 from tideline.hudi.write.partition_path import check_new_partition
 from tideline.hudi.write.stored_key_lookup import StoredKeyLookup, WantedKeys
+from tideline.machine import processors
 from tideline.storage.object_store import ObjectStore
 
 Done = TypeVar("Done", covariant=True)
@@ -61,7 +62,7 @@ class PieceRunner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LookUpKeys:
+class LookUpChunk:
     """Looks keys up in the lookup's candidates of these numbers."""
 
     lookup: StoredKeyLookup
@@ -117,6 +118,11 @@ class ThreadRunner:
     store: ObjectStore
     threads: int
 
+    @classmethod
+    def of(cls, store: ObjectStore) -> ThreadRunner:
+        """One thread for each processor."""
+        return cls(store, processors())
+
     @property
     def parallelism(self) -> int:
         """Threads."""
@@ -128,14 +134,12 @@ class ThreadRunner:
         def one(number: int) -> Sequence[Answer]:
             return make(number).run(self.store, TaskNumbers(number))
 
-        count = len(sizes_bytes)
-        if min(self.threads, count) < 2:
-            return [done for number in range(count) for done in one(number)]
-        with ThreadPoolExecutor(min(self.threads, count)) as pool:
-            futures = [pool.submit(one, number) for number in range(count)]
-            try:
-                return [done for future in futures for done in future.result()]
-            except BaseException:
-                for future in futures:
-                    future.cancel()
-                raise
+        found = in_bounded_threads(
+            range(len(sizes_bytes)),
+            one,
+            threads=self.threads,
+            held_bytes=lambda _: 0,
+            held_bytes_max=0,
+            stop=lambda: None,
+        )
+        return [answer for answers in found for answer in answers]

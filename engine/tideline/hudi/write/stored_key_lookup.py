@@ -38,6 +38,7 @@ from tideline.hudi.write.stored_keys import open_base_file
 from tideline.hudi.write.virtual_key import column_at, virtual_keys
 from tideline.storage.object_store import ObjectStore
 
+_CHUNKS_EACH = 4
 LOCATED_FILE = "_tideline_file_number"
 IS_GONE = "_tideline_is_gone"
 """Whether a log of that file's slice has deleted the key."""
@@ -99,16 +100,16 @@ class WantedKeys:
 
 
 def lookup_chunks(
-    candidates: Sequence[LookupCandidate], chunks: int, by_key_only: bool
+    candidates: Sequence[LookupCandidate], parallelism: int, by_key_only: bool
 ) -> tuple[tuple[int, ...], ...]:
-    """Numbers of the candidates, in about so many chunks of equal length.
+    """Numbers of the candidates, in some chunks of equal length for each of those that look up.
 
     Each is within one partition, unless keys alone count.
     """
     by_partition: dict[str, list[int]] = {}
     for number, file in enumerate(candidates):
         by_partition.setdefault("" if by_key_only else file.partition, []).append(number)
-    length = max(1, -(-len(candidates) // chunks))
+    length = max(1, -(-len(candidates) // (parallelism * _CHUNKS_EACH)))
     return tuple(
         tuple(numbers[start : start + length])
         for numbers in by_partition.values()

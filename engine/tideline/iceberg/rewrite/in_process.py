@@ -7,17 +7,18 @@ compressing are Arrow's, which lets other threads work.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.rewrite.execute import RewriteContext
 from tideline.iceberg.rewrite.group_outcome import GroupOutcome, RewriteEngine, group_outcomes
-from tideline.iceberg.rewrite.options import RewriteOptions, SmallEngine
+from tideline.iceberg.rewrite.options import RewriteOptions
 from tideline.iceberg.rewrite.pack import Pack, packs_of
 from tideline.iceberg.rewrite.plan import FileGroup
 from tideline.iceberg.table.file_io import FileIO
+from tideline.machine import processors
+from tideline.settings.small_engine import SmallEngine
 
 SMALL_BYTES_MAX = 128 * 1024 * 1024
 """Stored bytes of all groups of a small rewrite; sorted in memory they are about five times as
@@ -89,5 +90,5 @@ def _remove_written(io: FileIO, futures: Sequence[Future[tuple[DataFile, ...]]])
 def _threads(packs: Sequence[Pack]) -> int:
     """One where sorts in memory are large: each holds all rows of its pack."""
     sorted_bytes = sum(pack.size_bytes for pack in packs if pack.order is not None)
-    threads = 1 if sorted_bytes > SMALL_BYTES_MAX else min(_THREADS_MAX, os.cpu_count() or 1)
+    threads = 1 if sorted_bytes > SMALL_BYTES_MAX else min(_THREADS_MAX, processors())
     return max(1, min(threads, len(packs)))

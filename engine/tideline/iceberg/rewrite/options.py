@@ -15,6 +15,7 @@ from typing import Self
 
 from tideline.errors import ConfigError
 from tideline.iceberg.rewrite.sort_terms import SortTerm, parse_sort_order
+from tideline.settings.small_engine import SmallEngine
 
 SMALL_ENGINE = "tideline.engine.small"
 """Tideline's own, as for Hudi tables; all others are Iceberg's."""
@@ -36,13 +37,6 @@ class RewriteStrategy(Enum):
     def shuffles(self) -> bool:
         """Whether rows move between files."""
         return self is not RewriteStrategy.BINPACK
-
-
-class SmallEngine(Enum):
-    """What rewrites groups that one process can hold: this one, or Spark's tasks."""
-
-    IN_PROCESS = "in_process"
-    SPARK = "spark"
 
 
 class JobOrder(Enum):

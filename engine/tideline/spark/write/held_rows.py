@@ -10,8 +10,6 @@ write are held once more on their way.
 
 from __future__ import annotations
 
-import os
-
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +35,7 @@ _TOO_LARGE = "spark.driver.maxResultSize"
 
 def piece_runner(spark: SparkSession, table: HoodieTable) -> PieceRunner:
     """Who writes held rows: threads here where Spark has this machine alone, else its tasks."""
-    here = ThreadRunner(table.store, os.cpu_count() or 1)
+    here = ThreadRunner.of(table.store)
     return here if runs_here(spark) else SparkPieceRunner(spark, table.location, here)
 
 

@@ -33,7 +33,6 @@ from tideline.spark.write.tasks import split_runs
 from tideline.storage.location import StoreLocation
 
 CHUNK = "_tideline_chunk"
-_CHUNKS_PER_CORE = 4
 _TASKS_MAX = 1_000
 _SLAB_ROWS_MAX = 2_000_000
 """Incoming keys a task holds at once; more are looked up slab by slab."""
@@ -55,7 +54,7 @@ def locate_keys(
     global index (`by_key_only`). `ordering` names stored columns to return as well.
     """
     parallelism = spark.sparkContext.defaultParallelism
-    chunks = lookup_chunks(candidates, parallelism * _CHUNKS_PER_CORE, by_key_only)
+    chunks = lookup_chunks(candidates, parallelism, by_key_only)
     keys = incoming.select(RECORD_KEY, PARTITION_PATH)
     numbers = pa.table({CHUNK: pa.array(range(len(chunks)), pa.int32())})
     if by_key_only:

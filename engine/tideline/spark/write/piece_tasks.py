@@ -21,7 +21,6 @@ Answer = TypeVar("Answer")
 
 DRIVER_BYTES_MAX = 64 * 1024 * 1024
 """What the driver's threads may read and be given in one go."""
-_PIECES_PER_CORE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +33,8 @@ class SparkPieceRunner:
 
     @property
     def parallelism(self) -> int:
-        """Several pieces for each processor, for they are not alike."""
-        return _PIECES_PER_CORE * self.spark.sparkContext.defaultParallelism
+        """Tasks."""
+        return self.spark.sparkContext.defaultParallelism
 
     def run(self, make: Callable[[int], Piece[Answer]], sizes_bytes: Sequence[int]) -> list[Answer]:
         """See `PieceRunner.run`."""

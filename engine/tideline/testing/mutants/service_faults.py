@@ -225,14 +225,14 @@ SERVICE_FAULTS = (
     ),
     Fault(
         "threads begin work for which there is no memory",
-        f"{_HERE}/bounded_threads.py",
+        "engine/tideline/hudi/write/bounded_threads.py",
         "if not running or held + sizes[n] <= held_bytes_max",
         "if not running or sizes[n] <= held_bytes_max",
         (f"{_HERE_TESTS}/test_service_size.py",),
     ),
     Fault(
         "threads go on after another one has failed",
-        f"{_HERE}/bounded_threads.py",
+        "engine/tideline/hudi/write/bounded_threads.py",
         "            stop()\n            raise\n",
         "            raise\n",
         (f"{_HERE_TESTS}/test_service_size.py",),
