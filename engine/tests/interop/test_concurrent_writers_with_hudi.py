@@ -152,20 +152,22 @@ def test_services_of_one_run_while_the_other_writes(table: ConcurrentTable) -> N
         "hoodie.keep.max.commits": "4",
     }
 
-    def serve() -> None:
-        for service in (COMPACTION, CLEANING, ARCHIVAL):
-            table.run_service(service, ours)
+    def serve() -> list[dict[str, object]]:
+        services = (COMPACTION, CLEANING, ARCHIVAL)
+        return [table.run_service(service, ours).to_json_object() for service in services]
 
     # Hudi would also run a compaction of ours that is pending, and fail on its heartbeat.
     idle = {"hoodie.compact.inline": "false", "hoodie.clean.automatic": "false"}
     with table.alongside(serve, pause_s=0.5):
         for turn in range(5):
             table.write_with_hudi_until_done("upsert", (turn, turn + 1, 800 + turn), **idle)
-    serve()
+    served = serve()
     table.check()
-    completed = table.table.timeline().completed()
-    assert len(completed.of(Action.CLEAN)), "nothing was cleaned"
-    assert any(table.table.archived().completed()), "nothing was archived"
+    timeline = table.table.timeline()
+    completed = timeline.completed()
+    assert len(completed.of(Action.CLEAN)), f"nothing was cleaned: {served}"
+    left = [str(instant) for instant in timeline]
+    assert any(table.table.archived().completed()), f"nothing was archived: {served}, {left}"
 
     compacted = completed.of(Action.COMMIT).newest_time()
     hudis = {

@@ -394,6 +394,22 @@ def test_what_a_writer_left_that_was_rolled_back_in_its_sleep_is_swept_up(
     assert is_kept(small)
 
 
+@pytest.mark.parametrize(
+    "name", [".files-0000-0_{}.log.1_0-0-0", "files-0000-0_0-0-0_{}.hfile"], ids=["log", "base"]
+)
+def test_a_file_that_came_after_its_instant_was_undone_goes_with_the_next_commit(
+    small: SmallTable, name: str
+) -> None:
+    """Its writer slept before the PUT, was rolled back meanwhile, and died on waking."""
+    late = f"{FILES}/{name.format(opened(small).next_time())}"
+    metadata = metadata_of(small)
+    metadata.store.put(late, b"too late")
+    small.fake_clock.advance(1)
+    small.write("upsert", batch([1], 2))
+    assert metadata.store.head(late) is None
+    assert is_kept(small)
+
+
 def test_a_change_of_properties_that_died_is_finished_by_the_next_writer(small: SmallTable) -> None:
     store = small.store()
     store.put(".hoodie/hoodie.properties.backup", store.get(".hoodie/hoodie.properties"))

@@ -3,7 +3,8 @@
 A commit of the table with the instant time T, before it completes:
 
 1. What an attempt at T left in the metadata table is undone (`undo`), unless it is this very commit
-   again, after a lost reply.
+   again, after a lost reply. Files of instants that are gone are deleted: who slept while its
+   instant was undone may have written one after that.
 2. When there are enough commits since the last compaction, `files` is compacted, and what is older
    than the slice that was compacted is deleted.
 3. `T.deltacommit.requested`, `.inflight`, the log, `T_C.deltacommit`. C is what is reserved as the
@@ -111,7 +112,10 @@ class MetadataWriter:
                     instant=time,
                 )
             timeline = self._metadata.timeline()
-        newest, *older = self._metadata.slices(timeline)
+        (newest, *older), strays = self._metadata.slices_and_strays(timeline)
+        if strays:
+            self._guard()
+            self._delete(strays)
         base_instant = newest.base_instant
         if self._is_compaction_due(timeline, data_timeline):
             self._compact(newest, timeline, at)

@@ -22,7 +22,7 @@ from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedT
 from tideline.formats.files_record import FilesRecord, decode_files_block, decode_files_hfile
 from tideline.formats.log_block import BlockKind, HeaderKey, read_frames
 from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
-from tideline.hudi.table.file_system_view import FileSystemView
+from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.files_partition import FILES_GROUP, FilesPartition
 from tideline.hudi.table.properties import load_any_table_config
 from tideline.hudi.table.table_config import FILES, METADATA_TABLE_PATH
@@ -66,6 +66,16 @@ class MetadataTable:
 
     def slices(self, timeline: ActiveTimeline) -> tuple[FileSlice, ...]:
         """The slices of `files`, newest first. Raises CorruptTableError where there is none."""
+        return self.slices_and_strays(timeline)[0]
+
+    def slices_and_strays(
+        self, timeline: ActiveTimeline
+    ) -> tuple[tuple[FileSlice, ...], tuple[str, ...]]:
+        """The slices of `files`, newest first, and paths of files of instants that are gone.
+
+        Such a file was written by a process that slept while its instant was undone. Raises
+        CorruptTableError where there is no slice.
+        """
         listing = self.store.list_directory(FILES).objects
         found = [(split_path(info.path)[1], info.size_bytes) for info in listing]
         # Its plan has all file groups. Logs after its instant are on top of the slice before.
@@ -84,7 +94,15 @@ class MetadataTable:
             )
         groups = view.all_file_groups(FILES)
         older = [p for p in groups[0].slices if p.base_instant < newest[0].base_instant]
-        return (newest[0], *older)
+        files = (parse_data_file(FILES, name, size_bytes) for name, size_bytes in found)
+        strays = tuple(
+            file.path
+            for file in files
+            if file is not None
+            and timeline.find(file.instant) is None
+            and not timeline.is_committed(file.instant)
+        )
+        return (newest[0], *older), strays
 
     def files_of(self, piece: FileSlice) -> FilesPartition:
         """What one slice says. Raises as `files`."""
