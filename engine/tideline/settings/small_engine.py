@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from enum import Enum
 
+SMALL_ENGINE = "tideline.engine.small"
+"""The setting that says which."""
+
 
 class SmallEngine(Enum):
-    """Which engine does work whose rows one process can hold. Source: `tideline.engine.small`."""
+    """Which engine does work whose rows one process can hold."""
 
     IN_PROCESS = "in_process"
     SPARK = "spark"

@@ -9,12 +9,16 @@ import pytest
 
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.table_config import KeyGeneratorKind
+from tideline.iceberg.rewrite.options import RewriteOptions
+from tideline.iceberg.service import IcebergService
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.operation.operation import Operation, Place
 from tideline.lake_table import LakeTable
+from tideline.settings.small_engine import SMALL_ENGINE, SmallEngine
+from tideline_operator.decide.iceberg_settings import iceberg_settings
 from tideline_operator.decide.planned_operation import create_operation
-from tideline_operator.decide.service_settings import wanted_services
-from tideline_operator.testing.table_states import resolved
+from tideline_operator.decide.service_settings import service_settings, wanted_services
+from tideline_operator.testing.table_states import resolved, resolved_iceberg
 
 
 @pytest.mark.parametrize(
@@ -64,6 +68,28 @@ def test_an_operation_file_that_names_no_version_means_6(tmp_path: Path) -> None
     content = create_operation(table).to_json_object()
     del content["table"]["tableVersion"]
     assert Operation.from_json_object(content).table.table_version == 6
+
+
+@pytest.mark.parametrize(("small", "setting"), [("Spark", "spark"), ("InProcess", "in_process")])
+def test_who_does_small_work_goes_with_each_operation_and_stays_out_of_the_table(
+    small: str, setting: str, tmp_path: Path
+) -> None:
+    table = replace(resolved(engine={"small": small}), location=Place(f"{tmp_path}/table"))
+    operation = create_operation(table)
+    assert operation.table.write_properties[SMALL_ENGINE] == setting
+    assert service_settings(table.spec)[SMALL_ENGINE] == setting
+    execute_operation(operation, session_factory=lambda _: pytest.fail("needs no Spark"))
+    config = LakeTable.open(f"{tmp_path}/table").hoodie_table.config
+    assert SMALL_ENGINE not in config.properties
+    rewrite = iceberg_settings(
+        resolved_iceberg(engine={"small": small}).spec, IcebergService.REWRITE_DATA_FILES
+    )
+    assert RewriteOptions.parse(rewrite.options, properties={}).small_engine is SmallEngine(setting)
+
+
+def test_without_a_word_the_table_says_who_does_small_work() -> None:
+    assert SMALL_ENGINE not in create_operation(resolved()).table.write_properties
+    assert SMALL_ENGINE not in service_settings(resolved().spec)
 
 
 def test_no_service_is_wanted_where_they_are_switched_off() -> None:

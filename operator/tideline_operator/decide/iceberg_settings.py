@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tideline.iceberg.maintenance import arguments as names
 from tideline.iceberg.service import IcebergService
+from tideline_operator.decide.engine_setting import engine_setting
 from tideline_operator.resources.iceberg import (
     ExpireSnapshots,
     OrphanMode,
@@ -68,7 +69,7 @@ def iceberg_settings(
     forced = _RERUN_OPTIONS.get(service, {}) if is_rerun else {}
     match service:
         case IcebergService.REWRITE_DATA_FILES:
-            return _rewrite(data_file_settings(services), forced)
+            return _rewrite(data_file_settings(services), engine_setting(spec), forced)
         case IcebergService.REWRITE_POSITION_DELETES:
             return ServiceSettings(options={**delete_settings(services).options, **forced})
         case IcebergService.REWRITE_MANIFESTS:
@@ -108,7 +109,9 @@ def orphan_settings(services: Services) -> RemoveOrphanFiles:
     return services.remove_orphan_files or RemoveOrphanFiles()
 
 
-def _rewrite(rewrite: RewriteDataFiles, forced: Mapping[str, str]) -> ServiceSettings:
+def _rewrite(
+    rewrite: RewriteDataFiles, engine: Mapping[str, str], forced: Mapping[str, str]
+) -> ServiceSettings:
     arguments = {names.STRATEGY: rewrite.strategy.value.lower()}
     if rewrite.sort_by:
         columns = ", ".join(rewrite.sort_by)
@@ -116,7 +119,7 @@ def _rewrite(rewrite: RewriteDataFiles, forced: Mapping[str, str]) -> ServiceSet
         arguments[names.SORT_ORDER] = f"zorder({columns})" if is_zorder else columns
     if rewrite.filter is not None:
         arguments[names.WHERE] = rewrite.filter
-    options = {"min-input-files": str(rewrite.min_input_files)}
+    options = {**engine, "min-input-files": str(rewrite.min_input_files)}
     if rewrite.target_file_size is not None:
         options["target-file-size-bytes"] = str(memory_bytes(rewrite.target_file_size))
     if rewrite.partial_progress.enabled:

@@ -26,6 +26,7 @@ from tideline.ingest.operation.operation import (
     Work,
     operation_id,
 )
+from tideline_operator.decide.engine_setting import engine_setting
 from tideline_operator.decide.iceberg_settings import iceberg_settings
 from tideline_operator.decide.service_settings import (
     INLINE_SERVICES_OFF,
@@ -150,7 +151,7 @@ def _target(table: ResolvedTable) -> TableTarget:
         table_version=spec.table_version,
         schema=_columns(spec.schema),
         creation_properties={**_key_properties(spec.key_generator), **written},
-        write_properties={**written, **INLINE_SERVICES_OFF},
+        write_properties={**engine_setting(spec), **written, **INLINE_SERVICES_OFF},
         unique_in_table=spec.uniqueness is Uniqueness.TABLE,
     )
 

@@ -13,6 +13,7 @@ from tideline.hudi.services.cleaning.config import CleaningPolicy
 from tideline.hudi.services.registry import ROLLBACK, TableService, all_services
 from tideline.hudi.table.table_config import TIMEZONE, TableType
 from tideline.iceberg.service import IcebergService
+from tideline_operator.decide.engine_setting import engine_setting
 from tideline_operator.decide.iceberg_settings import ICEBERG_SPEC_NAMES
 from tideline_operator.resources.lake_table import LakeTableSpec
 from tideline_operator.resources.services import ServiceMode, Services
@@ -71,7 +72,7 @@ def service_settings(spec: LakeTableSpec) -> dict[str, str]:
     typed: dict[str, str] = {}
     for service in all_services():
         typed |= spec_part(service).settings(spec.services)
-    return {**typed, **zone_setting(spec), **spec.properties}
+    return {**typed, **zone_setting(spec), **engine_setting(spec), **spec.properties}
 
 
 def zone_setting(spec: LakeTableSpec) -> dict[str, str]:

@@ -15,6 +15,7 @@ from tideline.hudi.table.table_config import KeyGeneratorKind, TableType
 from tideline.hudi.timeline.zone import TimelineZone
 from tideline.settings.gate import problem_of
 from tideline.settings.setting import Place
+from tideline_operator.resources.engine import Engine
 from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.format_rules import (
     ICEBERG_SERVICE_NAMES,
@@ -389,6 +390,7 @@ class LakeTableSpec:
     deletion_policy: DeletionPolicy = described(
         "What becomes of the data when the resource is deleted.", default=DeletionPolicy.RETAIN
     )
+    engine: Engine = described("What moves the rows.", default_factory=Engine)
     resources: Resources = described("What pods ask for.", default_factory=Resources)
     pod_template: Mapping[str, object] = described(
         "Pod template merged into every pod of this table; the one free-form field.",

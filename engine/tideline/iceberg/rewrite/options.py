@@ -15,9 +15,8 @@ from typing import Self
 
 from tideline.errors import ConfigError
 from tideline.iceberg.rewrite.sort_terms import SortTerm, parse_sort_order
-from tideline.settings.small_engine import SmallEngine
+from tideline.settings.small_engine import SMALL_ENGINE, SmallEngine
 
-SMALL_ENGINE = "tideline.engine.small"
 """Tideline's own, as for Hudi tables; all others are Iceberg's."""
 TARGET_SIZE_PROPERTY = "write.target-file-size-bytes"
 TARGET_SIZE_BYTES_DEFAULT = 512 * 1024 * 1024
