@@ -159,6 +159,127 @@ def test_columns_of_every_kind_arrive_as_they_do_natively(
     )
 
 
+DAYS = (dt.date(2024, 1, 1), dt.date(2024, 1, 2), dt.date(2024, 1, 3))
+CONDITIONS = {
+    "n = 2": 3,
+    "n <> 2": 3,
+    "n <=> 2": 3,
+    "n <=> null": 3,
+    "not (n <=> 2)": 3,
+    "n > 2 and s = 'b'": 3,
+    "n in (1, 3, null)": 3,
+    "n not in (1, 3)": 3,
+    "n is null": 3,
+    "n is not null and not b": 3,
+    "b": 3,
+    "s >= 'é'": 3,
+    "s like 'a%'": 3,
+    "s like '%b'": 3,
+    "s like '%ä%'": 3,
+    "s is null": 3,
+    "n = 2 or s = 'é'": 3,
+    "day = date'2024-01-02'": 1,
+    "day <> date'2024-01-02'": 2,
+    "day > date'2024-01-01' and n < 100": 2,
+    "day in (date'2024-01-01', date'2024-01-03')": 2,
+    "cast(n as int) = 2": 3,
+    "x = 1.5": 3,
+    "x > 1e300": 3,
+    "x <=> cast('NaN' as double)": 3,
+    "at > timestamp'2024-01-01 00:00:01+00:00'": 3,
+    "d = 1.50": 3,
+    "st.f = 1": 3,
+    "n = 1000000000000": 3,
+}
+"""Conditions, and how many of the three slices are in partitions that they leave."""
+
+
+@pytest.fixture
+def daily(tmp_path: Path) -> HandWrittenTable:
+    """A file a day, with what may be compared, and nulls."""
+    schema = pa.schema(
+        [
+            ("n", pa.int64()),
+            ("s", pa.string()),
+            ("b", pa.bool_()),
+            ("x", pa.float64()),
+            ("at", pa.timestamp("us", "UTC")),
+            ("d", pa.decimal128(10, 2)),
+            ("st", pa.struct([("f", pa.int64())])),
+            ("day", pa.date32()),
+        ]
+    )
+    table = HandWrittenTable.create(tmp_path / "t", schema, partition_by=("day",))
+    files = {}
+    for number, day in enumerate(DAYS, start=1):
+        columns: list[list[Any]] = [
+            [number, number * 10, None],
+            ["a" * number, "b" if number == 2 else "é", None],
+            [True, False, None],
+            [1.5, float("nan"), None],
+            [dt.datetime(2024, 1, 1, 0, 0, number, tzinfo=dt.UTC), None, None],
+            [Decimal("1.50"), Decimal("0.00"), None],
+            [{"f": 1}, {"f": None}, None],
+            [day, day, day],
+        ]
+        arrays = [pa.array(one, item.type) for one, item in zip(columns, schema, strict=True)]
+        files[str(day), f"f{number}-0"] = pa.table(arrays, schema=schema)
+    table.commit("1", files)
+    return table
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        ["day > date'2024-01-01' and n < 100", "not (n <=> 2)", "s like '%ä%'", "st.f = 1"],
+        pytest.param([*CONDITIONS], marks=pytest.mark.slow, id="all"),
+    ],
+)
+def test_filters_select_what_they_select_of_a_native_read(
+    spark: SparkSession, daily: HandWrittenTable, conditions: list[str]
+) -> None:
+    read = snapshot(spark, daily.open())
+    # Of rows, not of files: statistics of files that Arrow wrote leave NaN out, which Spark takes
+    # for the greatest number.
+    native = spark.createDataFrame(read.collect(), read.schema)
+    order = ("day", "n", "s")
+    for condition in conditions:
+        found = load(spark, daily).where(condition)
+        expected = native.where(condition)
+        assert str(found.orderBy(*order).collect()) == str(expected.orderBy(*order).collect())
+        assert found.rdd.getNumPartitions() == CONDITIONS[condition], condition
+
+
+@pytest.mark.spark
+def test_a_filter_selects_rows_before_they_reach_spark(
+    spark: SparkSession, daily: HandWrittenTable
+) -> None:
+    def rows_from_python(frame: DataFrame) -> int:
+        frame.collect()
+        plan: Any = frame._jdf.queryExecution().executedPlan()
+        leaves = plan.collectLeaves()
+        counts = [leaves.apply(n).metrics().get("numOutputRows") for n in range(leaves.size())]
+        return sum(count.get().value() for count in counts if count.isDefined())
+
+    assert rows_from_python(load(spark, daily).where("n = 20")) == 1
+    assert rows_from_python(load(spark, daily).where("x > 0")) == 6, "x is not null"
+
+
+@pytest.mark.spark
+def test_only_columns_of_the_schema_that_is_asked_for_are_read(
+    spark: SparkSession, daily: HandWrittenTable
+) -> None:
+    reader = spark.read.schema("n long, day date").format("tideline")
+    frame = reader.load(str(daily.path(""))).where("day = date'2024-01-02'")
+    assert frame.columns == ["n", "day"]
+    found = {row["n"] for row in frame.collect()}
+    assert found == {2, 20, None}
+    # A type of one's own: statistics are not asked about it.
+    narrow = spark.read.schema("n int").format("tideline").load(str(daily.path("")))
+    assert [row["n"] for row in narrow.where("n = 20").collect()] == [20]
+
+
 @pytest.mark.spark
 def test_columns_left_out_of_the_files_come_from_the_path(
     spark: SparkSession, tmp_path: Path

@@ -54,7 +54,7 @@ class ArrowScan:
         Raises ConfigError for unknown columns and for what is no condition (`RowFilter`),
         UnsupportedTableError for rows that are not read.
         """
-        full = _nullable(scan.schema)
+        full = nullable(scan.schema)
         names = full.names if columns is None else list(columns)
         unknown = [name for name in names if name not in full.names]
         if unknown or not names or len(set(names)) < len(names):
@@ -71,7 +71,7 @@ class ArrowScan:
             row_filter = scan.commits.row_filter(full).and_also(row_filter)
         slices = scan.all_slices()
         if row_filter is not None:
-            slices = _possible(slices, row_filter, layout)
+            slices = possible_slices(slices, row_filter, layout)
         return cls(
             table,
             pa.schema([full.field(name) for name in names]),
@@ -92,7 +92,7 @@ class ArrowScan:
         return self.reader.rows(self.table.store, task, self.schema.names)
 
 
-def _possible(
+def possible_slices(
     slices: Sequence[FileSlice], row_filter: RowFilter, layout: PartitionLayout | None
 ) -> tuple[FileSlice, ...]:
     """The slices of partitions whose values do not contradict the filter."""
@@ -104,6 +104,6 @@ def _possible(
     return tuple(one for one in slices if one.group.partition in kept)
 
 
-def _nullable(schema: pa.Schema) -> pa.Schema:
+def nullable(schema: pa.Schema) -> pa.Schema:
     """Files older than a column have no values for it."""
     return pa.schema([field.with_nullable(True) for field in schema])

@@ -1,7 +1,11 @@
 """`spark.read.format("tideline").load(uri)`: tables through Spark's Python data source API.
 
 Convenient where only SQL or reader options can be given. Every batch passes through a Python
-worker; `LakeTable.snapshot` reads natively and prunes, and is the one to use for large tables.
+worker; `LakeTable.snapshot` reads natively, and is the one to use for large tables.
+
+Filters rule out partitions and row groups, and select rows before these reach Spark, which asks
+them again. Which columns a query needs Spark does not say to such a source: a schema given to the
+reader does, `spark.read.schema("id long").format("tideline")`.
 
 Options: `as_of`; or `after` and `until` for an incremental read; and the storage options of
 `StoreLocation` (`endpoint`, `region`, `path_style`, `allow_http`, `ca_bundle`).
@@ -9,16 +13,17 @@ Options: `as_of`; or `after` and `until` for an incremental read; and the storag
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from tideline.errors import ConfigError
+from tideline.hudi.read.arrow_scan import nullable, possible_slices
 from tideline.hudi.read.incremental import plan_incremental
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.read.slice_rows import SliceTask
@@ -27,17 +32,20 @@ from tideline.hudi.read.table_scan import TableScan, check_scan
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.spark.arrow_types import arrow_to_spark, spark_to_arrow
 from tideline.spark.read.file_slice_scan import slice_reader
+from tideline.spark.read.pushed_filters import pushed_filter
 from tideline.storage.location import OPTION_NAMES, StoreLocation
 
 FORMAT = "tideline"
 
 _PATH = "path"
+_PUSHES_FILTERS = "spark.sql.python.filterPushdown.enabled"
 _RANGE_OPTIONS = ("as_of", "after", "until")
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to the session."""
+    """Make the format known to the session, and let filters be pushed into such sources."""
     spark.dataSource.register(TidelineDataSource)
+    spark.conf.set(_PUSHES_FILTERS, "true")
 
 
 class TidelineDataSource(DataSource):
@@ -81,24 +89,39 @@ class TidelineReader(DataSourceReader):
         commits = scan.commits
         row_filter = None if commits is None else commits.row_filter(scan.schema)
         self._location = table.location
+        self._layout = layout
         self._columns = list(schema.names)
         self._slices = slice_reader(scan.slice_context(table), row_filter, spark_to_arrow(schema))
-        self._partitions = [
-            SlicePartition(SliceTask.of(piece, layout)) for piece in scan.all_slices()
-        ]
+        self._file_slices = scan.all_slices()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Use the filters, as far as they can be, to read less; Spark asks all of them again."""
+        asked, stored = self._slices.target, self._slices.context.full_schema
+        # The statistics of files are of stored values, whatever type these are asked for in.
+        alike = [field for field in nullable(asked) if _is_read_as_stored(field, stored)]
+        found = pushed_filter(filters, pa.schema(alike))
+        if found is not None:
+            known = replace(found, schema=nullable(asked)).and_also(self._slices.row_filter)
+            self._slices = replace(self._slices, row_filter=known)
+            self._file_slices = possible_slices(self._file_slices, known, self._layout)
+        return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        return self._partitions
+        return [SlicePartition(SliceTask.of(one, self._layout)) for one in self._file_slices]
 
     def __getstate__(self) -> dict[str, object]:
         """What goes to every task: not the other tasks' files."""
-        return self.__dict__ | {"_partitions": []}
+        return self.__dict__ | {"_file_slices": ()}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, SlicePartition):
             # Spark runs one task even when there is nothing to read.
             return
         yield from self._slices.rows(self._location.open(), partition.task, self._columns)
+
+
+def _is_read_as_stored(field: pa.Field, stored: pa.Schema) -> bool:
+    return field.name in stored.names and stored.field(field.name).type == field.type
 
 
 def _plan(options: Mapping[str, str]) -> tuple[HoodieTable, TableScan]:
