@@ -2,7 +2,8 @@
 
 1. Batches gather until they fill a row group; the file name column is added to them.
 2. The first row group decides how columns are encoded.
-3. Finishing writes the bloom filter, the key range and the calendar of dates into the footer.
+3. Finishing writes the bloom filter, the key range and the calendar of dates into the footer; a row
+   group with NaN in a column has no bounds of it there (`held_footer`).
 
 Only one row group of Arrow data is held at a time, and the first keys: the filter of a file with
 few rows is made for as many.
@@ -25,9 +26,10 @@ from tideline.formats.column_encoding import (
     decoded,
     dictionary_paths,
     encoded,
-    leaf_columns,
     without_unused_values,
 )
+from tideline.formats.nan_columns import bounded_leaves, leaves_with_nan
+from tideline.formats.parquet_bytes.held_footer import Chunk, HeldFooter
 from tideline.formats.parquet_calendar import GREGORIAN_FOOTER
 from tideline.formats.parquet_footer import BaseFileFooter
 from tideline.hudi.index.key_range import KeyRange, key_range
@@ -93,7 +95,10 @@ class BaseFileWriter:
         self._new_keys: list[pa.Array] = []
         self._unfiltered: list[pa.Array] = []
         self._flushed_bytes = 0
-        self._sink = pa.PythonFile(stream, mode="w")
+        self._footer = HeldFooter(stream)
+        self._sink = pa.PythonFile(self._footer, mode="w")
+        self._row_groups = 0
+        self._with_nan: list[Chunk] = []
         self._writer: pq.ParquetWriter | None = None
 
     @property
@@ -153,8 +158,10 @@ class BaseFileWriter:
             )
             entries |= footer.to_metadata()
         self._writer.add_key_value_metadata(entries)
+        self._footer.hold()
         self._writer.close()
-        self.size_bytes = int(self._sink.tell())
+        self._footer.release(self._with_nan)
+        self.size_bytes = self._footer.size_bytes
 
     def abandon(self) -> None:
         """Close the parquet writer, whose file is about to be thrown away, before its stream."""
@@ -218,6 +225,8 @@ class BaseFileWriter:
                 self._writer = self._open(table)
             if table.num_rows:
                 self._writer.write_table(table, row_group_size=table.num_rows)
+                self._with_nan += [(self._row_groups, leaf) for leaf in leaves_with_nan(table)]
+                self._row_groups += 1
         except pa.ArrowInvalid as error:
             raise InvalidDataError(
                 "rows cannot be stored as the table's schema says",
@@ -263,7 +272,7 @@ class BaseFileWriter:
             use_dictionary=dictionary_paths(table) if settings.uses_dictionaries else False,
             data_page_size=settings.page_bytes_max,
             write_statistics=[
-                path for path, _ in leaf_columns(table.schema) if path not in _WITHOUT_STATISTICS
+                path for path in bounded_leaves(table.schema) if path not in _WITHOUT_STATISTICS
             ],
             store_schema=False,
             write_batch_size=_WRITE_BATCH_ROWS,

@@ -1,0 +1,80 @@
+"""Row groups with NaN have no bounds in the footer: readers order NaN differently."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tideline.formats.nan_columns import bounded_leaves, leaves_with_nan
+from tideline.formats.parquet_bytes.held_footer import HeldFooter
+
+NAN = float("nan")
+NESTED = pa.struct([("f", pa.float64()), ("n", pa.int32())])
+
+
+def batch(x: list[float | None], y: list[float | None]) -> pa.Table:
+    columns = {
+        "id": pa.array(range(len(x)), pa.int64()),
+        "st": pa.array([{"f": 1.0, "n": 2}] * len(x), NESTED),
+        "x": pa.array(x, pa.float64()),
+        "y": pa.array(y, pa.float32()),
+    }
+    return pa.table(columns)
+
+
+def test_only_the_columns_and_row_groups_with_nan_lose_their_bounds() -> None:
+    groups = [
+        batch([1.0, None, 2.0], [NAN, 1.0, None]),
+        batch([1.0, NAN, None], [0.5, 1.0, None]),
+        batch([NAN, NAN, NAN], [0.5, 1.0, None]),
+    ]
+    body = io.BytesIO()
+    footer = HeldFooter(body)
+    sink = pa.PythonFile(footer, mode="w")
+    schema = groups[0].schema
+    writer = pq.ParquetWriter(sink, schema, write_statistics=[*bounded_leaves(schema)])
+    for group in groups:
+        writer.write_table(group)
+    footer.hold()
+    writer.close()
+    found = [(number, leaf) for number, one in enumerate(groups) for leaf in leaves_with_nan(one)]
+    assert found == [(0, 4), (1, 3), (2, 3)]
+    footer.release(found)
+    assert footer.size_bytes == len(body.getvalue())
+
+    stored = pq.ParquetFile(io.BytesIO(body.getvalue()))
+    assert str(stored.read().to_pylist()) == str(pa.concat_tables(groups).to_pylist())
+    by_column = {
+        stored.metadata.row_group(0).column(leaf).path_in_schema: [
+            stored.metadata.row_group(number).column(leaf).statistics for number in range(3)
+        ]
+        for leaf in range(5)
+    }
+    bounds = {
+        name: [None if one is None or not one.has_min_max else (one.min, one.max) for one in all_]
+        for name, all_ in by_column.items()
+    }
+    assert bounds == {
+        "id": [(0, 2)] * 3,
+        "st.f": [None] * 3,
+        "st.n": [(2, 2)] * 3,
+        "x": [(1.0, 2.0), None, None],
+        "y": [None, (0.5, 1.0), (0.5, 1.0)],
+    }
+    assert [one.null_count for one in by_column["x"]] == [1, 1, 0]
+
+
+def test_a_footer_without_nan_is_written_as_it_came() -> None:
+    table = batch([1.0], [1.0])
+    expected = io.BytesIO()
+    pq.write_table(table, expected)
+    body = io.BytesIO()
+    footer = HeldFooter(body)
+    writer = pq.ParquetWriter(pa.PythonFile(footer, mode="w"), table.schema)
+    writer.write_table(table)
+    footer.hold()
+    writer.close()
+    footer.release([(0, leaf) for leaf in leaves_with_nan(table)])
+    assert body.getvalue() == expected.getvalue()

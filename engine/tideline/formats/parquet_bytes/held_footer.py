@@ -1,0 +1,76 @@
+"""A parquet file whose footer waits until it is known which bounds may stand in it.
+
+Arrow is told when a file is opened which columns get statistics. Which row groups have NaN, which
+Arrow leaves out of them, is known as they are written; the footer comes last.
+
+Source: parquet-format, "Statistics" (`parquet.thrift`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import BinaryIO
+
+from tideline.formats.parquet_bytes.compact_protocol import (
+    Struct,
+    decode_struct,
+    encode_struct,
+)
+from tideline.formats.parquet_bytes.stored_footer import (
+    MAGIC,
+    TAIL_BYTES,
+    ChunkField,
+    ColumnField,
+    FooterField,
+    GroupField,
+)
+
+Chunk = tuple[int, int]
+"""A row group and a leaf column, by their numbers."""
+
+_BOUNDS = (1, 2, 5, 6, 7, 8)
+"""Fields of Statistics: least and greatest value, in both forms, and whether these are exact."""
+
+
+class HeldFooter:
+    """The stream that a parquet writer is given; the footer is what it writes after `hold`."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._held: bytearray | None = None
+        self.size_bytes = 0
+        """Of the file so far."""
+        self.closed = False
+
+    def write(self, body: bytes) -> int:
+        if self._held is not None:
+            self._held += body
+        else:
+            self._stream.write(body)
+            self.size_bytes += len(body)
+        return len(body)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def hold(self) -> None:
+        """Keep what is written from here on."""
+        self._held = bytearray()
+
+    def release(self, without_bounds: Collection[Chunk]) -> None:
+        """Write the footer, the statistics of these columns without bounds."""
+        assert self._held is not None, "nothing is held"
+        body, self._held = bytes(self._held), None
+        self.write(_edited(body, without_bounds) if without_bounds else body)
+
+
+def _edited(footer: bytes, without_bounds: Collection[Chunk]) -> bytes:
+    struct = decode_struct(footer[:-TAIL_BYTES])
+    groups = struct.get(FooterField.ROW_GROUPS).items
+    for group, leaf in without_bounds:
+        chunk: Struct = groups[group].get(GroupField.COLUMNS).items[leaf]
+        statistics = chunk.get(ChunkField.METADATA).get(ColumnField.STATISTICS)
+        for bound in _BOUNDS if statistics is not None else ():
+            statistics.drop(bound)
+    body = encode_struct(struct)
+    return body + len(body).to_bytes(4, "little") + MAGIC
