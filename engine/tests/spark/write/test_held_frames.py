@@ -53,7 +53,14 @@ def test_one_stage_of_spark_is_enough(spark: SparkSession, lake: LakeTable) -> N
     assert stages_begun(spark) > before + 3
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "Asia/Kolkata"])
+@pytest.mark.parametrize(
+    "zone",
+    [
+        "America/Los_Angeles",
+        pytest.param("UTC", marks=pytest.mark.slow),
+        pytest.param("Asia/Kolkata", marks=pytest.mark.slow),
+    ],
+)
 def test_values_are_stored_as_sparks_tasks_store_them(
     spark: SparkSession, tmp_path: Path, zone: str
 ) -> None:

@@ -89,7 +89,9 @@ def test_rows_of_one_key_become_one_before_they_are_inserted(
     assert stored(table) == [("p", "a", "p", 7, 1, ["x"]), ("q", "a", "q", 6, None, None)]
 
 
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    "table_type", ["COPY_ON_WRITE", pytest.param("MERGE_ON_READ", marks=pytest.mark.slow)]
+)
 def test_a_global_index_moves_rows_with_all_of_their_values(
     table_type: str, spark: SparkSession, tmp_path: Path
 ) -> None:
