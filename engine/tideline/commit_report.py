@@ -17,6 +17,9 @@ from tideline.wording import counted
 class CommitReport:
     """One commit. `rows_written` counts all rows of the new files, copied ones included.
 
+    `core_seconds` and `requests` are what it took of this machine's processors and of the store
+    (`Spending`), from the first look at the table to the commit.
+
     `rolled_back` names the instants of dead writers that were undone first; `notes` say what a
     person should know, such as a metadata table that had to be switched off; `services` is what
     table services did after the commit. `is_repeat`: an earlier write with the same token made the
@@ -34,6 +37,8 @@ class CommitReport:
     rows_deleted: int
     bytes_written: int
     seconds: float
+    core_seconds: float = 0.0
+    requests: int = 0
     rolled_back: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
     services: tuple[AfterCommit, ...] = ()
@@ -61,6 +66,8 @@ def report_write(done: WriteDone) -> CommitReport:
         rows_deleted=sum(stat.num_deletes for stat in stats),
         bytes_written=sum(stat.total_write_bytes for stat in stats),
         seconds=done.seconds,
+        core_seconds=done.spent.core_seconds,
+        requests=done.spent.requests,
         rolled_back=tuple(str(undone.instant) for undone in done.rolled_back),
         notes=_notes(done),
         is_repeat=done.is_repeat,

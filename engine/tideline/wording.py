@@ -10,6 +10,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def spending_text(core_seconds: float, requests: int) -> str:
+    """What was spent: `1.5 core-seconds, 31 requests`."""
+    cores = f"{core_seconds:.1f} core-seconds"
+    return f"{cores}, {counted(requests, 'request')}" if requests else cores
+
+
 def size_text(size_bytes: int) -> str:
     """Bytes in the unit that fits: `1.4 MB`."""
     size = float(size_bytes)

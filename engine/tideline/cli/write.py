@@ -19,7 +19,7 @@ from tideline.ingest.landing.source_listing import find_sources
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import Place
 from tideline.storage.location import StoreLocation
-from tideline.wording import counted, size_text
+from tideline.wording import counted, size_text, spending_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -188,6 +188,7 @@ def print_report(report: CommitReport) -> None:
             "files": f"{report.files_written:,} written, {size_text(report.bytes_written)}",
             "keys": _UNIQUENESS.get(report.keys_unique_in or ""),
             "took": f"{report.seconds:.1f} s",
+            "spent": spending_text(report.core_seconds, report.requests),
         }
     )
     for note in report.notes:

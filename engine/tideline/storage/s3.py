@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from types import TracebackType
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
@@ -34,6 +34,7 @@ from tideline.storage.object_store import (
     checked_path,
     checked_prefix,
 )
+from tideline.storage.request_count import count_requests
 from tideline.storage.s3_client import (
     RequestLimits,
     S3Connection,
@@ -42,6 +43,8 @@ from tideline.storage.s3_client import (
     refuse_after_fork,
 )
 from tideline.storage.s3_errors import S3Failure
+
+T = TypeVar("T")
 
 _TOKEN_ATTRIBUTE = "tideline-token"
 _PAGE_OBJECTS = 1000
@@ -156,11 +159,11 @@ class S3Store:
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         directory = checked_prefix(prefix)
-        with self._requesting("list", directory):
+        with self._requesting("list", directory, requests=0):
             pages = obstore.list(
                 self._client(), self._joined(directory) or None, chunk_size=_PAGE_OBJECTS
             )
-            found = (self._info(item) for page in pages for item in page)
+            found = (self._info(item) for page in _counted(pages) for item in page)
             yield from self._without_markers(directory, found)
 
     def list_directory(self, prefix: str = "") -> Listing:
@@ -202,6 +205,7 @@ class S3Store:
         return None
 
     def _create(self, path: str, body: bytes, token: str | None) -> Written | AlreadyExists:
+        count_requests()
         attributes = {_TOKEN_ATTRIBUTE: token} if token is not None else None
         client = self._client(data=len(body) > _LARGE_BODY_BYTES)
         try:
@@ -274,7 +278,8 @@ class S3Store:
         return client
 
     @contextmanager
-    def _requesting(self, action: str, path: str) -> Iterator[None]:
+    def _requesting(self, action: str, path: str, *, requests: int = 1) -> Iterator[None]:
+        count_requests(requests)
         try:
             yield
         except _FAILURES as error:
@@ -309,6 +314,17 @@ class S3Store:
 
     def _uri(self, path: str) -> str:
         return f"{self.uri}/{path}" if path else self.uri
+
+
+def _counted(pages: Iterable[T]) -> Iterator[T]:
+    """The pages of a listing, of which each is a request; so is one without any."""
+    is_empty = True
+    for page in pages:
+        is_empty = False
+        count_requests()
+        yield page
+    if is_empty:
+        count_requests()
 
 
 class _UnknownOutcomeError(Exception):
@@ -374,7 +390,7 @@ class _Upload(io.RawIOBase):
 
     def __enter__(self) -> BinaryIO:  # type: ignore[override]
         store = self._store
-        with store._requesting("write", self._path):
+        with store._requesting("write", self._path, requests=0):
             client = store._client(data=True)
             self._writer = obstore.open_writer(
                 client, store._key(self._path), buffer_size=_PART_BYTES
@@ -388,7 +404,9 @@ class _Upload(io.RawIOBase):
         trace: TracebackType | None,
     ) -> None:
         # With an exception obstore aborts the upload, without one it completes it.
-        with self._store._requesting("write", self._path):
+        # One, or a beginning, the parts and an end.
+        parts = -(-self._position // _PART_BYTES)
+        with self._store._requesting("write", self._path, requests=1 if parts < 2 else parts + 2):
             if kind is None:
                 self._writer.__exit__(None, None, None)
                 return
@@ -402,7 +420,7 @@ class _Upload(io.RawIOBase):
         return self._position
 
     def write(self, data: Any, /) -> int:
-        with self._store._requesting("write", self._path):
+        with self._store._requesting("write", self._path, requests=0):
             self._writer.write(data)
         written = memoryview(data).nbytes
         self._position += written

@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import (
@@ -22,12 +23,16 @@ from tideline_operator.resources.status import (
 
 KEY = ("lake", 'a"b\\c')
 TABLE = {"namespace", "table"}
+SUCCEEDED = OperationResult("a", Outcome.SUCCEEDED, core_seconds=1.5, requests=31)
+FAILED = OperationResult("b", Outcome.FAILED, core_seconds=0.5, requests=9)
 PROMISED: dict[str, tuple[str, set[str]]] = {
     "process_cpu_seconds": ("counter", set()),
     "process_resident_memory_bytes": ("gauge", set()),
     "tideline_api_requests": ("counter", {"verb", "resource", "code"}),
     "tideline_leader": ("gauge", set()),
+    "tideline_operation_core_seconds": ("counter", {"kind"}),
     "tideline_operation_duration_seconds": ("histogram", {"kind"}),
+    "tideline_operation_requests": ("counter", {"kind"}),
     "tideline_operations": ("counter", {"kind", "result"}),
     "tideline_operations_memory_bytes": ("gauge", set()),
     "tideline_operations_running": ("gauge", set()),
@@ -84,7 +89,7 @@ def test_metrics_have_the_names_types_and_labels_that_were_promised(
 ) -> None:
     metrics = ControllerMetrics(process)
     metrics.note_status(KEY, status(Truth.TRUE))
-    metrics.note_end("ingest", "Succeeded", 61.0)
+    metrics.note_end("ingest", SUCCEEDED, 61.0)
     metrics.note_turn("done", 0.2)
     metrics.watch_silent.labels(resource="pods").set(1.5)
     metrics.store_ready.labels("lake", "minio").set(1)
@@ -114,8 +119,8 @@ def test_values_and_labels_come_through_as_they_are(process: ProcessMetrics) -> 
 
 def test_bounds_of_histograms_are_printed_without_a_point(process: ProcessMetrics) -> None:
     metrics = ControllerMetrics(process)
-    metrics.note_end("ingest", "Succeeded", 61.0)
-    metrics.note_end("ingest", "Failed", 5.0)
+    metrics.note_end("ingest", SUCCEEDED, 61.0)
+    metrics.note_end("ingest", FAILED, 5.0)
     metrics.note_turn("done", 31.0)
     ends = buckets(process, "tideline_operation_duration_seconds_bucket")
     assert " ".join(ends) == "1 5 15 30 60 120 300 600 1800 3600 +Inf"
@@ -123,7 +128,10 @@ def test_bounds_of_histograms_are_printed_without_a_point(process: ProcessMetric
     turns = buckets(process, "tideline_reconcile_duration_seconds_bucket")
     assert " ".join(turns) == "0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30 +Inf"
     assert (turns["30"], turns["+Inf"]) == (0, 1)
-    assert ("tideline_operation_duration_seconds_sum", {"kind": "ingest"}, 66.0) in series(process)
+    kind = {"kind": "ingest"}
+    assert ("tideline_operation_duration_seconds_sum", kind, 66.0) in series(process)
+    assert ("tideline_operation_core_seconds_total", kind, 2.0) in series(process)
+    assert ("tideline_operation_requests_total", kind, 40.0) in series(process)
 
 
 def buckets(process: ProcessMetrics, name: str) -> dict[str, float]:

@@ -21,6 +21,7 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from tideline.ingest.operation.result import OperationResult
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.resources.status import ConditionType, LakeTableStatus, Truth
 from tideline_operator.resources.store_status import LakeStoreStatus
@@ -117,6 +118,16 @@ class ControllerMetrics:
             DURATION_BOUNDS_S,
             ("kind",),
         )
+        self.operation_core_seconds = self._counter(
+            "tideline_operation_core_seconds_total",
+            "Seconds of processor cores that drivers of operations took, executors left out.",
+            ("kind",),
+        )
+        self.operation_requests = self._counter(
+            "tideline_operation_requests_total",
+            "Requests that drivers of operations sent to object stores.",
+            ("kind",),
+        )
         self.operations_running = self._gauge(
             "tideline_operations_running", "Operations under way."
         )
@@ -189,10 +200,12 @@ class ControllerMetrics:
         (ready,) = status.conditions
         _set_truth(self.store_ready, key, ready.status)
 
-    def note_end(self, kind: str, result: str, seconds: float) -> None:
-        """Count an operation that ended."""
-        self.operations.labels(kind=kind, result=result).inc()
+    def note_end(self, kind: str, result: OperationResult, seconds: float) -> None:
+        """Count an operation that ended, and what it took."""
+        self.operations.labels(kind=kind, result=result.outcome.value).inc()
         self.operation_seconds.labels(kind=kind).observe(seconds)
+        self.operation_core_seconds.labels(kind=kind).inc(result.core_seconds)
+        self.operation_requests.labels(kind=kind).inc(result.requests)
 
     def note_turn(self, result: str, seconds: float) -> None:
         """Count a turn taken for a table."""

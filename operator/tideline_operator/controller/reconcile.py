@@ -230,7 +230,7 @@ class TableReconciler:
         parts = self._parts
         for entry, result in turn.ended:
             seconds = max(0.0, (turn.now_ms - entry.started_at.ms) / 1000)
-            parts.metrics.note_end(entry.kind, result.outcome.value, seconds)
+            parts.metrics.note_end(entry.kind, result, seconds)
             text = f"{result.outcome.value}: {result.message or 'done'}"
             _log.info(text, extra=_about(turn, entry, round(seconds, 1)))
         turn.ended = []

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tideline.lake_table import LakeTable
+from tideline.storage.request_count import requests_sent
 from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
 from tideline.testing.minio_server import MinioServer
 
@@ -53,10 +54,15 @@ def requests(lake: LakeTable, proxy: FaultyS3Proxy, keys: list[str]) -> Counter[
     """What an upsert of these keys sends, by method, from a process that has just opened it."""
     location = lake.hoodie_table.location
     lake = LakeTable.open(location.uri, storage_options=dict(location.options))
-    before = len(proxy.requests)
+    before, counted_before = len(proxy.requests), requests_sent()
     report = lake.write(pa.table({"id": keys, "v": [1] * len(keys)}), options=PLAIN)
     assert report.files_written == len(keys)
-    return Counter(request.method for request in proxy.requests[before:])
+    found = Counter(request.method for request in proxy.requests[before:])
+    assert requests_sent() - counted_before == found.total()
+    # The table is opened, and the batch looked at, before the write begins.
+    assert 0 < report.requests <= found.total()
+    assert report.core_seconds > 0
+    return found
 
 
 def test_each_file_group_costs_four_and_a_longer_timeline_nothing(

@@ -24,6 +24,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.write.config import WriteConfig
+from tideline.spending import Spending
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ def execute_planned_run(
             bytes_written=sum(stat.file_size_in_bytes for stat in moved.stats),
             rows_written=sum(stat.num_writes for stat in moved.stats),
             seconds=table.clock.monotonic_s() - transaction.started_s,
+            spent=Spending.so_far().since(transaction.spent_before),
         )
         transaction.commit(
             moved.stats,

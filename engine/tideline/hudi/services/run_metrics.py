@@ -9,19 +9,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tideline.spending import NOTHING, Spending
+
 _PREFIX = "tideline.service."
 _NAME_KEY = _PREFIX + "name"
+_CORE_SECONDS_KEY = _PREFIX + "core_seconds"
+_REQUESTS_KEY = _PREFIX + "requests"
 
 
 @dataclass(frozen=True, slots=True)
 class RunMetrics:
-    """Bytes and rows of one run, and its seconds. `service` is a name, of any release."""
+    """Bytes and rows of one run, its seconds, and what it took of processors and store
+    (`Spending`). `service` is a name, of any release."""
 
     service: str
     bytes_read: int = 0
     bytes_written: int = 0
     rows_written: int = 0
     seconds: float = 0.0
+    spent: Spending = NOTHING
 
     def to_extra_metadata(self) -> dict[str, str]:
         """The entries for a commit's extra metadata."""
@@ -31,6 +37,8 @@ class RunMetrics:
             _PREFIX + "bytes_written": str(self.bytes_written),
             _PREFIX + "rows_written": str(self.rows_written),
             _PREFIX + "seconds": f"{self.seconds:.3f}",
+            _CORE_SECONDS_KEY: f"{self.spent.core_seconds:.3f}",
+            _REQUESTS_KEY: str(self.spent.requests),
         }
 
     @classmethod
@@ -43,6 +51,8 @@ class RunMetrics:
                 int(extra[_PREFIX + "bytes_written"]),
                 int(extra[_PREFIX + "rows_written"]),
                 float(extra[_PREFIX + "seconds"]),
+                # Earlier releases did not keep them.
+                Spending(float(extra.get(_CORE_SECONDS_KEY, 0)), int(extra.get(_REQUESTS_KEY, 0))),
             )
         except (KeyError, ValueError):
             return None
@@ -54,6 +64,8 @@ class RunMetrics:
             "bytes_written": self.bytes_written,
             "rows_written": self.rows_written,
             "seconds": round(self.seconds, 3),
+            "core_seconds": self.spent.core_seconds,
+            "requests": self.spent.requests,
         }
 
 

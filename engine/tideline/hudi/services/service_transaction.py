@@ -43,6 +43,7 @@ from tideline.hudi.write.finalize import delete_unreported_files
 from tideline.hudi.write.outcome import Unknown, unknown_error
 from tideline.hudi.write.pending_instant import PendingInstant
 from tideline.hudi.write.schema_carry import save_history, unchanged_history
+from tideline.spending import Spending
 from tideline.storage.heartbeat import is_heartbeat_dead
 
 
@@ -77,6 +78,7 @@ class ServiceTransaction:
         self._commit_again: Callable[[], ServiceCommit] | None = None
         self._was_withdrawn = False
         self.started_s = table.clock.monotonic_s()
+        self.spent_before = Spending.so_far()
 
     @property
     def instant(self) -> InstantTime:

@@ -20,6 +20,7 @@ from tideline.hudi.write.outcome import Committed, Unknown, conflict_error, unkn
 from tideline.hudi.write.transaction import WriteTransaction, begin_write
 from tideline.hudi.write.unique_keys import reported_uniqueness, undeclared_index
 from tideline.hudi.write.write_request import Repeated, WriteDone, WriteRequest, WrittenFiles
+from tideline.spending import Spending
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ def commit_write(
     away while the commit became visible, and what `write` raises.
     """
     require_by_properties(table, request.operation.permission)
-    started_s = table.clock.monotonic_s()
+    started_s, before = table.clock.monotonic_s(), Spending.so_far()
     transaction = begin_write(table, request, failed_writes)
     if isinstance(transaction, Repeated):
         return _repeated(request, transaction)
@@ -48,7 +49,8 @@ def commit_write(
             raise
         outcome = found
     if isinstance(outcome, Committed):
-        return _done(transaction, outcome, table.clock.monotonic_s() - started_s)
+        seconds = table.clock.monotonic_s() - started_s
+        return _done(transaction, outcome, seconds, Spending.so_far().since(before))
     transaction.abort()
     if isinstance(outcome, Repeated):
         return _repeated(request, outcome)
@@ -82,7 +84,9 @@ def _outcome_of_failure(transaction: WriteTransaction, error: BaseException) -> 
     return None if is_interrupted else found
 
 
-def _done(transaction: WriteTransaction, committed: Committed, seconds: float) -> WriteDone:
+def _done(
+    transaction: WriteTransaction, committed: Committed, seconds: float, spent: Spending
+) -> WriteDone:
     table, request = transaction.table, transaction.request
     searched = request.token.notes if request.token else ()
     warning = table.known_zone(transaction.timeline).warning
@@ -94,6 +98,7 @@ def _done(transaction: WriteTransaction, committed: Committed, seconds: float) -
         committed,
         tuple(transaction.rolled_back),
         seconds,
+        spent,
         notes=(*searched, *warnings, *undeclared),
         keys_unique_in=None if kept is None else kept.value,
     )

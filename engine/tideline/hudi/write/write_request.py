@@ -12,6 +12,7 @@ from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.outcome import Committed
 from tideline.hudi.write.token import TokenSearch
 from tideline.hudi.write.write_operation import WriteOperation
+from tideline.spending import NOTHING, Spending
 
 Requirement = Callable[[ActiveTimeline], None]
 """Asked under the table lock, just before a commit completes; raises to prevent it."""
@@ -57,6 +58,7 @@ class WriteDone:
     committed: Committed
     rolled_back: tuple[RolledBack, ...]
     seconds: float
+    spent: Spending = NOTHING
     notes: tuple[str, ...] = ()
     is_repeat: bool = False
     keys_unique_in: str | None = None

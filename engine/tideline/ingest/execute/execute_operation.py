@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from tideline.clock import Clock, SystemClock
@@ -26,6 +27,7 @@ from tideline.ingest.operation.operation import (
     RunService,
 )
 from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.spending import Spending
 from tideline.wording import counted
 
 _SYSTEM_CLOCK = SystemClock()
@@ -44,46 +46,13 @@ def execute_operation(
     moves rows. `progress` hears, in words, what is being done. Errors that Tideline knows come
     back as a FAILED result with the exit code of their kind; all others are raised.
     """
-    hears = progress or _ignore
+    before = Spending.so_far()
     try:
-        match operation.work:
-            case CreateTable():
-                return _create(operation)
-            case RollBack():
-                return _roll_back(operation, operation.work)
-            case RunService():
-                return execute_service(
-                    operation,
-                    operation.work,
-                    session_factory=session_factory,
-                    clock=clock,
-                    progress=hears,
-                )
-            case MakeSavepoint():
-                return execute_savepoint(operation, operation.work)
-            case RestoreTable():
-                return execute_restore(operation, operation.work)
-            case MaintainIceberg():
-                return maintain_iceberg(
-                    operation,
-                    operation.work,
-                    session_factory=session_factory,
-                    clock=clock,
-                    progress=hears,
-                )
-            case IngestFiles():
-                # Work that moves no rows runs where Spark is not installed.
-                from tideline.ingest.execute.ingest_files import execute_ingest
-
-                return execute_ingest(
-                    operation,
-                    operation.work,
-                    session_factory=session_factory,
-                    clock=clock,
-                    progress=hears,
-                )
+        result = _execute(operation, session_factory, clock, progress or _ignore)
     except TidelineError as error:
-        return failed_result(operation.id, error)
+        result = failed_result(operation.id, error)
+    spent = Spending.so_far().since(before)
+    return replace(result, core_seconds=spent.core_seconds, requests=spent.requests)
 
 
 def failed_result(operation_id: str, error: Exception) -> OperationResult:
@@ -106,6 +75,47 @@ def read_operation(path: Path) -> Operation:
     except (OSError, ValueError) as error:
         raise ConfigError(f"this operation cannot be read: {error}", path=path) from error
     return Operation.from_json_object(content)
+
+
+def _execute(
+    operation: Operation, session_factory: SessionFactory, clock: Clock, progress: Progress
+) -> OperationResult:
+    match operation.work:
+        case CreateTable():
+            return _create(operation)
+        case RollBack():
+            return _roll_back(operation, operation.work)
+        case RunService():
+            return execute_service(
+                operation,
+                operation.work,
+                session_factory=session_factory,
+                clock=clock,
+                progress=progress,
+            )
+        case MakeSavepoint():
+            return execute_savepoint(operation, operation.work)
+        case RestoreTable():
+            return execute_restore(operation, operation.work)
+        case MaintainIceberg():
+            return maintain_iceberg(
+                operation,
+                operation.work,
+                session_factory=session_factory,
+                clock=clock,
+                progress=progress,
+            )
+        case IngestFiles():
+            # Work that moves no rows runs where Spark is not installed.
+            from tideline.ingest.execute.ingest_files import execute_ingest
+
+            return execute_ingest(
+                operation,
+                operation.work,
+                session_factory=session_factory,
+                clock=clock,
+                progress=progress,
+            )
 
 
 def _create(operation: Operation) -> OperationResult:

@@ -51,6 +51,9 @@ class SkippedFile:
 class OperationResult:
     """What came of an operation. Sizes are bytes, times seconds; see CommitReport for the rows.
 
+    `core_seconds` and `requests` are what it took of the processors of the machine, or pod, that
+    carried it out, and of the store (`Spending`); executors in other pods are not among them.
+
     A rewrite reads files and writes others in their place; what is deleted is freed in the store.
     `audit` says what a service did, file by file. It is the first to go when a result has to be
     short: the metrics are in the commit's metadata as well.
@@ -75,6 +78,8 @@ class OperationResult:
     files_deleted: int = 0
     bytes_deleted: int = 0
     seconds: float = 0.0
+    core_seconds: float = 0.0
+    requests: int = 0
     source_files: int = 0
     source_bytes: int = 0
     skipped: tuple[SkippedFile, ...] = ()
@@ -151,6 +156,8 @@ _RESULT_FIELDS = (
     "files_deleted",
     "bytes_deleted",
     "seconds",
+    "core_seconds",
+    "requests",
     "source_files",
     "source_bytes",
     "rolled_back",

@@ -1,0 +1,70 @@
+"""What a run costs: seconds of processor cores, and requests to object stores.
+
+Core-seconds are those of this process and of the processes below it: Spark's Java and its Python
+workers on this machine, not executors in pods of their own. What else the process does meanwhile is
+counted along.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from tideline.storage.request_count import requests_sent
+
+_PROCESSES = Path("/proc")
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_FIRST_TIME = 11
+"""Of the four times in `stat`, its own and those of children that ended, after the name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What was spent."""
+
+    core_seconds: float = 0.0
+    requests: int = 0
+
+    @classmethod
+    def so_far(cls) -> Self:
+        """Since this process began."""
+        return cls(_core_seconds(), requests_sent())
+
+    def since(self, earlier: Spending) -> Spending:
+        """What was spent between two moments; what processes spent that are gone may be missing."""
+        return Spending(
+            round(max(self.core_seconds - earlier.core_seconds, 0.0), 3),
+            self.requests - earlier.requests,
+        )
+
+
+NOTHING = Spending()
+
+
+def _core_seconds() -> float:
+    own = os.times()
+    living = sum(map(_seconds_of, _below(os.getpid())))
+    return own.user + own.system + own.children_user + own.children_system + living
+
+
+def _below(process: int) -> Iterator[int]:
+    """The processes that a process started and that they started, where the system says."""
+    for children in (_PROCESSES / str(process) / "task").glob("*/children"):
+        # A thread may end meanwhile, or a process.
+        with suppress(OSError):
+            for child in children.read_text(encoding="ascii").split():
+                yield int(child)
+                yield from _below(int(child))
+
+
+def _seconds_of(process: int) -> float:
+    try:
+        stat = (_PROCESSES / str(process) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0.0
+    times = stat.rpartition(")")[2].split()[_FIRST_TIME : _FIRST_TIME + 4]
+    return sum(map(int, times)) / _TICKS_PER_S
