@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from random import Random
 
 import pytest
@@ -20,7 +20,7 @@ from tideline.hudi.services.archival.service import ARCHIVAL
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.table.table_config import TableType
-from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant import Action, State
 from tideline.storage.location import StoreLocation
 from tideline.testing.concurrent_table import FILES_ALONE, PARTITIONS, ConcurrentTable
 from tideline.testing.hudi_peer import HudiPeer
@@ -81,11 +81,19 @@ def test_writers_of_different_partitions_never_lose(table: ConcurrentTable) -> N
 @on_tables((6, COW), (6, MOR), (8, COW), (9, COW), (9, MOR), options=HUDIS_DEFAULTS)
 def test_who_commits_later_loses_and_tries_again(table: ConcurrentTable) -> None:
     with ThreadPoolExecutor(1) as pool:
-        writing = pool.submit(table.write_with_hudi, "upsert", (0, 1, 2, 3, 600))
-        while not table.pending():
-            time.sleep(0.05)
-        table.write("upsert", (0, 1, 5, 601))
-        assert not writing.result(), "Hudi commits over what it has not seen"
+        writing: list[Future[bool]] = []
+
+        def inflight() -> int:
+            return sum(one.state is State.INFLIGHT for one in table.pending())
+
+        def let_hudi_begin() -> None:
+            """Ours has only its commit to make then. Hudi has looked at the table, not before."""
+            writing.append(pool.submit(table.write_with_hudi, "upsert", (0, 1, 2, 3, 600)))
+            while inflight() < 2 and not writing[0].done():
+                time.sleep(0.05)
+
+        table.write("upsert", (0, 1, 5, 601), after_files=let_hudi_begin)
+        assert not writing[0].result(), "Hudi commits over what it has not seen"
     table.check()
     with pytest.raises(ConflictError):
         table.write(

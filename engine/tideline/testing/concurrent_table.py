@@ -54,7 +54,9 @@ _LOST = "HoodieWriteConflictException"
 _LOST_METADATA_TABLE = re.compile(
     "HoodieMetadataException: Bootstrap on|completing streaming commit to metadata"
 )
-_ROLLED_BACK_TWICE = re.compile("Failed to rollback .*Could not delete instant", re.DOTALL)
+_ROLLED_BACK_TWICE = re.compile(
+    r"Failed to rollback .*(Could not delete instant|rollback\.inflight already exists)", re.DOTALL
+)
 _ATTEMPTS_MAX = 20
 
 
@@ -340,7 +342,8 @@ class ConcurrentTable:
 
 
 def _is_rolled_back_twice(failure: PeerFailureError) -> bool:
-    """Whether Hudi was rolling back a write that it had lost when we had just done so.
+    """Whether Hudi was rolling back a write that it had lost when we had just done so, or finished
+    what it had planned.
 
     We hold the table's lock for that, Hudi does not; its failed write is undone either way.
     """
