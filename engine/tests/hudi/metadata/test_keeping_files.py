@@ -410,6 +410,23 @@ def test_a_file_that_came_after_its_instant_was_undone_goes_with_the_next_commit
     assert is_kept(small)
 
 
+def test_a_writer_that_begins_between_two_looks_is_left_alone(small: SmallTable) -> None:
+    """Hudi writes here before it takes the lock: in the table first, then its instant, its log."""
+    table, metadata = opened(small), metadata_of(small)
+    before, before_here = table.timeline(), metadata.timeline()
+    pending = table.timelines.create_requested(table.next_time(), Action.DELTACOMMIT)
+    table.timelines.to_inflight(pending)
+    timelines = metadata.timelines
+    timelines.to_inflight(timelines.create_requested(pending.time, Action.DELTACOMMIT))
+    log = f"{FILES}/.files-0000-0_{pending.time}.log.1_0-0-0"
+    metadata.store.put(log, b"half a block")
+    sweep_metadata_table(table, before)
+    _, strays = metadata.slices_and_strays(before_here)
+    assert strays == ()
+    assert metadata.timeline().find(pending.time) is not None
+    assert metadata.store.head(log) is not None
+
+
 def test_a_change_of_properties_that_died_is_finished_by_the_next_writer(small: SmallTable) -> None:
     store = small.store()
     store.put(".hoodie/hoodie.properties.backup", store.get(".hoodie/hoodie.properties"))

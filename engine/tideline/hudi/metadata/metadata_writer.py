@@ -168,15 +168,20 @@ class MetadataWriter:
         """Undo compactions under way, and commits that no instant of the table is under way with:
         who was rolled back in its sleep may have gone on with one.
 
-        A partition that a writer of Hudi is building, which the table says, is left to it.
+        Hudi begins to write without the table's lock, in the table first: a commit here that
+        `data_timeline` does not know is looked up in one that is read after it was seen. A
+        partition that a writer of Hudi is building, which the table says, is left to it.
         """
-        known = {one.time for one in data_timeline}
         timeline = self._metadata.timeline()
         self._undo_compactions(timeline)
-        for one in timeline.of(Action.DELTACOMMIT).pending():
-            if one.time in known or (one.time <= _LAST_BUILD and self._is_built()):
-                continue
-            self.undo(one.time, timeline)
+        pending = timeline.of(Action.DELTACOMMIT).pending()
+        unknown = [one for one in pending if data_timeline.find(one.time) is None]
+        if unknown:
+            now = self._table.timeline()
+            unknown = [one for one in unknown if now.find(one.time) is None]
+        for one in unknown:
+            if one.time > _LAST_BUILD or not self._is_built():
+                self.undo(one.time, timeline)
 
     def _is_built(self) -> bool:
         """Whether a partition is being built that is not in use yet."""

@@ -73,8 +73,10 @@ class MetadataTable:
     ) -> tuple[tuple[FileSlice, ...], tuple[str, ...]]:
         """The slices of `files`, newest first, and paths of files of instants that are gone.
 
-        Such a file was written by a process that slept while its instant was undone. Raises
-        CorruptTableError where there is no slice.
+        Such a file was written by a process that slept while its instant was undone. Hudi begins to
+        write here without the table's lock, each time with an instant: what the timeline lacks is
+        looked up in one that is read after the listing. Raises CorruptTableError where there is no
+        slice.
         """
         listing = self.store.list_directory(FILES).objects
         found = [(split_path(info.path)[1], info.size_bytes) for info in listing]
@@ -94,15 +96,12 @@ class MetadataTable:
             )
         groups = view.all_file_groups(FILES)
         older = [p for p in groups[0].slices if p.base_instant < newest[0].base_instant]
-        files = (parse_data_file(FILES, name, size_bytes) for name, size_bytes in found)
-        strays = tuple(
-            file.path
-            for file in files
-            if file is not None
-            and timeline.find(file.instant) is None
-            and not timeline.is_committed(file.instant)
-        )
-        return (newest[0], *older), strays
+        files = [parse_data_file(FILES, name, size_bytes) for name, size_bytes in found]
+        strays = [file for file in files if file is not None and _is_stray(file, timeline)]
+        if strays:
+            now = self.timeline()
+            strays = [file for file in strays if _is_stray(file, now)]
+        return (newest[0], *older), tuple(file.path for file in strays)
 
     def files_of(self, piece: FileSlice) -> FilesPartition:
         """What one slice says. Raises as `files`."""
@@ -145,6 +144,10 @@ class MetadataListing:
             self._table = None
             _log.warning("folders are listed, for the metadata table cannot be read: %s", error)
         return None
+
+
+def _is_stray(file: BaseFile | LogFile, timeline: ActiveTimeline) -> bool:
+    return timeline.find(file.instant) is None and not timeline.is_committed(file.instant)
 
 
 def _read_log(body: bytes, path: str) -> Iterator[FilesRecord]:
