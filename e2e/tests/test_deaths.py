@@ -21,10 +21,10 @@ def some_rows(ids: Sequence[int], ts: int = 1) -> list[Row]:
     return [{"id": number, "ts": ts, "name": f"row {number} of {ts}"} for number in ids]
 
 
-def begin_to_write(lake: Lake) -> str:
+def begin_to_write(lake: Lake, small: str = "InProcess") -> str:
     """Land many rows for a new table, and wait until they are being written: the instant."""
     lake.land("people", "many", some_rows(range(MANY)))
-    lake.apply_table("people")
+    lake.apply_table("people", engine={"small": small})
     return lake.wait_for_inflight("people")
 
 
@@ -78,11 +78,11 @@ def test_an_executor_killed_while_it_writes_is_replaced_and_the_write_goes_on(la
         ids = range(number * share, (number + 1) * share)
         lake.land("people", f"share-{number}", some_rows(ids))
     executor = {**SMALL_RESOURCES["executor"], "min": 2, "max": 2}
-    # Without the property the driver writes so few rows alone, and there are no executors.
+    # By itself the driver writes so few rows alone, and there are no executors.
     lake.apply_table(
         "people",
         resources={**SMALL_RESOURCES, "executor": executor},
-        properties={"tideline.engine.small": "spark"},
+        engine={"small": "Spark"},
     )
     instant = lake.wait_for_inflight("people")
     executors = lake.running(EXECUTOR)
@@ -168,7 +168,8 @@ def test_the_other_replica_takes_over_when_the_leader_is_killed_while_a_job_runs
 
 
 def test_a_write_survives_an_outage_of_the_object_store(lake: Lake, minio: ClusterMinio) -> None:
-    instant = begin_to_write(lake)
+    # Spark repeats tasks that fail. A driver alone gives up sooner, and the next attempt writes.
+    instant = begin_to_write(lake, "Spark")
     minio.go_away()
     try:
         lake.wait_for("people", "Ready", "False", reason="StorageUnavailable", timeout_s=120)
@@ -186,7 +187,8 @@ def test_a_write_survives_an_outage_of_the_object_store(lake: Lake, minio: Clust
 
 
 def test_a_job_that_is_deleted_by_hand_is_retried(lake: Lake) -> None:
-    instant = begin_to_write(lake)
+    # The driver alone would be done before its Job is.
+    instant = begin_to_write(lake, "Spark")
     (job,) = lake.jobs("people")
     (driver,) = lake.running(DRIVER)
     name = job["metadata"]["name"]
