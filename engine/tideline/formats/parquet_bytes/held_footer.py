@@ -17,19 +17,19 @@ from tideline.formats.parquet_bytes.compact_protocol import (
     encode_struct,
 )
 from tideline.formats.parquet_bytes.stored_footer import (
-    MAGIC,
     TAIL_BYTES,
     ChunkField,
     ColumnField,
     FooterField,
     GroupField,
+    StatisticsField,
+    file_tail,
 )
 
 Chunk = tuple[int, int]
 """A row group and a leaf column, by their numbers."""
 
-_BOUNDS = (1, 2, 5, 6, 7, 8)
-"""Fields of Statistics: least and greatest value, in both forms, and whether these are exact."""
+_BOUNDS = tuple(field for field in StatisticsField if field is not StatisticsField.NULLS)
 
 
 class HeldFooter:
@@ -70,7 +70,8 @@ def _edited(footer: bytes, without_bounds: Collection[Chunk]) -> bytes:
     for group, leaf in without_bounds:
         chunk: Struct = groups[group].get(GroupField.COLUMNS).items[leaf]
         statistics = chunk.get(ChunkField.METADATA).get(ColumnField.STATISTICS)
-        for bound in _BOUNDS if statistics is not None else ():
-            statistics.drop(bound)
+        if statistics is not None:
+            for bound in _BOUNDS:
+                statistics.drop(bound)
     body = encode_struct(struct)
-    return body + len(body).to_bytes(4, "little") + MAGIC
+    return body + file_tail(body)

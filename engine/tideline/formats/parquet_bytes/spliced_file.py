@@ -36,6 +36,7 @@ from tideline.formats.parquet_bytes.stored_footer import (
     StoredChunk,
     StoredFooter,
     StoredRowGroup,
+    file_tail,
     read_stored_footer,
 )
 
@@ -104,7 +105,7 @@ class SplicedFile:
         self._write_indexes()
         footer = encode_struct(self._footer(self._first.footer, key_values))
         self._write(footer)
-        self._write(len(footer).to_bytes(4, "little") + MAGIC)
+        self._write(file_tail(footer))
         return footer
 
     def _write(self, body: bytes) -> int:

@@ -83,6 +83,18 @@ class ColumnField(IntEnum):
     BLOOM_BYTES = 15
 
 
+class StatisticsField(IntEnum):
+    """Of Statistics; the first two are bounds in the order of bytes, of old writers."""
+
+    OLD_GREATEST = 1
+    OLD_LEAST = 2
+    NULLS = 3
+    GREATEST = 5
+    LEAST = 6
+    GREATEST_IS_EXACT = 7
+    LEAST_IS_EXACT = 8
+
+
 class Codec(IntEnum):
     """How pages are compressed."""
 
@@ -150,11 +162,13 @@ class StoredChunk:
         stored = self.metadata.get(ColumnField.STATISTICS)
         if stored is None:
             return ChunkStatistics(None, None, False)
-        nulls, greatest, least = stored.get(3), stored.get(5), stored.get(6)
+        greatest = stored.get(StatisticsField.GREATEST)
+        least = stored.get(StatisticsField.LEAST)
         return ChunkStatistics(
-            nulls=nulls,
+            nulls=stored.get(StatisticsField.NULLS),
             bounds=None if least is None or greatest is None else (least, greatest),
-            is_exact=stored.get(7) is not False and stored.get(8) is not False,
+            is_exact=stored.get(StatisticsField.GREATEST_IS_EXACT) is not False
+            and stored.get(StatisticsField.LEAST_IS_EXACT) is not False,
         )
 
 
@@ -250,6 +264,11 @@ def parse_footer(body: bytes, *, data_bytes: int, path: object = None) -> Stored
         if sum(group.rows for group in footer.row_groups) != footer.struct.get(FooterField.ROWS):
             raise ValueError("the file and its row groups have different numbers of rows")
     return footer
+
+
+def file_tail(footer: bytes) -> bytes:
+    """What follows a footer and ends the file: its length, and the magic number."""
+    return len(footer).to_bytes(TAIL_BYTES - len(MAGIC), "little") + MAGIC
 
 
 def _numbered(groups: Any) -> Iterator[StoredRowGroup]:

@@ -104,12 +104,12 @@ class BaseFileWriter:
     @property
     def estimated_bytes(self) -> float:
         """Length of the file if it were finished now, without its footer."""
-        return float(self._sink.tell()) + self.pending_bytes * self.compression
+        return float(self._footer.size_bytes) + self.pending_bytes * self.compression
 
     @property
     def compression(self) -> float:
         """Bytes in the file per byte of Arrow data; 1 until the first row group is written."""
-        return float(self._sink.tell()) / self._flushed_bytes if self._flushed_bytes else 1.0
+        return float(self._footer.size_bytes) / self._flushed_bytes if self._flushed_bytes else 1.0
 
     def add_keys(self, keys: pa.Array) -> None:
         """Add to the footer record keys that are new to the file group."""
