@@ -28,7 +28,17 @@ if [ -n "${AWS_CA_BUNDLE:-}" ]; then
   options+=("-Djavax.net.ssl.trustStore=${trust}" "-Djavax.net.ssl.trustStorePassword=changeit")
 fi
 
-exec /usr/bin/tini -- "${JAVA_HOME}/bin/java" "${options[@]}" -cp "${SPARK_HOME}/jars/*" \
+# The class path and the options that tideline.spark.session.class_archive gives drivers.
+LC_ALL=C
+shopt -s nullglob
+jars=("${SPARK_HOME}"/jars/*.jar)
+class_path="$(IFS=:; printf '%s' "${jars[*]}")"
+for archive in "${SPARK_HOME}"/tideline-*.jsa; do
+  options+=("-XX:SharedArchiveFile=${archive}" -Xshare:auto)
+  options+=(-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off)
+done
+
+exec /usr/bin/tini -- "${JAVA_HOME}/bin/java" "${options[@]}" -cp "${class_path}" \
   org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
   --driver-url "${SPARK_DRIVER_URL}" \
   --executor-id "${SPARK_EXECUTOR_ID}" \

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 
 SECONDS_MAX = 1500.0
+_SECONDS_TO_REPORT = 60.0
+"""pytest lists what failed so far when it is interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ MUTANTS = (
     "tideline/iceberg/ hudi/nature/ hudi/upgrade/ tideline_operator/",
 )
 SLICES = (
-    *_parts("slow", 4),
+    *_parts("slow", 6),
     *_parts("e2e-rest", 3),
     *(Slice("mutants", words) for words in MUTANTS),
     Slice("storms"),
@@ -69,8 +72,7 @@ def run(number: int) -> int:
     try:
         code = process.wait(SECONDS_MAX)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 15)
-        process.wait()
+        _stop(process)
         print(f"{title}: stopped after {SECONDS_MAX:.0f} s", file=sys.stderr)
         return 1
     print(f"{title}: {'passed' if code == 0 else f'ended with {code}'}", flush=True)
@@ -88,6 +90,15 @@ def main() -> int:
             print(f"{number:3d}  {one}")
         return 0
     return run(asked.take or slice_of(_head()))
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        process.wait(_SECONDS_TO_REPORT)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _head() -> str:

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tideline.spark.session.class_archive import archive_options, archive_places, find_archive
+from tideline.spark.session.class_archive import (
+    archive_options,
+    archive_places,
+    class_path,
+    find_archive,
+)
+from tideline.spark.session.java_runtime import find_java
+from tideline.spark.session.make_class_archive import make_archive
 from tideline.spark.session.spark_session import spark_configuration
 
 START = (
@@ -37,6 +44,45 @@ def test_sessions_use_the_archive_where_there_is_one(cached: Path) -> None:
     options = spark_configuration("local")["spark.driver.extraJavaOptions"]
     assert f"-XX:SharedArchiveFile={cached}" in options
     assert "-Dlog4j2.configurationFile=" in options
+
+
+def test_the_class_path_is_the_same_in_every_file_system(cached: Path) -> None:
+    (cached.parent / "jars").mkdir()
+    jars = [cached.parent / "jars" / name for name in ("b.jar", "a.jar", "c.jar")]
+    for jar in jars:
+        jar.touch()
+    assert "spark.driver.extraClassPath" not in spark_configuration("local")
+    archive_places()[0].touch()
+    given = spark_configuration("local")["spark.driver.extraClassPath"]
+    assert given == ":".join(sorted(map(str, jars)))
+
+
+def test_another_sparks_jars_are_left_as_they_are(
+    cached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cached.parent / "jars").mkdir()
+    (cached.parent / "jars" / "a.jar").touch()
+    of_pyspark = archive_places()[0]
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    assert archive_places()[0] != of_pyspark
+    archive_places()[0].touch()
+    assert "spark.driver.extraClassPath" not in spark_configuration("local")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_java_uses_the_archive_also_with_jars_behind_those_of_spark(tmp_path: Path) -> None:
+    """`-Xshare:on`: it refuses to start unless the archive fits."""
+    archive = make_archive()
+    path = f"{class_path()}:{tmp_path}/*"
+    options = ["-Xshare:on", f"-XX:SharedArchiveFile={archive}", "-cp"]
+    java = str(find_java().executable)
+    fits = subprocess.run([java, *options, path, "-version"], capture_output=True, check=False)
+    assert fits.returncode == 0, fits.stderr
+    first = f"{tmp_path}:{class_path()}"
+    (tmp_path / "x").touch()
+    misfits = subprocess.run([java, *options, first, "-version"], capture_output=True, check=False)
+    assert misfits.returncode != 0
 
 
 def test_another_java_has_an_archive_of_its_own(

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from tideline.cache_directory import cache_directory
 from tideline.errors import ConfigError
+from tideline.spark.session.class_archive import class_path, find_archive
 from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings, trust_ca_bundle
 from tideline.spark.session.spark_session import (
     is_local,
@@ -129,7 +130,9 @@ def test_installed_jars_go_on_the_class_path_of_a_local_session(empty_cache: Pat
     folder.mkdir(parents=True)
     (folder / "hadoop-aws-3.5.0.jar").touch()
     settings = spark_configuration("local[1]", [MINIO])
-    assert settings["spark.driver.extraClassPath"] == f"{folder}/*"
+    # Java takes its archive of classes where the class path begins with Spark's own jars.
+    before = f"{class_path()}:" if find_archive() else ""
+    assert settings["spark.driver.extraClassPath"] == f"{before}{folder}/*"
     remote = spark_configuration("k8s://https://kubernetes.default.svc", [MINIO])
     assert remote["spark.jars"] == (folder / "hadoop-aws-3.5.0.jar").as_uri()
 

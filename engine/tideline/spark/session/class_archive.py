@@ -8,6 +8,7 @@ class path, and does without one that does not.
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import pyspark
@@ -34,6 +35,18 @@ def find_archive() -> Path | None:
     return next((path for path in archive_places() if path.is_file()), None)
 
 
+def class_path() -> str:
+    """Spark's own jars one by one, in an order that is the same on every machine.
+
+    Java takes an archive if the class path begins as it did when the archive was made; a folder's
+    jars come in the order of the file system. Empty where Spark is not pyspark's own.
+    """
+    own = Path(pyspark.__file__).parent
+    if Path(os.environ.get("SPARK_HOME") or own) != own:
+        return ""
+    return ":".join(sorted(map(str, (own / "jars").glob("*.jar"))))
+
+
 def archive_places() -> tuple[Path, Path]:
     """Where the archive for this Spark and this Java may be: next to pyspark, or in the user's
     cache."""
@@ -42,8 +55,8 @@ def archive_places() -> tuple[Path, Path]:
 
 
 def _archive_name(java: JavaRuntime) -> str:
-    """Another Java, or another Spark, has an archive of its own."""
+    """Another Java, another Spark and one with other jars have archives of their own."""
     release = java.home / "release"
     described = release.read_bytes() if release.is_file() else str(java.home).encode()
-    spark = f"{pyspark.__version__} {Path(pyspark.__file__).parent}".encode()
+    spark = f"{pyspark.__version__} {class_path()}".encode()
     return f"tideline-{hashlib.sha256(described + b' ' + spark).hexdigest()[:16]}.jsa"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tideline.errors import ConfigError
-from tideline.spark.session.class_archive import QUIET, archive_places, find_archive
+from tideline.spark.session.class_archive import QUIET, archive_places, class_path, find_archive
 from tideline.spark.session.java_runtime import find_java
 from tideline.spark.session.spark_session import LOG_OPTIONS, spark_session
 
@@ -54,7 +54,11 @@ def _use_classes(archive: Path) -> None:
     from pyspark import SparkContext
 
     options = f"{LOG_OPTIONS} -XX:ArchiveClassesAtExit={archive} {QUIET}"
-    spark = spark_session("classes", extra_conf={"spark.driver.extraJavaOptions": options})
+    configuration = {
+        "spark.driver.extraJavaOptions": options,
+        "spark.driver.extraClassPath": class_path(),
+    }
+    spark = spark_session("classes", extra_conf=configuration)
     with tempfile.TemporaryDirectory() as folder:
         rows = spark.range(1_000).selectExpr("id", "id % 8 p", "cast(id as string) t", "id / 3 x")
         rows.write.partitionBy("p").parquet(f"{folder}/parquet")

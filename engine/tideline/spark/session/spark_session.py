@@ -19,7 +19,7 @@ from tideline.errors import ConfigError
 from tideline.machine import memory_bytes
 from tideline.read_limits import COLUMNS_SETTING
 from tideline.read_limits import SETTING as METADATA_SETTING
-from tideline.spark.session.class_archive import archive_options
+from tideline.spark.session.class_archive import archive_options, class_path, find_archive
 from tideline.spark.session.s3a_connector import connect_s3a, s3a_settings
 from tideline.spark.session.s3a_jars import INSTALL_COMMAND, find_s3a_jars
 from tideline.spark.session.start import start
@@ -29,6 +29,7 @@ ARROW_BATCH_ROWS = 65_536
 LOG_OPTIONS = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 """Java's options for its logs."""
 
+_CLASS_PATH = "spark.driver.extraClassPath"
 _MIB = 1024 * 1024
 _ARROW_BATCH_BYTES_MAX = 64 * _MIB
 _HEAP_MIB_MIN = 1024
@@ -92,7 +93,12 @@ def spark_configuration(master: str, locations: Iterable[StoreLocation] = ()) ->
             configuration[f"spark.executorEnv.{name}"] = os.environ[name]
     if is_local(master):
         configuration |= _local_configuration(master)
-    return configuration | _s3a_configuration(master, locations)
+    configuration |= _s3a_configuration(master, locations)
+    own = class_path()
+    if own and find_archive() is not None:
+        others = configuration.get(_CLASS_PATH)
+        configuration[_CLASS_PATH] = f"{own}:{others}" if others else own
+    return configuration
 
 
 def is_local(master: str) -> bool:
@@ -140,7 +146,7 @@ def _s3a_configuration(master: str, locations: Iterable[StoreLocation]) -> dict[
         raise ConfigError(f"an S3 location needs Spark's S3A jars: run `{INSTALL_COMMAND}` once")
     if is_local(master):
         # On the class path they need not be copied into every session.
-        settings["spark.driver.extraClassPath"] = f"{jars[0].parent}/*"
+        settings[_CLASS_PATH] = f"{jars[0].parent}/*"
     else:
         settings["spark.jars"] = ",".join(jar.as_uri() for jar in jars)
     return settings
